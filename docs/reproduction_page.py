@@ -1,8 +1,8 @@
 """Writes docs/reproduction.md and its figures from a store in which `htbench reproduce nano` has run.
 
     python -m docs.reproduction_page --root STORE           prints the page
-    python -m docs.reproduction_page --root STORE --write   writes it into docs/, its main result into README,
-                                                            and for `reproduce` how long experiments take
+    python -m docs.reproduction_page --root STORE --write   writes it into docs/, and for `reproduce` how long
+                                                            experiments take
 
 All is made from the records but docs/reproduction_discussion.md, which people write and this page includes.
 """
@@ -40,9 +40,6 @@ SCALE = "nano"
 PLACE = Path(__file__).with_name("reproduction.md")
 PICTURES = Path(__file__).with_name("reproduction")
 DISCUSSION = Path(__file__).with_name("reproduction_discussion.md")
-README = Path(__file__).parents[1] / "README.md"
-BEGIN, END = "<!-- by docs/reproduction_page.py -->", "<!-- end -->"
-BEST = ("main_result", "lr_curve")  # the table and the figure of the README
 MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
@@ -82,8 +79,6 @@ def main(words: Sequence[str] | None = None) -> int:
     drawn = write_pictures(store, frame)
     PLACE.write_text(page(store, frame, drawn), encoding="utf-8")
     SEEN.write_text(seen(frame), encoding="utf-8")
-    readme = put_between(README.read_text(encoding="utf-8"), excerpt(store, frame))
-    README.write_text(readme, encoding="utf-8")
     print(f"{PLACE}, {SEEN} and {len(drawn)} pictures in {PICTURES}", file=sys.stderr)
     return 0
 
@@ -127,28 +122,6 @@ def assembled(
     parts += ["## The other tables", *tables, "## Figures", _FIGURES, *map(_picture, pictures)]
     parts += ["## Every claim", ledger, "## What it cost", *cost]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
-
-
-def excerpt(store: Store, frame: pd.DataFrame) -> str:
-    """The main result for the README: verdict, table and figure."""
-    name, picture = BEST
-    found = TABLES[name](View(frame, "runs", [SCALE], store))
-    (claims,) = ledger(frame, store, [SCALE])
-    shown = f"![{picture.replace('_', ' ')}]({PICTURES.parent.name}/{PICTURES.name}/{picture}.png)"
-    return f"{without_title(readable(found)).strip()}\n\n{claims.sections[0].notes[0]}\n\n{shown}"
-
-
-def put_between(readme: str, text: str) -> str:
-    """The README with a text in its place.
-
-    Raises:
-        ValueError: it has no such place.
-    """
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"The README lacks the lines '{BEGIN}' and '{END}'.")
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 # --- facts ---

@@ -20,6 +20,7 @@ from sweeps.spec import sweep_file as spec
 from sweeps.spec.keys import declared
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import Block, SweepSpec
+from tests.helpers import own_parts
 
 ROOT = Path(__file__).parents[2]
 MARKDOWN = sorted(
@@ -34,6 +35,7 @@ def read(file: Path | str) -> str:
 
 
 README, PYPROJECT = read("README.md"), read("pyproject.toml")
+COMMANDS_PAGE = read("docs/commands.md")
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -59,7 +61,7 @@ def test_relative_links_lead_somewhere(file):
 
 def test_the_links_above_were_found():
     assert Path("README.md") in MARKDOWN and Path("docs/config.md") in MARKDOWN
-    assert "how-it-is-built" in anchors(README)
+    assert "your-own-optimizer" in anchors(README)
 
 
 def test_the_tree_of_the_rooms_is_that_of_the_folders():
@@ -83,25 +85,33 @@ def test_the_index_of_the_documents_has_them_all():
 def test_ci_runs_the_two_commands_of_the_readme_verbatim():
     script = read(".ci/run")
     demo, tests = (block.strip() for block in blocks(README, "sh")[:2])
-    assert demo == "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/htbench demo"
-    assert tests == ".venv/bin/pytest -n 2"
+    assert demo == "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/htbench demo"
+    assert tests == ".venv/bin/pip install -e '.[dev]' && .venv/bin/pytest -n 2"
     assert demo in script
     assert tests in script
 
 
-def test_the_readme_lists_all_commands_and_no_others():
-    section = README.partition("## Commands")[2].partition("\n## ")[0]
-    assert set(re.findall(r"`htbench ([a-z]+)", section)) == set(COMMANDS)
+def test_the_readme_is_short():
+    assert 120 <= len(README.splitlines()) <= 150 and len(README.split()) <= 1200
 
 
-def test_the_readme_lists_all_sweep_actions():
+def test_the_page_of_commands_lists_them_all_and_no_others():
+    assert set(re.findall(r"`htbench ([a-z]+)", COMMANDS_PAGE)) == set(COMMANDS)
+
+
+def test_the_page_of_commands_lists_all_sweep_actions():
     from sweeps.commands import ACTIONS
 
-    assert set(re.findall(r"`htbench sweep ([a-z]+)", README)) == set(ACTIONS)
+    assert set(re.findall(r"`htbench sweep ([a-z]+)", COMMANDS_PAGE)) == set(ACTIONS)
 
 
-def test_the_sweep_of_the_readme_is_one(tmp_path):
-    (text,) = blocks(README, "yaml")
+def test_the_readme_names_commands_that_are_there():
+    assert set(re.findall(r"(?:^|[`/]|\$ )htbench ([a-z]+)", README, re.MULTILINE)) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/sweeps.md"])
+def test_the_sweep_of_the_readme_is_one(tmp_path, page):
+    (text,) = blocks(read(page), "yaml")
     path = tmp_path / "digits-lr.yaml"
     path.write_text(text)
     loaded = spec.load(path)
@@ -130,7 +140,13 @@ def test_the_optimizers_page_says_whose_momentum_a_cycle_overwrites():
 def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
     (requirement,) = re.findall(r'"(torch[^"]*)"', PYPROJECT)
     assert f"pip install '{requirement}' --index-url https://download.pytorch.org/whl/cpu" in README
-    assert CPU_BUILD in README
+    assert CPU_BUILD in README and CPU_BUILD in read("docs/start.md")
+
+
+def test_the_optimizer_of_the_readme_is_that_of_its_page():
+    page = read("docs/own.md")
+    assert blocks(README, "python") == blocks(page, "python")
+    assert own_parts.block() in page
 
 
 # --- the config reference ---

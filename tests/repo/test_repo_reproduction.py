@@ -101,18 +101,6 @@ def test_the_page_has_its_parts_in_order_and_includes_the_discussion():
     assert "![lr curve](reproduction/lr_curve.png)" in text and "# Title" not in text
 
 
-def test_the_readme_gets_the_result_in_its_place():
-    readme = f"before\n{pages.BEGIN}\nold\n{pages.END}\nafter\n"
-    assert pages.put_between(readme, "new \\1") == f"before\n{pages.BEGIN}\n\nnew \\1\n\n{pages.END}\nafter\n"
-    with pytest.raises(ValueError, match="README"):
-        pages.put_between("nothing of the kind", "new")
-
-
-def test_the_readme_has_the_place():
-    readme = pages.README.read_text(encoding="utf-8")
-    assert pages.put_between(readme, "new").count("new\n\n<!--") == 1
-
-
 def test_a_smaller_picture_is_the_same_picture():
     out = io.BytesIO()
     Image.effect_noise((200, 100), 60).convert("RGB").save(out, "PNG")
