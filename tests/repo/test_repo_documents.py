@@ -106,7 +106,7 @@ def test_the_page_of_commands_lists_all_sweep_actions():
 
 
 def test_the_readme_names_commands_that_are_there():
-    assert set(re.findall(r"(?:^|[`/]|\$ )htbench ([a-z]+)", README, re.MULTILINE)) <= set(COMMANDS)
+    assert set(re.findall(r"(?:[`/]|\$ )htbench ([a-z]+)", README)) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/sweeps.md"])
