@@ -48,8 +48,10 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first[:300]}".rstrip(".")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], listed: str = "docs/config.md lists them") -> str:
     """The end of a sentence on a misspelt `word`: the closest of `known`, else all of them if they are few.
+
+    Where they are many, `listed` says who lists them.
 
     A group of settings (`optimizer`) gets what is in it, first of all its name.
     """
@@ -63,5 +65,5 @@ def nearest(word: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean '{close[0]}'?"
     if len(known) > _MOST_WORDS:
-        return f"none of the {len(known)} known ones is like it; docs/config.md lists them"
+        return f"none of the {len(known)} known ones is like it; {listed}"
     return f"known are: {', '.join(known)}"

@@ -25,19 +25,21 @@ def frame(root: Path | str, sweeps: str | Iterable[str] | None = None) -> pd.Dat
 
     Args:
         root: the store.
-        sweeps: a name, or several; None means all.
+        sweeps: a name or a sweep file, or several; None means all, and the runs that no sweep plans.
 
     Raises:
         harness.errors.UsageError: no such store or sweep.
     """
     from harness.errors import UsageError
     from harness.store import Store
+    from harness.store.naming import names
     from results.frames.load import load_rows
     from results.frames.typed import typed
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")
-    return typed(load_rows(Store(root), [sweeps] if isinstance(sweeps, str) else sweeps))
+    words = [sweeps] if isinstance(sweeps, str) else sweeps
+    return typed(load_rows(Store(root), None if words is None else names(words, Path(root))))
 
 
 def curve(root: Path | str, key: str) -> pd.DataFrame:

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.errors import EXIT_RUN_FAILED, UsageError, nearest
+from harness.errors import EXIT_RUN_FAILED
 from harness.paper.scales import SCALES
 from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit, say
 from harness.show.note import Note
 from harness.show.report import Report
-from harness.store import Store
+from harness.store import Store, naming
 from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
@@ -25,7 +25,7 @@ from results.track3.table import NAME as BENCHMARK
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     """Add [NAME ...], which runs they show, --format, --json, --out and --strict."""
-    _add_common(parser, TABLES)
+    _add_common(parser, TABLES, "table")
     add_paper_arguments(parser)
     parser.add_argument(
         "--strict",
@@ -99,7 +99,7 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
     from results.figures.declared import FIGURES  # tables do without
 
-    _add_common(parser, FIGURES)
+    _add_common(parser, FIGURES, "figure")
     add_paper_arguments(parser)
     parser.add_argument(
         "--out",
@@ -137,7 +137,8 @@ def figure(args: argparse.Namespace) -> int:
 
 
 def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [--scale SCALE]... [--format FORMAT] [--json]."""
+    """Add [SWEEP ...] [--sweep SWEEP]... [--scale SCALE]... [--format FORMAT] [--json]."""
+    naming.add_words(parser)
     parser.add_argument(
         "--scale",
         action="append",
@@ -152,7 +153,8 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def ledger(args: argparse.Namespace) -> int:
     """Print the ledger. Its exit status is 0 whatever the verdicts."""
     store = Store(args.root)
-    found = load_rows(store, warn=say) if sweep_names(args.root) else []
+    sweeps = naming.chosen(args)
+    found = load_rows(store, sweeps or None, say) if sweep_names(args.root) else []
     emit(ledger_reports(found, store, args.scale), args)
     return 0
 
@@ -164,32 +166,21 @@ def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
 
 
-def _add_common(parser: argparse.ArgumentParser, known: Iterable[str]) -> None:
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)} (default: all)")
+def _add_common(parser: argparse.ArgumentParser, known: Iterable[str], kind: str) -> None:
     parser.add_argument(
-        "--sweep",
-        action="append",
-        metavar="NAME[,NAME...]",
-        help="only the runs of this sweep; may be repeated (default: all sweeps)",
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"{', '.join(known)} (default: all); or a sweep, by name or file: a word that names both is the "
+        f"{kind}, and --sweep names the sweep",
     )
+    naming.add_option(parser)
 
 
 def _select(
     args: argparse.Namespace, known: Mapping[str, object], kind: str
 ) -> tuple[list[str], list[str] | None]:
-    """The tables or figures to make, and the names of the sweeps to read; None means all sweeps.
-
-    In `--sweep a b`, argparse takes b as the name of a table or figure. If there is none but the store has a
-    sweep b, b is read as a sweep.
-    """
-    sweeps = [name for word in args.sweep or [] for name in word.split(",")]
-    stored = sweep_names(args.root) if sweeps else []
-    names = []
-    for word in args.names:
-        if word in known:
-            names.append(word)
-        elif word in stored:
-            sweeps.append(word)
-        else:
-            raise UsageError(f"Unknown {kind} '{word}'; {nearest(word, known)}")
-    return list(dict.fromkeys(names)) or list(known), sweeps or None
+    """The tables or figures to make, and the names of the sweeps to read; None means all runs."""
+    names = [word for word in dict.fromkeys(args.names) if word in known]
+    sweeps = naming.chosen(args, [word for word in args.names if word not in known], {kind: known})
+    return names or list(known), sweeps or None

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
-from harness.store import Store
+from harness.store import Store, naming
 from sweeps import actions
 from sweeps.plan.stored import refuse_losses, searched
 from sweeps.screens.plan import Preview
@@ -122,10 +122,11 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
         own = subparsers.add_parser(name, help=action.help, description=description)
         own.add_argument(
             "words",
-            nargs="+",
-            metavar="SPEC | key=value",
-            help="sweep files, folders or names; settings that override their base",
+            nargs="*",
+            metavar="SWEEP | key=value",
+            help="sweeps, by file, folder or name; settings that override their base",
         )
+        naming.add_option(own)
         for flag, options in action.flags.items():
             own.add_argument(flag, **options)
         for flag in _FLAGS.keys() - action.flags.keys():
@@ -147,7 +148,7 @@ class _OfAnotherAction(argparse.Action):
 def arguments(action: str, **given: Any) -> argparse.Namespace:
     """What the parser of an action makes of no flags, with some given: for commands that call an action."""
     named = {flag.strip("-").replace("-", "_"): ACTIONS[action].default(flag) for flag in _FLAGS}
-    return argparse.Namespace(action=action, **named | given)
+    return argparse.Namespace(action=action, sweep=[], **named | given)
 
 
 def previews(args: argparse.Namespace) -> list[Preview]:
@@ -172,13 +173,13 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
     if args.every is not None and args.every <= 0:
         raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     words = [word for word in args.words if "=" in word]
-    names = [word for word in args.words if "=" not in word]
+    names = [word for word in args.words if "=" not in word] + args.sweep
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
     loaded = given.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
     called: dict[str, SweepSpec] = {}
     for spec in loaded:
-        given.check_not_imported(args.root, spec.name)
+        naming.check_not_imported(args.root, spec.name)
         if called.setdefault(spec.name, spec) != spec:
             raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
     return loaded

@@ -21,9 +21,10 @@ from harness.show.numbers import memory
 from harness.show.progress import Progress
 from harness.show.report import Column, Report, Section, table
 from harness.show.status import ENDED, Status
-from harness.store import Store, listing, packing, salvaging
+from harness.store import Store, listing, naming, packing, salvaging
 from harness.store.gc import garbage, remove
 from harness.store.listing import STATUSES, Row
+from harness.store.points import read_points
 
 NEWEST = 50  # the default limit of the table; JSON has all
 _DAY = 86400.0
@@ -34,9 +35,12 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     ls = actions.add_parser("ls", help="list the finished runs, the newest first")
     ls.add_argument(
-        "words", nargs="*", metavar="key=value", help="only runs with this setting: optimizer.name=muon"
+        "words",
+        nargs="*",
+        metavar="SWEEP | key=value",
+        help="runs that this sweep wants; runs with this setting: optimizer.name=muon",
     )
-    ls.add_argument("--sweep", metavar="NAME", help="only runs that this sweep wants")
+    naming.add_option(ls)
     ls.add_argument("--status", help=f"some of {','.join(STATUSES)}")
     ls.add_argument("--all", action="store_true", help=f"unfinished runs, too, and more than {NEWEST}")
     ls.add_argument("--limit", type=int, metavar="N", help=f"at most so many (default: {NEWEST})")
@@ -56,9 +60,7 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     pack.add_argument(
         "--older-than", type=float, default=0.0, metavar="DAYS", help="only runs that ended so long ago"
     )
-    pack.add_argument(
-        "--sweep", action="append", metavar="NAME", help="only runs that this sweep wants; may be repeated"
-    )
+    naming.add_words(pack)
     unpack = actions.add_parser("unpack", help="bring packed runs back into their folders")
     unpack.add_argument("keys", nargs="*", metavar="KEY", help="a run, or the first digits of its key")
     unpack.add_argument("--all", action="store_true", help="all runs; of damaged archives what can be read")
@@ -84,10 +86,12 @@ def runs(args: argparse.Namespace) -> int:
 
 
 def _ls(args: argparse.Namespace, store: Store) -> int:
-    wanted = listing.filters(read_words(args.words))
+    settings = [word for word in args.words if "=" in word]
+    wanted = listing.filters(read_words(settings))
     if args.limit is not None and args.limit < 1:
         raise UsageError(f"--limit must be at least 1, not {args.limit}.")
-    keys = None if args.sweep is None else listing.keys_of(store, [args.sweep])
+    others = [word for word in args.words if word not in settings]
+    keys = _keys_of(store, naming.chosen(args, others, {"setting key=value": ()}))
     limit = args.limit or (None if args.all or args.json else NEWEST)
     shown, number = listing.rows(store, _statuses(args), wanted, keys, limit)
     hidden = number - len(shown)
@@ -97,6 +101,12 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     empty = Note("no_such_run", root=store.root)
     emit(Report("runs ls", "", sections, notes, data=data, empty=empty), args)
     return 0
+
+
+def _keys_of(store: Store, sweeps: Sequence[str]) -> set[str] | None:
+    """The runs that sweeps want; None if none is named: all runs."""
+    points = [point for name in sweeps for point in read_points(store.root, name)]
+    return {point.key for point in points if point.key} if sweeps else None
 
 
 def _statuses(args: argparse.Namespace) -> Sequence[Status]:
@@ -248,7 +258,7 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
 def _pack(args: argparse.Namespace, store: Store) -> int:
     if not args.older_than >= 0:
         raise UsageError(f"--older-than takes a number of days from 0, not {args.older_than:g}.")
-    keys = None if args.sweep is None else listing.keys_of(store, args.sweep)
+    keys = _keys_of(store, naming.chosen(args))
     if not store.root.exists():
         raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
     if args.dry_run:

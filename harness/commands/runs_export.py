@@ -12,12 +12,12 @@ from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.report import Report
-from harness.store import Store
+from harness.store import Store, naming
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--to TRACKER [SWEEP ...] and where to."""
-    parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help="runs of these sweeps (default: all runs)")
+    """--to TRACKER [SWEEP ...] [--sweep SWEEP]... and where to."""
+    naming.add_words(parser)
     parser.add_argument("--to", required=True, metavar="TRACKER", help=", ".join(TRACKERS))
     parser.add_argument(
         "--out",
@@ -35,7 +35,7 @@ def give(args: argparse.Namespace, store: Store) -> int:
     """Export what the destination lacks. Exit status 0 also if runs were left out: nothing has failed."""
     if args.to not in TRACKERS:
         raise UsageError(f"Unknown tracker '{args.to}'; {nearest(args.to, TRACKERS)}")
-    chosen = choose(store, args.sweeps)
+    chosen = choose(store, naming.chosen(args))
     with open_destination(args.to, Options(store.root, args.out, args.uri, args.project)) as destination:
         there = destination.present
         new = [run for run in chosen.runs if there.get(run.key) != run.digest]

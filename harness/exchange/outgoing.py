@@ -25,7 +25,7 @@ from harness.show.numbers import setting
 from harness.show.status import Status
 from harness.store import Store, curve
 from harness.store.integrity import contradiction
-from harness.store.points import REPLICATE, Point, known_sweeps, read_points
+from harness.store.points import REPLICATE, Point, read_points, sweep_names
 from harness.store.record import RunRecord
 
 FORMAT = 1  # raised when the same run would leave with other content
@@ -113,10 +113,14 @@ class Chosen:
 def choose(store: Store, sweeps: Sequence[str] = ()) -> Chosen:
     """The runs of some sweeps; of the whole store if none is named.
 
+    Args:
+        store: where they are.
+        sweeps: names of some that the store has.
+
     Raises:
-        UsageError: an unknown sweep, a damaged plan, or an empty store.
+        UsageError: a damaged plan, or an empty store.
     """
-    known, keys = known_sweeps(store.root, sweeps), store.keys()
+    known, keys = sweep_names(store.root), store.keys()
     chosen, points = Chosen(), [point for name in known for point in read_points(store.root, name)]
     wanted = [point for point in points if not sweeps or point.sweep in sweeps]
     if not (wanted or keys):

@@ -17,7 +17,6 @@ from harness.errors import UsageError, nearest
 from harness.show.note import Note
 from harness.show.status import ENDED, Status
 from harness.store import RunState, Store, integrity
-from harness.store.points import known_sweeps, read_points
 from harness.store.record import IMPORTED, RunRecord, is_imported
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
@@ -115,16 +114,6 @@ def _unfinished(store: Store, key: str) -> Row:
         config = files.read_config()
     status = Status.DAMAGED if state.lost is not None else state.status
     return Row(key, status, config, time, state=state, reason=state.lost)
-
-
-def keys_of(store: Store, sweeps: Collection[str]) -> set[str]:
-    """The runs that sweeps want.
-
-    Raises:
-        UsageError: the store has no such sweep.
-    """
-    known_sweeps(store.root, sweeps)
-    return {point.key for name in sweeps for point in read_points(store.root, name) if point.key}
 
 
 # --- filters ---

@@ -14,12 +14,12 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError
 from harness.store.layout import is_key, sweeps_folder
 from harness.system import atomic, seal, typed
 from harness.system.links import LinkError, OwnFile, leads_away
@@ -270,17 +270,3 @@ def write_points(root: Path, name: str, points: list[Point]) -> None:
 def sweep_names(root: Path) -> list[str]:
     """The names of all sweeps that were planned in this store."""
     return sorted(path.parent.name for path in sweeps_folder(root).glob(f"*/{POINTS}"))
-
-
-def known_sweeps(root: Path, wanted: Iterable[str] = ()) -> list[str]:
-    """The names of all sweeps of a store.
-
-    Raises:
-        UsageError: one of those wanted is not among them.
-    """
-    known = sweep_names(root)
-    for name in wanted:
-        if name not in known:
-            hint = nearest(name, known) if known else "the store has none"
-            raise UsageError(f"Unknown sweep '{name}'; {hint}")
-    return known

@@ -13,7 +13,7 @@ from harness.config.names import canonical, settings_of
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from harness.show.status import ENDED
-from harness.store import Store
+from harness.store import Store, naming
 from harness.store.points import (
     DROPPED,
     ELSEWHERE,
@@ -22,8 +22,8 @@ from harness.store.points import (
     SEED_FIELDS,
     Point,
     ever_planned,
-    known_sweeps,
     search_of,
+    sweep_names,
 )
 from harness.store.record import IMPORTED, RunRecord
 from harness.system.machine import without_collection
@@ -98,7 +98,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     """
     named = set(_names(store, sweeps))
     points = _all_points(store, named, None if sweeps is not None else warn)
-    others = set(known_sweeps(store.root, ())) - named
+    others = set(sweep_names(store.root)) - named
     points += _all_points(store, others, warn or (lambda damaged: None))
     points += _unplanned(store, {point.key for point in points})
     searches = _searches(points, store)
@@ -265,8 +265,11 @@ def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], ide
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
-    known = known_sweeps(store.root, wanted or ())
-    return known if wanted is None else sorted(set(wanted))
+    known = sweep_names(store.root)
+    wanted = known if wanted is None else sorted(set(wanted))
+    if unknown := [name for name in wanted if name not in known]:
+        raise UsageError(naming.unknown(unknown[0], {"sweep": known}))
+    return wanted
 
 
 def _tell_data_apart(rows: Sequence[Row]) -> None:

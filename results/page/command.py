@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
-from harness.store import Store
+from harness.store import Store, naming
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
@@ -20,14 +20,9 @@ from results.page.page import MARK, write
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [--out FILE] [--sweep NAME]..."""
+    """Add [SWEEP ...] [--sweep SWEEP]... [--out FILE]."""
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: ROOT/report.html)")
-    parser.add_argument(
-        "--sweep",
-        action="append",
-        metavar="NAME[,NAME...]",
-        help="only the runs of this sweep; may be repeated (default: all sweeps)",
-    )
+    naming.add_words(parser)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -37,8 +32,7 @@ def report(args: argparse.Namespace) -> int:
         UsageError: nothing is planned, a sweep is unknown, the folder can't be written to, or a file of
             somebody else is there.
     """
-    sweeps = [name for word in args.sweep or [] for name in word.split(",")]
-    store = Store(args.root)
+    store, sweeps = Store(args.root), naming.chosen(args)
     frame = load(store, sweeps or None, say)
     out = args.out or store.root / "report.html"
     check_ours(out, _is_ours(out))

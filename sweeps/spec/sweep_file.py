@@ -14,7 +14,8 @@ from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings
 from harness.config.yaml_text import interpolated, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.points import SEED_FIELDS, SPEC, is_sweep_name, is_tuned
+from harness.store.naming import name_of
+from harness.store.points import SEED_FIELDS, is_sweep_name, is_tuned
 from sweeps.spec import keys, resources
 from sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
 from sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
@@ -96,8 +97,7 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
     given = keys.read(SweepSpec, tree, "the sweep", before="'", after="'")
     yaml_text.check_word("The name", given.get("name"))
-    in_store = path.name == SPEC
-    name = str(given.get("name", path.resolve().parent.name if in_store else path.stem))
+    name = name_of(path, given)
     if not is_sweep_name(name):
         raise UsageError(
             f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas
@@ -13,6 +14,8 @@ import pytest
 
 from harness import cli
 from harness.errors import UsageError
+from harness.store.points import read_points, sweep_folder, write_points
+from harness.system.environment import HOME
 from results import commands
 from results.compare.view import View
 from results.figures import files
@@ -21,6 +24,8 @@ from results.frames.load import load
 from results.tables.registry import GENERAL
 from tests.helpers.json_fields import promised, read
 from tests.helpers.rendering import render_all
+
+SHIPPED = HOME / "sweeps" / "demo"
 
 
 def call(name, root, *words):
@@ -71,7 +76,7 @@ def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypa
     call(name, demo_store.root, "--sweep", "demo-digits", word)
     before = capsys.readouterr().out
     assert before.replace("unchanged", "drawn") == behind and word in before
-    with pytest.raises(UsageError, match=f"Unknown {name} '{word}s'; did you mean '{word}'"):
+    with pytest.raises(UsageError, match=f"Unknown {name} or sweep '{word}s'; did you mean '{word}'"):
         call(name, demo_store.root, "--sweep", "demo-digits", f"{word}s")
 
 
@@ -172,12 +177,17 @@ def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
     )
 
 
+KNOWN = sorted([*FIGURES, "demo-digits", "demo-pydocs"])
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("table", "mainresult"), "Unknown table 'mainresult'; did you mean 'main_result'?"),
-        (("figure", "lr_curves"), "Unknown figure 'lr_curves'; did you mean 'lr_curve'?"),
-        (("figure", "zzz"), "Unknown figure 'zzz'; known are: " + ", ".join(sorted(FIGURES))),
+        (("table", "mainresult"), "Unknown table or sweep 'mainresult'; did you mean 'main_result'?"),
+        (("figure", "lr_curves"), "Unknown figure or sweep 'lr_curves'; did you mean 'lr_curve'?"),
+        (("figure", "zzz"), f"Unknown figure or sweep 'zzz'; known are: {', '.join(KNOWN)}"),
+        (("table", "demo-digit"), "Unknown table or sweep 'demo-digit'; did you mean 'demo-digits'?"),
+        (("ledger", "demo-pydoc"), "Unknown sweep 'demo-pydoc'; did you mean 'demo-pydocs'?"),
         (("table", "--sweep", "demo-pydoc"), "Unknown sweep 'demo-pydoc'; did you mean 'demo-pydocs'?"),
     ],
 )
@@ -185,6 +195,39 @@ def test_wrong_words_are_answered_with_the_nearest_right_one(demo_store, words, 
     with pytest.raises(UsageError) as error:
         call(words[0], demo_store.root, *words[1:])
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["demo-digits"],
+        ["--sweep", "demo-digits"],
+        ["--sweep", "demo-digits,demo-digits"],
+        ["main_result", "--sweep", "demo-digits"],
+        ["main_result", "demo-digits"],
+        ["FILE", "main_result"],
+        ["main_result", "--sweep", "FILE"],
+    ],
+    ids=" ".join,
+)
+def test_a_sweep_is_named_by_name_or_file_as_a_word_or_as_an_option(demo_store, capsys, words):
+    words = [str(SHIPPED / "demo-digits.yaml") if word == "FILE" else word for word in words]
+    call("table", demo_store.root, "main_result", "--sweep", "demo-digits")
+    expected = capsys.readouterr().out
+    assert call("table", demo_store.root, *words) == 0
+    printed = capsys.readouterr().out
+    assert "digits" in expected and "pydocs" not in printed and expected in printed
+    assert printed == expected or "main_result" not in words
+
+
+def test_a_sweep_that_is_called_like_a_table_is_named_by_the_option(demo_store, capsys):
+    points = read_points(demo_store.root, "demo-digits")
+    sweep_folder(demo_store.root, "lr_grid").mkdir()
+    write_points(demo_store.root, "lr_grid", [replace(point, sweep="lr_grid") for point in points])
+    call("table", demo_store.root, "lr_grid")
+    both = capsys.readouterr().out
+    call("table", demo_store.root, "lr_grid", "--sweep", "lr_grid")
+    assert "pydocs" in both and "pydocs" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["table", "figure"])
@@ -205,7 +248,7 @@ LOOK = """
 import argparse, sys
 from pathlib import Path
 from results import commands
-args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=None, format="md", out=None)
+args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=[], format="md", out=None)
 args.strict, args.source, args.scale = False, "both", None
 heavy = {"torch", "matplotlib", "seaborn", "optuna"}
 commands.table(args)

@@ -123,7 +123,9 @@ def test_a_sweep_selects_its_runs(ls, runs, tmp_path):
     points = [Point("mine", "b", SEARCH, runs["completed"], {}), Point("mine", "b", SEARCH, "0" * 12, {})]
     sweep_folder(tmp_path, "mine").mkdir(parents=True)
     write_points(tmp_path, "mine", points)
-    assert listed(ls("--sweep", "mine", "--all")[1]) == [runs["completed"]]
+    for words in (["--sweep", "mine"], ["mine"], ["mine", "seed=0"]):
+        assert listed(ls(*words, "--all")[1]) == [runs["completed"]]
+    assert "No such run" in ls("mine", "seed=7")[1]
 
 
 def test_finished_runs_come_from_the_index_alone(ls, runs, tmp_path):
@@ -137,7 +139,7 @@ def test_finished_runs_come_from_the_index_alone(ls, runs, tmp_path):
     [
         (["optimizer.nam=muon"], "'optimizer.nam'.*'optimizer.name'"),
         (["optimizer.lr=abc"], "optimizer.lr.*'abc'"),
-        (["muon"], "'muon' is not of the form key=value"),
+        (["muon"], "Unknown setting key=value or sweep 'muon'; the store has none"),
         (["--status", "complete"], "'complete'.*'completed'"),
         (["--sweep", "tiny"], "Unknown sweep 'tiny'"),
         (["--limit", "0"], "--limit must be at least 1"),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
+from harness.store import naming
 from sweeps.plan.planned import search_points
-from sweeps.spec import given
 from sweeps.spec import sweep_file as specs
 from tests.helpers.searching import plan
 
@@ -54,7 +54,7 @@ def test_a_wrong_axis_is_refused(write_spec, space, sentence):
 
 @pytest.mark.parametrize("name", ["p-family-pydocs", "p-family-glyphs"])
 def test_the_p_family_is_tuned_alike(name):
-    spec = specs.load(given.find(name, Path("nowhere")))
+    spec = specs.load(naming.files(name, Path("nowhere"))[0])
     planned = search_points(spec)
     assert len(set(Counter(one.point.block for one in planned).values())) == 1
     rates = {tuple(sorted(block.space["optimizer.lr"])) for block in spec.blocks if block.name != "adamw"}

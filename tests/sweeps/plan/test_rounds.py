@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.store import Store, layout
+from harness.store import Store, layout, naming
 from harness.store.points import REPLICATE, SEARCH, read_points
 from harness.store.record import RunRecord
 from sweeps.plan.planned import search_points
@@ -19,7 +19,6 @@ from sweeps.plan.states import states
 from sweeps.plan.stored import refuse_losses, searched, write_plan
 from sweeps.run.runner import Sweep
 from sweeps.screens import status
-from sweeps.spec import given as shipped
 from sweeps.spec import sweep_file as specs
 
 TEXT = """
@@ -249,7 +248,7 @@ def test_a_rate_without_values_between_or_without_effect_is_refused(write_spec, 
 
 
 def test_the_example_is_a_plan(tmp_path):
-    spec = specs.load(shipped.find("refine-digits", tmp_path))
+    spec = specs.load(naming.files("refine-digits", tmp_path)[0])
     assert [rates([p.point for p in search_points(spec)], name) for name in ("sgdm", "muon")] == [
         [0.05, 0.1, 0.2, 0.4],
         [0.01, 0.02, 0.04, 0.08],

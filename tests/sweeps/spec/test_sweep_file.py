@@ -5,8 +5,8 @@ import re
 import pytest
 
 from harness.errors import UsageError
+from harness.store import naming
 from sweeps.plan.planned import by_objective, search_points
-from sweeps.spec import given
 from sweeps.spec import sweep_file as specs
 
 BASE = "base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}\n"
@@ -151,11 +151,11 @@ def test_a_mistake_is_one_sentence(write_spec, text, sentence):
 
 def test_a_sweep_is_found_by_file_folder_and_name(tmp_path, write_spec):
     path = write_spec(BASE, name="spec.yaml")
-    assert given.find(str(path), tmp_path) == path
-    assert given.find(str(tmp_path), tmp_path) == path
-    assert given.find("demo-digits", tmp_path).name == "demo-digits.yaml"
+    assert naming.files(str(path), tmp_path) == [path]
+    assert naming.files(str(tmp_path), tmp_path) == [path]
+    assert naming.files("demo-digits", tmp_path)[0].name == "demo-digits.yaml"
     with pytest.raises(UsageError, match=r"'demo-digit'.*demo-digits"):
-        given.find("demo-digit", tmp_path)
+        naming.files("demo-digit", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_mistyped_file_is_answered_with_what_is_called_almost_so(tmp_path, mon
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     with pytest.raises(UsageError) as error:
-        given.find_all(word, tmp_path / "store")
+        naming.files(word, tmp_path / "store")
     told = str(error.value)
     assert told.startswith(f"There is no sweep file or folder '{word}'; ") and end in told
     assert len(told) < 200

@@ -1,0 +1,154 @@
+"""The sweeps that words on a command line name: one rule for every command. Torch-free.
+
+A word is a sweep file or a folder of such files; else the name of a sweep of the store; else the name of one
+of this package. What stands for what it names is a file where a sweep is planned or trained, and a name where
+runs of the store are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.config.yaml_text import interpolated, read_yaml
+from harness.errors import UsageError, nearest
+from harness.store.points import SOURCE, SPEC, is_sweep_name, sweep_folder, sweep_names
+from harness.system.environment import HOME
+
+
+def add_words(parser: argparse.ArgumentParser) -> None:
+    """Add [SWEEP ...] and [--sweep SWEEP[,SWEEP...]]..., two ways to say the same; `chosen` reads both."""
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="SWEEP",
+        help="runs of these sweeps, by name or file (default: all runs, also those that no sweep plans)",
+    )
+    add_option(parser)
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add [--sweep SWEEP[,SWEEP...]]... for a command that reads its other words itself."""
+    parser.add_argument(
+        "--sweep",
+        action="extend",
+        type=lambda word: word.split(","),
+        default=[],
+        metavar="SWEEP[,SWEEP...]",
+        help="a sweep, by name or file; may be repeated",
+    )
+
+
+def chosen(
+    args: argparse.Namespace,
+    words: Iterable[str] | None = None,
+    others: Mapping[str, Iterable[str]] | None = None,
+) -> list[str]:
+    """The names of the sweeps of a store that the words of a command line and its `--sweep` name, each once.
+
+    Args:
+        args: with `root`, `sweep`, and `words` if those are not given.
+        words: the positional words that are not the command's own.
+        others: what else these could have named: kind -> names, for the answer to a typing error.
+
+    Raises:
+        UsageError: a word names no sweep, or one that was never planned in this store.
+    """
+    positional = names(args.words if words is None else words, args.root, others)
+    return list(dict.fromkeys([*positional, *names(args.sweep, args.root)]))
+
+
+def names(words: Iterable[str], root: Path, others: Mapping[str, Iterable[str]] | None = None) -> list[str]:
+    """The names of sweeps of a store that words name; raises UsageError, as `chosen` does."""
+    known, found = sweep_names(root), list[str]()
+    for word in words:
+        if word in known and not Path(word).exists():
+            found.append(word)
+            continue
+        files = _candidates(word, root)
+        if not files and word not in known:
+            raise UsageError(unknown(word, {**(others or {}), "sweep": known}))
+        for name in map(name_of, files) if files else (word,):
+            if name not in known:
+                raise UsageError(
+                    f"The sweep '{name}' was never planned in '{root}'; `htbench sweep run {word}` plans and "
+                    f"trains it."
+                )
+            found.append(name)
+    return found
+
+
+def unknown(word: str, kinds: Mapping[str, Iterable[str]]) -> str:
+    """That a word names nothing of these kinds, and what is most like it of each."""
+    near = {kind: difflib.get_close_matches(word, known, n=1) for kind, known in kinds.items()}
+    close = [f"the {kind} '{match}'" for kind, matches in near.items() for match in matches]
+    hint = f"did you mean {' or '.join(close)}?"
+    if len(close) < 2:
+        every = [name for known in kinds.values() for name in known]
+        lists = "`--help` and `htbench sweep status` list them"
+        hint = nearest(word, every, lists) if every else "the store has none"
+    return f"Unknown {' or '.join(kinds)} '{word}'; {hint}"
+
+
+def name_of(path: Path, tree: Mapping[str, Any] | None = None) -> str:
+    """The name of the sweep in a file: as it says, else that of the file, or of the folder of a spec.yaml.
+
+    Args:
+        path: of the file.
+        tree: what is in it, without interpolations; None: it is read.
+
+    Raises:
+        UsageError: it is no YAML.
+    """
+    if tree is None:  # what a search stores where may ask for a secret
+        tree = interpolated(read_yaml(path, resolve=False) | {"search": {}}, path)
+    return str(tree.get("name", path.resolve().parent.name if path.name == SPEC else path.stem))
+
+
+def files(word: str, root: Path) -> list[Path]:
+    """The sweep files that a word names: several if it is a folder without a spec.yaml.
+
+    Raises:
+        UsageError: there are none.
+    """
+    if found := _candidates(word, root):
+        return found
+    check_not_imported(root, word)
+    path = Path(word)
+    if path.is_dir():
+        raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
+    beside = {file.stem: str(path.with_name(file.name)) for file in path.parent.glob("*.yaml")}
+    known = {name: name for name in (*_shipped(), *sweep_names(root))} | beside
+    near = difflib.get_close_matches(path.stem, known, n=1)
+    such = min(_shipped())
+    other = f"no other file there, sweep of the store or shipped sweep, such as {such}, is like it."
+    hint = f"did you mean '{known[near[0]]}'?" if near else other
+    raise UsageError(f"There is no sweep file or folder '{word}'; {hint}")
+
+
+def _candidates(word: str, root: Path) -> list[Path]:
+    """The sweep files that a word names; none for an empty one, which would be the working folder."""
+    path = Path(word)
+    inside = sorted(path.glob("*.yaml")) if word else []
+    if inside and not (path / SPEC).is_file():
+        return inside
+    stored = sweep_folder(root, word) / SPEC if is_sweep_name(word) else path
+    places = (path / SPEC if path.is_dir() else path, stored, _shipped().get(word, path)) if word else ()
+    return [place for place in places if place.is_file()][:1]
+
+
+def _shipped() -> dict[str, Path]:
+    """The sweep files of this package by name."""
+    return {file.stem: file for file in sorted(HOME.glob("sweeps/*/*.yaml"))}
+
+
+def check_not_imported(root: Path, name: str) -> None:
+    """Raise UsageError if the store has runs of other trainers under the name of a sweep."""
+    if is_sweep_name(name) and (sweep_folder(root, name) / SOURCE).exists():
+        raise UsageError(
+            f"'{name}' was imported from files of another trainer, so there is nothing to run; "
+            f"`htbench runs ls --sweep {name}` lists its runs, and tables show them."
+        )
