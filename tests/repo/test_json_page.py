@@ -53,10 +53,6 @@ def test_no_promise_is_broken():
     assert noted == PAGE, "python -m docs.json_page --write"
 
 
-def test_the_page_is_what_the_program_writes():
-    assert json_page.PLACE.read_text(encoding="utf-8") == json_page.render()
-
-
 def test_fields_are_only_added():
     before = {"things": {"a": "null or number", "gone": "string", "free.*": "any"}, "lost": {"x": "any"}}
     now = {"things": {"a": "integer", "free.x": "string", "new": "string"}}

@@ -152,10 +152,6 @@ def test_the_optimizer_of_the_readme_is_that_of_its_page():
 # --- the config reference ---
 
 
-def test_the_config_reference_is_up_to_date():
-    assert read("docs/config.md") == config_page.render(), "python -m docs.config_page --write"
-
-
 def test_the_config_reference_knows_every_part_of_a_sweep_file():
     parts = {SweepSpec, Block, Resources, search.Range, search.Search, *search.PRUNERS.values()}
     assert set(config_page.SWEEP_PARTS.values()) == parts
@@ -165,7 +161,7 @@ def test_the_config_reference_knows_every_part_of_a_sweep_file():
 def test_the_column_key_says_what_the_key_covers():
     made = {"task": "digits", "model": "resnet-nano", "steps": 1, "optimizer.name": "htmuon"}
     covered = flatten(identity(resolve_config(made)))
-    rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", config_page.render(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", config_page.settings(), re.MULTILINE)
     assert [name for name, _ in rows] == [name for name, _ in declarations()]
     assert {name for name, answer in rows if answer == "yes"} == {name for name, _ in rows} & covered.keys()
 

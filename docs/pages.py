@@ -1,0 +1,56 @@
+"""Pages with what programs know: `<!-- generated: NAME -->` in a page stands for text made from the code.
+
+`python -m docs.pages config` prints docs/config.md with its tables, and `python -m docs.pages zoo/muon` the
+card of an optimizer, which has no file. The site is made of the same (`docs/site.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from docs import command_page, config_page, json_page, zoo_page
+
+FOLDER = Path(__file__).parent
+
+GENERATED: Mapping[str, Callable[[], str]] = {
+    "settings": config_page.settings,
+    "schedules": config_page.schedules,
+    "tasks": config_page.task_rows,
+    "sweep keys": config_page.sweep_keys,
+    "zoo": zoo_page.listing,
+    "json": json_page.render,
+    "command line": command_page.render,
+}
+_MARK = re.compile(r"^<!-- generated: (.*) -->$", re.MULTILINE)
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts.
+
+    Raises:
+        KeyError: a part that no program makes.
+    """
+    return _MARK.sub(lambda mark: GENERATED[mark[1]](), text)
+
+
+def parts(text: str) -> list[str]:
+    """The names of the generated parts of a page."""
+    return _MARK.findall(text)
+
+
+def main(words: Sequence[str]) -> int:
+    """Print pages."""
+    for word in words:
+        kind, _, name = word.partition("/")
+        if kind == "zoo" and name:
+            print(zoo_page.card(zoo_page.ZOO[name]))
+        else:
+            print(filled((FOLDER / f"{word}.md").read_text(encoding="utf-8")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
