@@ -82,6 +82,11 @@ def test_the_index_of_the_documents_has_them_all():
     assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
 
 
+def test_the_index_for_language_models_has_them_all():
+    linked = set(re.findall(r"\]\(([\w.-]+)\.html\)", read("docs/llms.txt")))
+    assert linked == {path.stem for path in (ROOT / "docs").glob("*.md")} - {"README"}
+
+
 def test_ci_runs_the_two_commands_of_the_readme_verbatim():
     script = read(".ci/run")
     demo, tests = (block.strip() for block in blocks(README, "sh")[:2])
