@@ -10,9 +10,13 @@
     {name:and}, {name:or}     several words: a, b and c
     {name:; }                 several words, with this between them
     {name:shell}              quoted for a shell
+    {name:danger}             the short form of another note
     [[ ... ]]                 left out where a value in it is missing, empty, False or 0
 
 No code reads such a sentence: who needs the fact looks at the kind and the fields.
+
+A kind with a second sentence, `danger_<kind>`, protects from a false conclusion: screens show this short line
+where they have no room for the first. Other kinds only explain.
 """
 
 from __future__ import annotations
@@ -36,6 +40,7 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "hours": hours,
     "percent": lambda value: f"{value:.0%}",
     "shell": lambda value: shlex.quote(str(value)),
+    "danger": lambda value: str(value.danger()),
 }
 
 
@@ -64,6 +69,14 @@ class Note:
 
     def __repr__(self) -> str:
         return f"Note({', '.join([repr(self.kind), *(f'{k}={v!r}' for k, v in self.fields.items())])})"
+
+    def danger(self) -> Note | None:
+        """The fact in short if it protects from a false conclusion, with the fields it needs; else None."""
+        kind = f"danger_{self.kind}"
+        if kind not in messages():
+            return None
+        needed = {name for name, _, _ in _FIELD.findall(messages()[kind])} & self.fields.keys()
+        return Note(kind, **{name: self.fields[name] for name in self.fields if name in needed})
 
     def __str__(self) -> str:
         template = self.fields["text"] if self.kind == "text" else messages()[self.kind]

@@ -16,6 +16,7 @@ from harness.show.numbers import UNITS, setting
 from harness.show.status import Status
 
 CHOSEN = "*"
+_MOST_ALIKE = 4  # dangers of one kind that have a line of their own
 _MOST_STEPS = 16  # columns of a grid that a page holds; a search tries a new value in each trial
 
 
@@ -182,6 +183,31 @@ class Section:
         legend += [(state.symbol, Note(f"status_{state}")) for state in Status if state in states]
         unplanned = self.axis and any(not cell.text() for cell in cells)
         return [*legend, ("", Note("not_planned"))] if unplanned else legend
+
+
+def dangers(facts: Iterable[tuple[str, Note]]) -> list[Note]:
+    """What protects from a false conclusion, a short line each: `Note.danger` of those that have one.
+
+    Facts of one kind stand together. Equal ones are a line with several names; if there are many of a kind,
+    the last line only names the rows of the others.
+
+    Args:
+        facts: notes, each with the name of the row that it is about; empty: it is about all.
+    """
+    names: dict[Note, dict[str, None]] = {}
+    for name, note in facts:
+        short = note.danger()
+        if short is not None:
+            names.setdefault(short, {})[name] = None
+    kinds: dict[str, list[Note]] = {}
+    for short, own in names.items():
+        kinds.setdefault(short.kind, []).append(Note(short.kind, **short.fields, who=list(own)))
+    found = []
+    for alike in kinds.values():
+        found += alike[:_MOST_ALIKE]
+        rest = dict.fromkeys(name for note in alike[_MOST_ALIKE:] for name in note["who"])
+        found += [Note("danger_more", who=list(rest))] if rest else []
+    return found
 
 
 def _letters(index: int) -> str:

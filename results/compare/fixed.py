@@ -46,7 +46,11 @@ def notes(
         [(Note("fixed_not_default", settings=list(own)),) if own else () for own in of_rows],
         (
             *((Note("fixed_everywhere", settings=everywhere),) if everywhere else ()),
-            *((Note("fixed_unlike", settings=unlike),) if unlike else ()),
+            *(
+                (Note("fixed_unlike", settings=unlike, columns=[own["name"] for own in unlike]),)
+                if unlike
+                else ()
+            ),
         ),
     )
 

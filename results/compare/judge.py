@@ -453,7 +453,7 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
     squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
     gap, items = gaps.gap[i] ** 2, gaps.items[i]
     if gap <= squared * items:
-        total = _item_count(column.rows[i])
+        total = item_count(column.rows[i])
         return {"limited_by_test_set": math.ceil(total * squared * items / gap)}
     if gap <= squared * (items + gaps.tuning[i]):
         return {"limited_by_search": True}
@@ -476,5 +476,6 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
     return {"seeds_needed": SeedsNeeded(estimate, low, high if high <= _MOST_SEEDS else None)}
 
 
-def _item_count(row: Row) -> int:
+def item_count(row: Row) -> int:
+    """The items of a row's test split; 0: not known."""
     return len(row.items.weights) if row.items is not None else row.item_count or 0

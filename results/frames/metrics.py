@@ -106,6 +106,11 @@ def loss_unit(part: Frame) -> str:
     return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")
 
 
+def task_kind(part: Frame) -> str:
+    """What the task is: `lm`, `image`, or a word of its own."""
+    return _task(part)[0]
+
+
 def _task(part: Frame) -> tuple[str, str, bool]:
     """Kind, metric and direction of the task that a part of the frame has."""
     name = str(rows(part)[0]["task"])

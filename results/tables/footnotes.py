@@ -153,6 +153,8 @@ def caveats(
             column=column,
             value=f"{edge.value:g}",
             place="grid" if edge.place == "grid" else "searched range",
+            side="higher" if edge.upwards else "lower",
+            name="" if edge.following is not None else str(choice.fixed["optimizer"]),
             following=following(edge),
             outlook=outlook(column) if outlook is not None else "",
         )

@@ -72,4 +72,4 @@ def section(part: Frame, row_axis: str) -> Section:
         optimizer = str(rows(part)[0]["optimizer"])
         title, identity = f"{title}: {optimizer}", {**identity, "optimizer": optimizer}
     cells = [[Cell(head), *(cell(head, rate) for rate in rates)] for head in heads]
-    return Section(title, identity, columns, cells, COLUMN_AXIS, notes)
+    return footnotes.complete(Section(title, identity, columns, cells, COLUMN_AXIS, notes), part)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from harness.show.report import Report, Section
-from harness.store.points import SEARCH
+from harness.show.report import Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
-from results.frames.rows import Frame, parts, rows
-from results.tables import flops, footnotes, grid, hyperparameters, main_result, paper, workloads
+from results.tables import flops, grid, hyperparameters, main_result, paper, workloads
+from results.tables.outcome import outcome, searched_parts
 from results.track3 import table as track3
 
 
@@ -22,21 +20,23 @@ def main_result_table(view: View) -> Report:
     Chosen on validation, reported on test from fresh seeds.
     """
     own = paper.table("main_result", view).sections
-    others = _sections(parts(view.others, WORKLOAD), partial(main_result.section, store=view.store))
+    parts = searched_parts(view.others, WORKLOAD)
+    others = [main_result.section(outcome(part, view.store)) for part in parts]
     return Report("main_result", "test result of each optimizer's best setting", [*own, *others])
 
 
 def lr_grid_table(view: View) -> Report:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
-    own = [part for part in parts(view.frame, WORKLOAD) if any(map(is_number, _values(part, "lr")))]
-    sections = _sections(own, partial(grid.section, row_axis="optimizer"))
+    parts = searched_parts(view.frame, WORKLOAD)
+    own = [part for part in parts if any(is_number(row.get("lr")) for row in part)]
+    sections = [grid.section(part, "optimizer") for part in own]
     return Report("lr_grid", "validation result by optimizer and learning rate", sections)
 
 
 def p_grid_table(view: View) -> Report:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
-    own = [part for part in parts(view.frame, OPTIMIZER) if "p" in rows(part)[0] and searched(part, ["p"])]
-    sections = _sections(own, partial(grid.section, row_axis="p"))
+    own = [part for part in searched_parts(view.frame, OPTIMIZER) if "p" in part[0] and searched(part, ["p"])]
+    sections = [grid.section(part, "p") for part in own]
     return Report("p_grid", "validation result by p and learning rate", sections)
 
 
@@ -56,13 +56,3 @@ TABLES: dict[str, Make] = GENERAL | {
     "flops": flops.table,
     track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME)),
 }
-
-
-def _sections(workloads: Iterable[Frame], make: Callable[[Frame], Section]) -> list[Section]:
-    """A section for each workload, but for replicas whose search has no run there: data may have changed."""
-    searched_parts = [part for part in workloads if SEARCH in _values(part, "stage")]
-    return [footnotes.complete(make(part), part) for part in searched_parts]
-
-
-def _values(part: Frame, column: str) -> list[Any]:
-    return [row.get(column) for row in rows(part)]

@@ -31,6 +31,7 @@ class Verdicts:
         budgets: the footnote to a row that had more or fewer trials than the best one.
         looks: how often replicas were added after a look at the table.
         lost: runs whose test items are damaged or gone.
+        items: of the test split of a share; 0: not known.
     """
 
     metric: Metric
@@ -41,6 +42,7 @@ class Verdicts:
     budgets: list[tuple[Note, ...]]
     looks: int = 0
     lost: int = 0
+    items: int = 0
 
     @property
     def best(self) -> str:
@@ -188,6 +190,7 @@ def compare(
         _unequal_budgets(rows, best, names, tried),
         looks,
         sum(own.lost for own in contenders if own is not None),
+        min(map(judge.item_count, known)),
     )
 
 

@@ -9,7 +9,14 @@ from harness.show import note as notes
 from harness.show.note import Note, messages
 from tests.helpers.architecture import PACKAGES, ROOT
 
-FAMILIES = ("status_", "tally_", "reason_", "failure_")  # a kind for each state of a run, or each reason
+DANGER = "danger_"  # the short form of another kind
+FAMILIES = (
+    "status_",
+    "tally_",
+    "reason_",
+    "failure_",
+    DANGER,
+)  # a kind for each state of a run, or each reason
 FIELD = re.compile(r"\{(\w+)")
 
 
@@ -45,6 +52,11 @@ def test_every_sentence_is_made_somewhere():
     words = set(re.findall(r"[\"'](\w+)[\"']", "\n".join(sources)))
     unused = [kind for kind in messages() if kind not in words and not kind.startswith(FAMILIES)]
     assert unused == []
+
+
+def test_every_danger_is_the_short_form_of_a_note():
+    short = [kind.removeprefix(DANGER) for kind in messages() if kind.startswith(DANGER)]
+    assert [kind for kind in short if kind not in messages() and kind != "more"] == []
 
 
 def test_no_kind_stands_twice():

@@ -1,0 +1,301 @@
+"""The answer of a workload: who is better, by how much, how sure; what could change that; what to do next.
+
+It is made of what the table `main_result` is made of, and says it in the unit of its values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.show.note import Note
+from harness.show.report import Cell, Section, dangers
+from harness.store import Store
+from results.compare.judge import Kind, Verdict
+from results.compare.select import WORKLOAD
+from results.compare.stats import MIN_SEEDS
+from results.frames.metrics import Metric, task_kind
+from results.frames.rows import Frame, rows
+from results.tables import footnotes, main_result
+from results.tables.outcome import Outcome, outcome, searched_parts
+from results.tables.verdicts import Verdicts
+
+_MOST_NAMES = 4  # that a sentence holds; more are counted
+_SAID = ("budget_unequal", "protocol_paper")  # by the verdict, or by another line
+
+
+@dataclass(frozen=True)
+class Place:
+    """One optimizer's chosen setting.
+
+    Attributes:
+        rank: "1=", "3"; empty if it can't be ranked.
+        name: of its block.
+        value: mean and spread on test over fresh seeds, or the state why there is none.
+        gap, low, high: how far it is behind the best, with the interval of the test that decides the tie (all
+            intervals of a table hold together), in the unit of the value; None where nothing tells it, and
+            for the best.
+        kind: what is known of it beside the best; None without a verdict.
+        ms_per_step: mean and spread over its runs.
+        setting: the chosen values of what was searched, by column.
+        dangers: what could mislead about this row.
+    """
+
+    rank: str
+    name: str
+    value: Cell
+    gap: float | None
+    low: float | None
+    high: float | None
+    kind: Kind | None
+    ms_per_step: Cell
+    setting: Mapping[str, Any]
+    dangers: tuple[Note, ...]
+
+    @property
+    def has_edge(self) -> bool:
+        """Whether a value of its setting lies at an edge of what was tried."""
+        return any(note.kind == "danger_edge" for note in self.dangers)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a person needs to know of one workload.
+
+    Attributes:
+        workload: its parts: task, model, and what else is fixed in words.
+        metric: of the values.
+        seeds: the fewest and the most fresh seeds of a row with a value; 0 without any.
+        verdict: who is better, in a sentence.
+        places: the rows, the best first.
+        dangers: what could change the verdict, or mislead, each with what to do about it.
+        open: what is not told apart, with what would tell.
+        footer: how settings were chosen, and what the intervals are.
+    """
+
+    workload: tuple[str, ...]
+    metric: Metric
+    seeds: tuple[int, int]
+    verdict: Note
+    places: Sequence[Place]
+    dangers: Sequence[Note]
+    open: Sequence[Note]
+    footer: Sequence[Note]
+
+
+def answers(frame: Frame, store: Store | None = None) -> list[Answer]:
+    """One per workload.
+
+    Args:
+        frame: the tidy frame.
+        store: where the test items are; None: they are not known.
+    """
+    found = [outcome(part, store) for part in searched_parts(frame, WORKLOAD)]
+    return [answer(own, main_result.section(own)) for own in found]
+
+
+def answer(found: Outcome, whole: Section) -> Answer:
+    """What a person needs of a workload.
+
+    Args:
+        found: what is known of it.
+        whole: the table of it, whose footnotes say what could mislead.
+    """
+    facts = [
+        [(name, note) for note in _unsaid(note for cell in row for note in cell.notes)]
+        for name, row in zip(found.names, whole.rows, strict=True)
+    ]
+    order = _order(found)
+    verdict = found.verdict
+    counts = [cell.spread.n for cell in found.tests[found.metric] if cell.spread is not None]
+    of_all = [("", note) for note in _unsaid(whole.notes)]
+    return Answer(
+        tuple(filter(None, footnotes.identity(found.part).values())),
+        found.metric,
+        (min(counts, default=0), max(counts, default=0)),
+        _verdict(found, verdict),
+        [_place(found, at, tuple(dangers(facts[at]))) for at in order],
+        dangers([*(fact for at in order for fact in facts[at]), *of_all]),
+        _open(found, verdict) if verdict is not None else [],
+        _footer(found, verdict),
+    )
+
+
+def _unsaid(notes: Iterable[Note]) -> list[Note]:
+    """The notes without those that something else says as well."""
+    found = [note for note in notes if note.kind not in _SAID]
+    counted = any(note.kind == "replicas_count" for note in found)
+    return [note for note in found if not (counted and note.kind == "fewer_reported")]
+
+
+# --- the rows ---
+
+
+def _order(found: Outcome) -> list[int]:
+    """The rows, the best first: by rank where there is one, then by the mean; last those without a value."""
+    sign = -1 if found.metric.higher_is_better else 1
+
+    def place(at: int) -> tuple[float, float]:
+        row, value = _judged(found, at), found.tests[found.metric][at].number()
+        rank = math.inf if row is None or row.n < MIN_SEEDS else row.rank
+        return rank, math.inf if value is None else sign * value
+
+    return sorted(range(len(found.names)), key=place)
+
+
+def _judged(found: Outcome, at: int) -> Verdict | None:
+    return found.verdict.rows[at] if found.verdict is not None else None
+
+
+def _place(found: Outcome, at: int, own: tuple[Note, ...]) -> Place:
+    row = _judged(found, at)
+    if row is not None and row.n < MIN_SEEDS:
+        row = None
+    behind: list[float | None] = [None, None, None]
+    if row is not None and row.kind is not Kind.BEST:
+        behind = list(map(_unit(found), (row.gap, row.low, row.high)))
+    gap, low, high = behind
+    return Place(
+        rank=f"{row.rank}{'=' * row.is_tied}" if row is not None else "",
+        name=found.names[at],
+        value=found.tests[found.metric][at],
+        gap=gap,
+        low=low,
+        high=high,
+        kind=row.kind if row is not None else None,
+        ms_per_step=found.times[at],
+        setting={name: value for name, value in found.settings[at].items() if value is not None},
+        dangers=own,
+    )
+
+
+def _unit(found: Outcome) -> Callable[[float], float | None]:
+    """From the scale of the comparison to the unit of the values, at the best row's mean: 0 stays 0."""
+    metric, verdict = found.metric, found.verdict
+    assert verdict is not None
+    best = found.tests[metric][found.names.index(verdict.best)].number()
+
+    def converted(gap: float) -> float | None:
+        if not math.isfinite(gap):
+            return None
+        return best * math.expm1(gap) if metric.is_log and best is not None else metric.gap[0] * gap
+
+    return converted
+
+
+# --- the verdict ---
+
+
+def _verdict(found: Outcome, verdict: Verdicts | None) -> Note:
+    ahead = found.names[_order(found)[0]]
+    if verdict is None or verdict.judgement is None:
+        return _without_test(found, ahead)
+    known = [row for row in verdict.rows if row is not None]
+    ranked = [row for row in known if row.n >= MIN_SEEDS]
+    if len(known) == 1:
+        return Note("answer_alone", best=ahead)
+    if len(ranked) < 2 or not any(row.kind is Kind.BEST for row in ranked):
+        return Note("answer_few_seeds", seeds=MIN_SEEDS)
+    leaders, beaten = ([row for row in ranked if (row.rank == 1) is first] for first in (True, False))
+    leaders.sort(key=lambda row: row.gap)
+    if not beaten:
+        return _undecided(found, verdict, leaders)
+    if len(leaders) > 1:
+        named = len(leaders) <= _MOST_NAMES
+        return Note(
+            "answer_tied",
+            leaders=[row.name for row in leaders] if named else [],
+            many=0 if named else len(leaders),
+            pair=int(len(leaders) == 2),
+            **_named(beaten),
+        )
+    bold = any(cell.bold for cell in found.tests[found.metric])
+    return Note("answer_best" if bold else "answer_leads", best=verdict.best, **_named(beaten))
+
+
+def _without_test(found: Outcome, ahead: str) -> Note:
+    """Why the rows are not compared."""
+    if all(cell.spread is None for cell in found.tests[found.metric]):
+        return Note("answer_none")
+    if len(found.names) == 1:
+        return Note("answer_alone", best=ahead)
+    if found.verdict is not None:
+        return Note("answer_other_items")
+    if not found.staged and not found.source:
+        return Note("answer_unplanned", best=ahead)
+    fair = found.staged and rows(found.part)[0]["protocol"] != "paper"
+    return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
+
+
+def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:
+    """No row is worse than the best: what keeps them together?"""
+    rivals = [row for row in leaders if row.kind is not Kind.BEST]
+    if all(row.kind is Kind.EQUAL for row in rivals):
+        return Note("answer_equal", rows=len(leaders))
+    if all(row.limited_by_test_set for row in rivals):
+        return Note("answer_items", rows=len(leaders), **_items(found, verdict))
+    if all(row.limited_by_search for row in rivals):
+        return Note("answer_search", rows=len(leaders))
+    return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
+
+
+def _named(beaten: Sequence[Verdict]) -> dict[str, Any]:
+    named = len(beaten) <= _MOST_NAMES
+    return {"names": [row.name for row in beaten] if named else [], "count": 0 if named else len(beaten)}
+
+
+def _items(found: Outcome, verdict: Verdicts) -> dict[str, Any]:
+    return {"items": verdict.items, "what": "images" if task_kind(found.part) == "image" else "items"}
+
+
+# --- what would tell ---
+
+
+def _open(found: Outcome, verdict: Verdicts) -> list[Note]:
+    """What is not told from the best, and what would tell it; rows that need the same are a line."""
+    lines = grouped(sorted(verdict.untold, key=lambda row: row.gap), _needs)
+    return [_would_tell(kind, own, found, verdict) for kind, own in lines.items()]
+
+
+def _needs(row: Verdict) -> str:
+    """The kind of line that says what would tell a row from the best."""
+    if row.n < MIN_SEEDS:
+        return "open_few"
+    if row.kind is Kind.EQUAL:
+        return "open_equal"
+    if row.limited_by_test_set:
+        return "open_test_set"
+    if row.limited_by_search:
+        return "open_search"
+    return "open_seeds" if row.seeds_needed is not None else "open_never"
+
+
+def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verdicts) -> Note:
+    scale, unit = found.metric.gap
+    needed = [row.seeds_needed.estimate if row.seeds_needed else row.limited_by_test_set or 0 for row in own]
+    seeds = MIN_SEEDS if kind == "open_few" else max(needed)
+    fields = {
+        "names": [row.name for row in own],
+        "best": verdict.best,
+        "rows": [
+            Note("open_row", name=row.name, needed=f"{count:,}")
+            for row, count in zip(own, needed, strict=True)
+        ],
+        "seeds": seeds,
+        "plan": seeds if found.staged else 0,  # a sweep file can ask for them
+        "margin": f"{scale * found.metric.margin:g}",
+        "unit": unit,
+        **_items(found, verdict),
+    }
+    return Note(kind, **fields)
+
+
+def _footer(found: Outcome, verdict: Verdicts | None) -> list[Note]:
+    """How settings were chosen, and what the intervals are."""
+    tried = sorted({own.tried for own in found.choices})
+    kind = "answer_one_setting" if tried == [1] else "answer_chosen" if found.staged else "answer_imported"
+    compared = verdict is not None and verdict.judgement is not None and len(found.names) > 1
+    return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

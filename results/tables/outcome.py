@@ -1,0 +1,197 @@
+"""What is known of one workload: each optimizer's choice and what the judge says of it.
+
+The table `main_result` shows all of it, the answer on a screen what a person needs first. It is found once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from harness.config import hyper_schedules
+from harness.show.note import Note
+from harness.show.report import Cell
+from harness.show.status import UNFINISHED, Status
+from harness.store import Store
+from harness.store.points import SEARCH
+from results.compare import fixed as fixed_settings
+from results.compare.contender import contender, reach
+from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
+from results.compare.summary import finite_values, metric_summary, values_by_seed
+from results.frames import imported
+from results.frames.load import tuned_columns
+from results.frames.metrics import BITS_PER_BYTE, Metric, reported
+from results.frames.rows import Frame, Rows, parts, rows
+from results.tables import footnotes, timing
+from results.tables.verdicts import Verdicts, compare
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known of one workload; lists have an entry per row.
+
+    Attributes:
+        part: its rows of the frame.
+        choices: each optimizer's best setting.
+        names: of the rows.
+        axes: the columns along which any optimizer was searched.
+        staged: whether a plan says which runs choose and which are reported.
+        source: the name under which its runs were imported; empty for our own.
+        verdicts: what the statistics say of each metric, first the one by which runs are chosen; None while a
+            run may change it, or if it can't be fair.
+        tests: the test metrics over fresh seeds, or why there are none.
+        times: milliseconds per step.
+        settings: the values of each row's chosen settings by column, a schedule in words.
+        shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
+        caveats: how far to trust each choice, by column.
+        not_default: the footnote to each row on settings that nobody searched.
+        fixed: what stands under the table on such settings.
+    """
+
+    part: Frame
+    choices: Sequence[Choice]
+    names: Sequence[str]
+    axes: list[str]
+    staged: bool
+    source: str
+    verdicts: dict[Metric, Verdicts | None]
+    tests: dict[Metric, list[Cell]]
+    times: list[Cell]
+    settings: list[dict[str, str | float | None]]
+    shown: list[str]
+    caveats: list[dict[str, tuple[Note, ...]]]
+    not_default: list[tuple[Note, ...]]
+    fixed: tuple[Note, ...]
+
+    @property
+    def metric(self) -> Metric:
+        """The one by which runs are chosen."""
+        return next(iter(self.verdicts))
+
+    @property
+    def verdict(self) -> Verdicts | None:
+        """What the statistics say of that metric."""
+        return self.verdicts[self.metric]
+
+
+def outcome(part: Frame, store: Store | None = None) -> Outcome:
+    """Choose and judge.
+
+    Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
+
+    Args:
+        part: the rows of one workload.
+        store: where the test items are; None: they are not known.
+    """
+    choices = choose(part, OPTIMIZER)
+    names = [str(choice.fixed["optimizer"]) for choice in choices]
+    axes = axes_of(choices)
+    metrics = reported(part)
+    first = _verdicts(part, choices, names, metrics[0], store)
+    # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
+    same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
+    verdicts = {
+        metric: first if metric in same else _verdicts(part, choices, names, metric, store)
+        for metric in metrics
+    }
+    schedules = [_schedules(choice.winner) for choice in choices]
+    columns = tuned_columns(part)
+    shown = {"lr", "p", *axes, *(name for own in schedules for name in own)}
+    not_default, fixed = fixed_settings.notes(choices, names, [name for name in columns if name not in shown])
+    return Outcome(
+        part,
+        choices,
+        names,
+        axes,
+        has_stages(rows(part)[0]),
+        imported.source(part),
+        verdicts,
+        {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics},
+        timing.cells(choices),
+        [
+            {name: own.get(name) or _value(choice.winner, name) for name in columns if name in shown}
+            for choice, own in zip(choices, schedules, strict=True)
+        ],
+        [name for name in columns if name in shown],
+        [
+            footnotes.caveats(own, axes, partial(first.outlook, at) if first else None) if own.winner else {}
+            for at, own in enumerate(choices)
+        ],
+        not_default,
+        fixed,
+    )
+
+
+def _verdicts(
+    part: Frame, choices: Sequence[Choice], names: Sequence[str], metric: Metric, store: Store | None
+) -> Verdicts | None:
+    """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
+    first = rows(part)[0]
+    fair = all(map(_is_settled, choices)) and first["protocol"] != "paper"
+    if not has_stages(first):  # what chose a setting is reported, too
+        fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
+    if not fair:
+        return None
+    questions = "test_samples" if metric.is_share else ""
+    contenders = [
+        contender(name, values_by_seed(own.replicas, metric), metric, own.replicas, questions, own, store)
+        for name, own in zip(names, choices, strict=True)
+    ]
+    gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
+    looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
+    return compare(contenders, names, [own.tried for own in choices], metric, gains, looks)
+
+
+def _is_settled(choice: Choice) -> bool:
+    """Whether no run that is still to come, or to be tried again, can change the row."""
+    if choice.unfinished:
+        return False
+    states = {run["state"] for run in choice.replicas}
+    return choice.winner is None or (bool(states) and states.isdisjoint(UNFINISHED))
+
+
+def _schedules(winner: Candidate | None) -> dict[str, str]:
+    """How each hyperparameter with a schedule changes over a run, by its column: {"p": "0.25→-0.25"}."""
+    settings = winner.runs[0] if winner is not None else {}
+    parts = [hyper_schedules.split(name) for name in settings if isinstance(settings[name], str)]
+    names = [part[0] for part in parts if part is not None and part[1] == "name"]
+    return {
+        name: "→".join(f"{settings[f'schedule.{name}.{end}']:g}" for end in ("from", "to")) for name in names
+    }
+
+
+def _value(winner: Candidate | None, name: str) -> str | float | None:
+    return None if winner is None else footnotes.plain(winner.value(name))
+
+
+def _tests(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
+    """The test cells of all rows, the best one bold if the statistics allow it."""
+    cells = [_test(choice, metric) for choice in choices]
+    bold = verdict.bold if verdict else [False] * len(cells)
+    return [replace(cell, bold=best and not cell.notes) for cell, best in zip(cells, bold, strict=True)]
+
+
+def _test(choice: Choice, metric: Metric) -> Cell:
+    """The winner's test metric over its fresh seeds. Search runs never replace them."""
+    runs = choice.replicas
+    if choice.winner is None:
+        return footnotes.missing(choice)
+    if not runs:
+        return Cell(state=Status.WAITING, notes=(Note("no_replicas"), *footnotes.stale(choice)))
+    rest = [run for run in runs if not finite_values([run], f"test_{metric.name}")]
+    count = {"count": len(runs) - len(rest), "total": len(runs)}
+    notes = (Note("replicas_count", rest=footnotes.tally(rest), **count),) if rest else ()
+    if len(rest) < len(runs):
+        value = metric_summary(runs, "test", metric)
+        return Cell(value, metric.digits, notes=notes, runs=footnotes.keys(runs))
+    state = next(state for state in Status if any(run["state"] == state for run in rest))
+    return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
+
+
+def searched_parts(frame: Frame | None, columns: Sequence[str]) -> list[Rows]:
+    """The parts of the frame that agree in some columns, but for replicas whose search has no run there.
+
+    Data may have changed between the two.
+    """
+    return [part for part in parts(frame, columns) if any(row["stage"] == SEARCH for row in part)]
