@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from harness.show.harmless import visible
 from harness.show.note import Note
+from harness.show.numbers import counted
 from harness.show.report import CHOSEN, Cell, Column, Report, Section
 
 Attributes = Callable[[Cell], str]
@@ -42,33 +43,44 @@ def _report(report: Report) -> str:
     return "\n".join([f"<h2>{escape(f'{report.name}: {report.title}')}</h2>", *sections, *notes])
 
 
-def section(part: Section, attributes: Attributes = lambda cell: "") -> str:
+def section(part: Section, attributes: Attributes = lambda cell: "", fold: str = "") -> str:
     """One section: its grid under its title as caption, then the notes as a list.
 
     Args:
         part: the section.
         attributes: of the element of a cell, as HTML that begins with a space; for example its runs.
+        fold: begins the addresses of the notes, which then open at a click, on a mark or below the grid. That
+            its numbers may not be comparable stays in view. Empty: all notes do.
     """
     if note := part.too_wide():
         return f"<h3>{escape(part.title)}</h3>\n<p>{prose(note)}</p>"
     marks = part.marks()
+    links = {note: f'<a href="#{fold}-{mark}">{mark}</a>' if fold else mark for note, mark in marks.items()}
+    ids = {mark: f' id="{fold}-{mark}"' if fold else "" for mark in marks.values()}
     notes = [
-        *(f"<sup>{mark}</sup> {prose(note)}" for note, mark in marks.items()),
+        *(f"<sup{ids[mark]}>{mark}</sup> {prose(note)}" for note, mark in marks.items()),
         *(f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in part.legend()),
         *map(prose, part.notes),
     ]
     lines = [
         *(f"<p>{prose(note)}</p>" for note in part.above),
+        *(f'<p class="danger">{prose(note)}</p>' for note in part.mixtures if fold),
         '<div class="wide"><table>',
         f"<caption><span>{escape(part.title)}</span></caption>",
         f"<thead><tr>{''.join(map(_head, part.columns))}</tr></thead>",
         "<tbody>",
-        *(_row(part.columns, row, marks, attributes) for row in part.rows),
+        *(_row(part.columns, row, links, attributes) for row in part.rows),
         "</tbody>",
         "</table></div>",
-        *(['<ul class="notes">', *(f"<li>{note}</li>" for note in notes), "</ul>"] if notes else []),
+        *(_notes(notes, fold) if notes else []),
     ]
     return "\n".join(lines)
+
+
+def _notes(notes: Sequence[str], fold: str) -> list[str]:
+    items = ['<ul class="notes">', *(f"<li>{note}</li>" for note in notes), "</ul>"]
+    summary = f"<details><summary>{counted(len(notes), 'note')}</summary>"
+    return [summary, *items, "</details>"] if fold else items
 
 
 def _head(column: Column) -> str:

@@ -10,16 +10,18 @@ import pandas as pd
 from harness.paper import experiments
 from harness.show.note import Note
 from harness.show.numbers import counted
-from harness.show.report import Cell, Column, Report, table
+from harness.show.report import Cell, Column, Report, Section, table
+from harness.show.status import ENDED, Status
 from harness.store.points import DROPPED
 from harness.store.record import IMPORTED
 from results.frames.cost import TOTAL_FLOPS
 from results.frames.metrics import is_number, word
 from results.page.runs import Behind, label
+from results.tables.answer import Answer
 
 _STATES = ("completed", "diverged", "pruned", "failed", "damaged", "running", "waiting")
 _ENVIRONMENT = ("code", "python", "torch", "machine", "device", "processes", "threads")
-_MOST_NAMES = 30
+_MOST_NAMES = 4  # of sweeps, under the title
 _SECONDS_AN_HOUR, _PETA = 3600, 1e15
 _UNPLANNED = "(not planned)"
 
@@ -36,26 +38,36 @@ def newest(frame: pd.DataFrame) -> str:
     return max((time for time in finished(frame)["ended"] if isinstance(time, str)), default="")
 
 
+def scope(frame: pd.DataFrame) -> Note:
+    """What the page is about: the sweeps, and how far they are."""
+    planned = _planned(frame)
+    names = list(map(str, planned["sweep"].unique()))
+    states = planned.drop_duplicates("key")["state"].value_counts()
+    return Note(
+        "page_scope",
+        sweeps=names if len(names) <= _MOST_NAMES else [counted(len(names), "sweep")],
+        runs=int(states.sum()),
+        ended=int(states.reindex(ENDED).sum()),
+        failed=int(states.get(Status.FAILED, 0)),
+        others=frame["key"].nunique() - planned["key"].nunique(),
+    )
+
+
+def _planned(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[(frame["stage"] != DROPPED) & (frame["sweep"] != "")]
+
+
 def in_words(frame: pd.DataFrame) -> dict[str, str]:
     """The store in a few facts."""
-    done, wanted = finished(frame), frame[frame["stage"] != DROPPED]
-    planned = wanted[wanted["sweep"] != ""]
-    others = frame["key"].nunique() - planned["key"].nunique()
-    unplanned = f", {others} not planned by a sweep" if others else ""
-    foreign = frame[frame[IMPORTED] != ""]
+    done, foreign = finished(frame), frame[frame[IMPORTED] != ""]
     of_others = (
         f"{counted(foreign['key'].nunique(), 'run')}, imported as {', '.join(foreign[IMPORTED].unique())}"
     )
     scales = dict.fromkeys(filter(None, map(experiments.scale_of, frame["sweep"].unique())))
-    optimizers = list(map(str, frame["optimizer"].unique()))
-    more = f" and {len(optimizers) - _MOST_NAMES} more" if len(optimizers) > _MOST_NAMES else ""
     return {
-        "runs": f"{planned['key'].nunique()} planned{unplanned}, {len(done)} with a record",
+        "runs": f"{_planned(frame)['key'].nunique()} planned, {len(done)} with a record",
         **({} if foreign.empty else {"of others": of_others}),
-        "sweeps": str(planned["sweep"].nunique()),
         "scales of the paper": ", ".join(scales) or "none: only other sweeps",
-        "workloads": ", ".join(dict.fromkeys(f"{one.task} {one.model}" for one in frame.itertuples())),
-        "optimizers": ", ".join(optimizers[:_MOST_NAMES]) + more,
         "training time": f"{done['useful_seconds'].sum() / _SECONDS_AN_HOUR:.3g} hours",
         "newest record": newest(frame) or "none has a time",
     }
@@ -69,8 +81,20 @@ def sweeps(frame: pd.DataFrame) -> Report:
     for name, part in wanted.groupby("sweep", sort=False):
         counts = part["state"].value_counts()
         rows.append([str(name) or _UNPLANNED, len(part), *(int(counts.get(state, 0)) for state in shown)])
-    columns = _columns(["sweep"], ["points", *shown])
-    return Report("sweeps", "states of the points", [table(columns, rows, title="Sweeps")])
+    columns = _columns(["sweep"], ["runs", *shown])
+    return Report("sweeps", "states of the runs", [table(columns, rows, title="Sweeps")])
+
+
+def settings(found: Sequence[Answer]) -> Report:
+    """The setting that was chosen for each optimizer, a section per workload."""
+    return Report("settings", "chosen settings", [_settings(own) for own in found])
+
+
+def _settings(answer: Answer) -> Section:
+    names = list(dict.fromkeys(name for place in answer.places for name in place.setting))
+    rows = [[place.name, *map(place.setting.get, names), place.ms_per_step] for place in answer.places]
+    columns = [*_columns(["optimizer"], names), Column("ms_per_step", "ms/step", "summary")]
+    return table(columns, rows, title=" · ".join(answer.workload))
 
 
 def environments(frame: pd.DataFrame) -> Report:

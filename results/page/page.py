@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,12 +20,15 @@ import pandas as pd
 
 from harness.show import html
 from harness.show.harmless import visible
+from harness.show.note import Note
 from harness.show.report import Report
 from harness.store import Store
 from results.compare.view import View
 from results.figures.style import optimizer_style
 from results.page import overview
+from results.page.forest import Axis, words
 from results.page.runs import Behind, details
+from results.tables.answer import Answer, answers
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
 
@@ -46,7 +50,8 @@ class Part:
         reports: its tables.
         facts: names and values, above them.
         figures: PNG by name, below them.
-        is_named: whether each table stands under its name, and its values can be clicked.
+        is_named: whether each table stands under its name.
+        is_folded: whether its tables open at a click.
     """
 
     name: str
@@ -55,6 +60,11 @@ class Part:
     facts: Mapping[str, str] = field(default_factory=dict)
     figures: Mapping[str, bytes] = field(default_factory=dict)
     is_named: bool = False
+    is_folded: bool = False
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in it."""
+        return bool(self.facts or self.figures or any(report.sections for report in self.reports))
 
     @property
     def entries(self) -> list[tuple[str, str]]:
@@ -72,29 +82,45 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> st
         figures: PNG by name, in the order of the page.
     """
     view = View(frame, store=store)
+    found = answers(frame, store)
     tables = [report for make in TABLES.values() if (report := make(view)).sections]
     claims = ledger(frame, store) if view.scales else []
     behind = Behind.of([*tables, *claims], frame["key"])
-    what = [overview.sweeps(frame), overview.environments(frame)]
+    bookkeeping = [overview.sweeps(frame), overview.environments(frame)]
     parts = [
-        Part("summary", "Summary", what, overview.in_words(frame)),
-        Part("tables", "Tables", tables, is_named=True),
         Part("figures", "Figures", figures=figures),
-        *([Part("ledger", "Ledger", claims, is_named=True)] if claims else []),
+        Part("settings", "Settings", [overview.settings(found)]),
+        Part("tables", "Tables", tables, is_named=True),
+        Part("ledger", "Ledger", claims, is_named=True),
         Part("cost", "Cost", overview.cost(frame)),
-        Part("runs", "Runs", [overview.runs(frame, behind)]),
+        Part("runs", "Runs", [overview.runs(frame, behind)], is_folded=True),
+        Part("method", "Method", bookkeeping, overview.in_words(frame)),
     ]
     told = details(store, frame, behind)
     told["styles"] = styles({run["optimizer"] for run in told["runs"]})
-    return _filled("htbench report", parts, behind, told)
+    shown = {
+        "scope": overview.scope(frame),
+        "answers": [(own, Axis.of(own.places)) for own in found],
+        "none": Note("answer_none"),
+        "trust": [(own.workload, lines) for own in found if (lines := _lines(own))],
+        "parts": [part for part in parts if part],
+    }
+    return _filled(shown, behind, told)
 
 
-def _filled(title: str, parts: Sequence[Part], behind: Behind, told: Mapping[str, Any]) -> str:
+def _lines(answer: Answer) -> list[tuple[str, Note]]:
+    """What to know before one trusts an answer, each with its sign."""
+    return [*(("!", note) for note in answer.dangers), *(("?", note) for note in answer.open)]
+
+
+def _filled(shown: Mapping[str, Any], behind: Behind, told: Mapping[str, Any]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
+    numbers = itertools.count()
+
     def grid(section: Any, behind: Behind) -> Markup:
-        return Markup(html.section(section, behind.attributes))
+        return Markup(html.section(section, behind.attributes, f"note-{next(numbers)}"))
 
     def seen(value: Any) -> Any:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -108,7 +134,13 @@ def _filled(title: str, parts: Sequence[Part], behind: Behind, told: Mapping[str
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    page.filters |= {"grid": grid, "width": width, "base64": lambda png: base64.b64encode(png).decode()}
+    page.filters |= {
+        "grid": grid,
+        "prose": lambda note: Markup(html.prose(note)),
+        "width": width,
+        "words": words,
+    }
+    page.filters |= {"base64": lambda png: base64.b64encode(png).decode()}
     contents, code = ([static(name) for name in names] for names in (STYLES, SCRIPTS))
     data = json.dumps(told, separators=(",", ":"), allow_nan=False).translate(_HIDDEN)
     ours = {
@@ -118,9 +150,8 @@ def _filled(title: str, parts: Sequence[Part], behind: Behind, told: Mapping[str
         "licence": static("uPlot.LICENSE").strip(),
     }
     text = page.get_template("page.html").render(
-        title=title,
-        parts=parts,
         behind=behind,
+        **shown,
         styles=map(Markup, contents),
         scripts=map(Markup, code),
         **{name: Markup(value) for name, value in ours.items()},

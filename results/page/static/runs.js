@@ -85,8 +85,9 @@ function openRuns(numbers, title) {
 function titleOf(cell) {
   const table = cell.closest("table");
   const head = table.tHead.rows[0].cells[cell.cellIndex].textContent;
-  const row = cell.parentElement.cells[0].textContent;
-  return [table.caption.textContent, row, head].filter((word, i, all) => all.indexOf(word) === i).join(" \u00b7 ");
+  const row = cell.parentElement.querySelector("th") || cell.parentElement.cells[0];
+  const caption = table.querySelector(".workload") || table.caption;
+  return [caption.textContent, row.textContent, head].filter((word, i, all) => all.indexOf(word) === i).join(" \u00b7 ");
 }
 
 function numbersOf(cell) {
@@ -106,7 +107,8 @@ function openAddressed() {
 }
 
 for (const cell of document.querySelectorAll("td[data-runs]")) {
-  cell.append(element("button", { type: "button", class: "open" }, ...cell.childNodes));
+  const value = [...cell.childNodes].filter((node) => node.nodeName !== "SUP");
+  cell.prepend(element("button", { type: "button", class: "open" }, ...value));
 }
 for (const tools of document.querySelectorAll("main .tools")) {
   const rows = [...tools.nextElementSibling.querySelectorAll("tbody tr")];

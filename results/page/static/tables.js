@@ -66,9 +66,19 @@ function equip(table) {
   makeSortable(table);
   const tools = element("div", { class: "tools" });
   table.parentElement.before(tools);
-  if (table.tBodies[0].rows.length > 3) makeFilter(table, tools);
+  if (table.tBodies[0].rows.length > 8) makeFilter(table, tools);
 }
 
-document.querySelectorAll("main table").forEach(equip);
-// On a narrow screen the list of contents would fill the first page.
-if (matchMedia("(max-width: 959px)").matches) document.querySelector("nav details").open = false;
+document.querySelectorAll("main .wide table").forEach(equip);
+// The keyboard scrolls what a finger does.
+for (const box of document.querySelectorAll("main .wide")) {
+  if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+}
+// Who prints gets all notes, also from a browser whose style sheets can't open them.
+const folds = [...document.querySelectorAll("main details")];
+let closed = [];
+addEventListener("beforeprint", () => {
+  closed = folds.filter((one) => !one.open);
+  closed.forEach((one) => { one.open = true; });
+});
+addEventListener("afterprint", () => closed.forEach((one) => { one.open = false; }));

@@ -1,5 +1,6 @@
 """The page in a real Chromium, from a file: what people click works, and nothing is asked of the network."""
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -104,12 +105,63 @@ def test_a_head_sorts_by_number_and_back(visit, file):
 
 def test_a_filter_keeps_the_rows_with_its_words(visit, file):
     page = visit.page(file)
-    tools = page.locator("#tables .tools").first
-    tools.get_by_label("Filter").fill("MUON")
-    assert column(page, "optimizer") == ["muon", "htmuon"]
-    assert tools.locator("output").inner_text() == "2 of 4 rows"
+    page.locator("#runs summary").click()
+    tools, rows = page.locator("#runs .tools"), page.locator("#runs tbody tr:visible")
+    total = rows.count()
+    tools.get_by_label("Filter").fill("MUON replicate")
+    shown = rows.all_inner_texts()
+    assert shown and all("muon" in row and "replicate" in row for row in shown)
+    assert tools.locator("output").inner_text() == f"{len(shown)} of {total} rows"
     tools.get_by_label("Filter").fill("")
-    assert len(column(page, "optimizer")) == 4
+    assert rows.count() == total
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scripts", [True, False])
+def test_the_verdict_is_the_first_thing_to_see(visit, file, width, scripts):
+    page = visit.page(file, width, java_script_enabled=scripts)
+    verdict = page.locator(".verdict").first
+    assert verdict.bounding_box()["y"] < 200
+    assert page.locator(".forest tbody tr").first.bounding_box()["y"] < 300
+    assert page.locator("nav a").first.is_visible() == (width > 1000)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_forest_plot_has_its_numbers_in_words(visit, file, width):
+    page = visit.page(file, width)
+    row = page.locator(".forest tbody tr:has(circle):has(line:not([class]))").first
+    mark, line = (row.locator(one).bounding_box() for one in ("circle", "line:not([class])"))
+    gap, low, high = map(float, re.findall(r"[+-]?[\d.]+", row.locator("td").last.inner_text()))
+    middle = mark["x"] + mark["width"] / 2
+    assert low <= gap <= high and line["x"] <= middle <= line["x"] + line["width"]
+    share = (middle - line["x"]) / line["width"]
+    assert share == pytest.approx((gap - low) / (high - low), abs=0.06)  # the numbers are rounded
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_first_column_stays_while_a_table_scrolls(visit, file, width):
+    page = visit.page(file, width)
+    box = page.locator("#tables .wide").first
+    cells = [box.locator(one).first for one in ("tbody td:nth-child(1)", "thead th:nth-child(1)")]
+    moving = box.locator("tbody td:nth-child(2)").first
+    before = [cell.bounding_box()["x"] for cell in [*cells, moving]]
+    box.focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("box => box.scrollLeft > 30", arg=box.element_handle())
+    *still, moved = (cell.bounding_box()["x"] for cell in [*cells, moving])
+    assert still == pytest.approx(before[:2], abs=1) and moved < before[2] - 30
+
+
+def test_notes_are_folded_and_printed(visit, file):
+    page = visit.page(file, java_script_enabled=False)
+    notes = page.locator("#tables .notes").first
+    assert not notes.is_visible()
+    page.locator("#tables summary").first.click()
+    assert notes.is_visible()
+    page.locator("#tables summary").first.click()
+    page.emulate_media(media="print")
+    assert notes.is_visible()
 
 
 def is_drawn(page, dialog):
@@ -186,7 +238,6 @@ def test_the_page_does_not_scroll_sideways(visit, file, width, scripts):
     assert page.locator("main").bounding_box()["width"] <= width
     assert page.locator("html").evaluate("page => page.scrollWidth") <= width
     if scripts:
-        assert page.locator("nav details").evaluate("list => list.open") == (width > 1000)
         dialog = open_first(page)
         assert dialog.evaluate("box => box.scrollWidth <= box.clientWidth")
 
@@ -199,11 +250,108 @@ def test_without_scripts_tables_and_figures_are_readable(visit, file):
     assert page.locator("button:visible, input:visible, .script:visible").count() == 0
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_mark_opens_its_note(visit, file, scripts):
+    page = visit.page(file, java_script_enabled=scripts)
+    mark = page.locator("#tables td sup a").first
+    note = page.locator(mark.get_attribute("href"))
+    assert not note.is_visible()
+    mark.click()
+    assert note.is_visible() and note.inner_text() == mark.inner_text()
+
+
 def test_print_has_neither_contents_nor_controls(visit, file):
     page = visit.page(file)
     page.emulate_media(media="print")
     assert page.locator("nav:visible, .tools:visible").count() == 0
     assert first_table(page).is_visible()
+
+
+def test_nothing_is_cut_on_paper(visit, file):
+    portrait, landscape, height = 680, 1009, 1009  # pixels of A4 within its margins
+    page = visit.page(file, landscape)
+    page.emulate_media(media="print")
+    for width, things in ((landscape, ".wide table"), (portrait, "figure, .forest")):
+        page.set_viewport_size({"width": width, "height": height})
+        boxes = [one.bounding_box() for one in page.locator(things).all()]
+        assert boxes and max(box["x"] + box["width"] for box in boxes) <= width + 1, things
+    assert all(box["height"] < height for box in boxes)
+    assert page.locator("figure").first.evaluate("one => getComputedStyle(one).breakInside") == "avoid"
+
+
+COLOURS = """one => {
+  let behind = one;
+  const colour = () => getComputedStyle(behind).backgroundColor;
+  while (colour() === "rgba(0, 0, 0, 0)") behind = behind.parentElement || document.body;
+  return [getComputedStyle(one).color, colour()];
+}"""
+
+
+def contrast(colours):
+    """Of two colours as "rgb(1, 2, 3)". Source: WCAG 2.1."""
+
+    def luminance(colour):
+        parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted(map(luminance, colours))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_are_legible(visit, file, scheme):
+    page = visit.page(file, color_scheme=scheme)
+    background = page.locator("body").evaluate("one => getComputedStyle(one).backgroundColor")
+    assert (contrast([background, "rgb(255, 255, 255)"]) > 10) == (scheme == "dark")
+    for what in (
+        "h1",
+        ".scope",
+        ".workload",
+        ".verdict",
+        ".best th",
+        ".forest td",
+        ".footer",
+        "#figures figcaption",
+        "nav a",
+        "#tables thead th",
+        "#tables td",
+        "button.open",
+        "main summary",
+        "dt",
+    ):
+        assert contrast(page.locator(what).first.evaluate(COLOURS)) >= 4.5, what
+    plate = page.locator("figure img").first.evaluate("one => getComputedStyle(one).backgroundColor")
+    assert plate == "rgb(255, 255, 255)"
+
+
+def test_the_keyboard_reaches_all_and_shows_where_it_is(visit, file):
+    page = visit.page(file)
+    wanted = page.evaluate(
+        """() => [...document.querySelectorAll("a, button, input, summary, [tabindex]")]
+             .filter((one) => one.checkVisibility()).length"""
+    )
+    seen = []
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate(
+                """() => {
+              const one = document.activeElement, style = getComputedStyle(one);
+              one.reached = one.reached || one !== document.body;
+              const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
+              return one === document.body || outlined;
+            }"""
+            )
+        )
+    assert all(seen)
+    assert (
+        page.evaluate(
+            """() => [...document.querySelectorAll("a, button, input, summary, [tabindex]")]
+             .filter((one) => one.checkVisibility() && !one.reached).map((one) => one.outerHTML)"""
+        )
+        == []
+    )
 
 
 def test_hostile_strings_run_nowhere(visit, hostile_store, hostile, tmp_path):

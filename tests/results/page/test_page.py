@@ -1,6 +1,7 @@
 """The page as text: all is there, nothing is markup of its own or from outside; same store, same bytes."""
 
 import hashlib
+import html
 import json
 import os
 import random
@@ -14,12 +15,17 @@ from types import SimpleNamespace
 import pytest
 
 from harness import cli
+from harness.show.html import prose
+from harness.show.report import Cell
 from harness.store import Store
+from results.compare.judge import Kind
 from results.compare.view import View
 from results.figures import files
 from results.frames.load import load
 from results.page import overview, page, runs
 from results.page.curves import MOST_POINTS
+from results.page.forest import Axis, words
+from results.tables.answer import Place, answers
 from results.tables.registry import TABLES
 
 ROOT = Path(__file__).parents[3]
@@ -73,13 +79,46 @@ def data_of(page):
 
 def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
     reader = Reader(mixed_page)
+    parts = [attrs["id"] for tag, attrs in reader.tags if tag == "section"]
+    assert parts == ["answer", "trust", "figures", "settings", "tables", "cost", "runs", "method"]
     ids = {attrs["id"] for _, attrs in reader.tags if "id" in attrs}
     links = {attrs["href"] for tag, attrs in reader.tags if tag == "a"}
-    assert {"#summary", "#tables", "#figures", "#cost", "#runs", "#figure-loss"} <= links
+    assert {f"#{part}" for part in parts} | {"#figure-loss"} <= links
     assert {"#table-main_result", "#table-lr_grid", "#table-p_grid"} <= links
     assert {link[1:] for link in links} <= ids and all(link[0] == "#" for link in links)
     assert [tag for tag, _ in reader.tags].count("h1") == 1
     assert [attrs["width"] for tag, attrs in reader.tags if tag == "img"] == ["720"]
+
+
+def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
+    forests = html.unescape(demo.text).split('<table class="forest"')
+    for answer, text in zip(answers(demo.frame, demo.store), forests[1:], strict=True):
+        assert f'<span class="verdict">{answer.verdict}</span>' in text
+        for place in answer.places:
+            row = text[text.index(f'<th scope="row">{place.name}') :].partition("</tr>")[0]
+            assert place.value.text() in row and words(place, answer.metric.digits) in row
+        for note in (*answer.dangers, *answer.open):
+            assert html.unescape(prose(note)) in forests[-1]
+
+
+def place(gap, low, high):
+    kind = Kind.BEST if gap is None else Kind.UNKNOWN
+    return Place("1=", "a", Cell(1.0), gap, low, high, kind, Cell(), {}, ())
+
+
+def test_rows_share_an_axis_from_which_none_falls():
+    places = [place(None, None, None), place(0.2, -0.2, 0.6), place(5.5, 4.5, 6.5), place(1.0, None, None)]
+    axis = Axis.of(places)
+    assert axis.low < -0.2 and axis.high > 6.5
+    assert 0 in axis.ticks and 3 <= len(axis.ticks) <= 6 and all(map(axis.holds, axis.ticks))
+    shares = [float(axis.at(value)[:-1]) for value in (-9, -0.2, 0, 0.2, 6.5, 99)]
+    assert shares == sorted(shares) and (shares[0], shares[-1]) == (0, 100)
+    assert Axis.of(places[:1]) is None
+
+
+def test_a_hopeless_row_does_not_squeeze_the_others():
+    axis = Axis.of([*(place(0.2, -0.2, 0.6) for _ in range(9)), place(1000, 900, 1100)])
+    assert axis.high < 3 and not axis.holds(1000) and axis.at(1000) == "100%"
 
 
 def test_nothing_comes_from_outside(mixed_page):
@@ -125,7 +164,7 @@ def test_cells_name_their_runs(demo):
     told = data_of(demo.text)
     table = TABLES["main_result"](View(demo.frame)).sections[0]
     cell = next(cell for row in table.rows for cell in row if cell.runs)
-    numbers = re.search(r'data-runs="([\d ]+)"', demo.text).group(1).split()
+    numbers = re.search(r'data-runs="([\d ]+)"', demo.text.partition('id="tables"')[2]).group(1).split()
     assert [told["runs"][int(number)]["key"] for number in numbers] == list(cell.runs)
 
 
@@ -224,7 +263,8 @@ def test_an_empty_store_and_an_unknown_sweep_are_usage_errors(tmp_path, demo_sto
 
 def test_a_store_in_which_nothing_has_run_has_a_page(bench):
     bench.add("digits", "muon", 0.1, state="waiting")
-    assert "1 planned, 0 with a record" in written(bench.write())
+    text = written(bench.write())
+    assert "0 of 1 run ended" in text and "1 planned, 0 with a record" in text
 
 
 def test_what_is_shipped_is_what_was_published():
