@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.show.harmless import visible
 from harness.show.note import Note
@@ -49,8 +49,8 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
     Args:
         part: the section.
         attributes: of the element of a cell, as HTML that begins with a space; for example its runs.
-        fold: begins the addresses of the notes, which then open at a click, on a mark or below the grid. That
-            its numbers may not be comparable stays in view. Empty: all notes do.
+        fold: begins the addresses of the notes, which then open at a click, on a mark or below the grid; what
+            protects from a false conclusion stays in view, in short. Empty: all notes do.
     """
     if note := part.too_wide():
         return f"<h3>{escape(part.title)}</h3>\n<p>{prose(note)}</p>"
@@ -64,7 +64,6 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
     ]
     lines = [
         *(f"<p>{prose(note)}</p>" for note in part.above),
-        *(f'<p class="danger">{prose(note)}</p>' for note in part.mixtures if fold),
         '<div class="wide"><table>',
         f"<caption><span>{escape(part.title)}</span></caption>",
         f"<thead><tr>{''.join(map(_head, part.columns))}</tr></thead>",
@@ -72,15 +71,17 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
         *(_row(part.columns, row, links, attributes) for row in part.rows),
         "</tbody>",
         "</table></div>",
-        *(_notes(notes, fold) if notes else []),
+        *(_list("dangers", map(prose, part.dangers())) if fold else []),
+        *([f"<details><summary>{counted(len(notes), 'note')}</summary>"] if fold and notes else []),
+        *_list("notes", notes),
+        *(["</details>"] if fold and notes else []),
     ]
     return "\n".join(lines)
 
 
-def _notes(notes: Sequence[str], fold: str) -> list[str]:
-    items = ['<ul class="notes">', *(f"<li>{note}</li>" for note in notes), "</ul>"]
-    summary = f"<details><summary>{counted(len(notes), 'note')}</summary>"
-    return [summary, *items, "</details>"] if fold else items
+def _list(kind: str, items: Iterable[str]) -> list[str]:
+    found = [f"<li>{item}</li>" for item in items]
+    return [f'<ul class="{kind}">', *found, "</ul>"] if found else []
 
 
 def _head(column: Column) -> str:

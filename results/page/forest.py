@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.show.note import Note
 from results.compare.judge import Kind
-from results.tables.answer import Place
+from results.tables.answer import Answer, Place
 
 _FARTHEST = 3  # medians of the intervals' upper ends: one hopeless row may not squeeze all others
 _BESIDE = 0.05  # of the width, left free at either end
@@ -53,12 +53,20 @@ class Axis:
         return [step * i for i in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
-def words(place: Place, digits: int) -> str:
+def leaders(answer: Answer) -> list[Place]:
+    """The rows of the first rank, if they beat any other."""
+    ranked = [place for place in answer.places if place.kind is not None]
+    first = [place for place in ranked if place.rank == ranked[0].rank]
+    return first if len(first) < len(ranked) else []
+
+
+def words(place: Place, answer: Answer) -> str:
     """What stands beside the marks of a row: its distance to the best with the interval, or why none."""
+    digits, ranks = answer.metric.digits, [one.rank for one in answer.places if one.kind is not None]
     if place.gap is not None:
-        ends = ["" if end is None else f"{end:.{digits}f}" for end in (place.low, place.high)]
-        return f"{place.gap:+.{digits}f} [{', '.join(ends)}]" if all(ends) else f"{place.gap:+.{digits}f}"
-    if place.kind is Kind.BEST:
-        return "best"
+        ends = [f"{end:.{digits}f}" for end in (place.low, place.high) if end is not None]
+        return " ".join([f"{place.gap:+.{digits}f}", *([f"[{', '.join(ends)}]"] if len(ends) == 2 else [])])
+    if place.kind is Kind.BEST and len(ranks) > 1:
+        return "tied" if ranks.count(place.rank) > 1 else "best"
     state = place.value.state
     return "" if state is None else str(Note(f"status_{state}"))

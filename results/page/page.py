@@ -26,7 +26,7 @@ from harness.store import Store
 from results.compare.view import View
 from results.figures.style import optimizer_style
 from results.page import overview
-from results.page.forest import Axis, words
+from results.page.forest import Axis, leaders, words
 from results.page.runs import Behind, details
 from results.tables.answer import Answer, answers
 from results.tables.ledger import ledger
@@ -100,7 +100,7 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> st
     told["styles"] = styles({run["optimizer"] for run in told["runs"]})
     shown = {
         "scope": overview.scope(frame),
-        "answers": [(own, Axis.of(own.places)) for own in found],
+        "answers": [(own, Axis.of(own.places), leaders(own)) for own in found],
         "none": Note("answer_none"),
         "trust": [(own.workload, lines) for own in found if (lines := _lines(own))],
         "parts": [part for part in parts if part],

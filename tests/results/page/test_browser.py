@@ -309,7 +309,7 @@ def test_words_are_legible(visit, file, scheme):
         ".scope",
         ".workload",
         ".verdict",
-        ".best th",
+        ".lead th",
         ".forest td",
         ".footer",
         "#figures figcaption",

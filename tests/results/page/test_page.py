@@ -96,9 +96,19 @@ def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
         assert f'<span class="verdict">{answer.verdict}</span>' in text
         for place in answer.places:
             row = text[text.index(f'<th scope="row">{place.name}') :].partition("</tr>")[0]
-            assert place.value.text() in row and words(place, answer.metric.digits) in row
+            assert place.value.text() in row and words(place, answer) in row
         for note in (*answer.dangers, *answer.open):
             assert html.unescape(prose(note)) in forests[-1]
+
+
+def test_what_protects_is_not_folded(_stores):
+    store = Store(_stores["mixed"])
+    frame = load(store)
+    shown = html.unescape(re.sub(r"<details>.*?</details>", "", written(store), flags=re.DOTALL))
+    sections = [own for make in TABLES.values() for own in make(View(frame, store=store)).sections]
+    dangers = [note for own in sections for note in own.dangers()]
+    assert len({note.kind for note in dangers}) > 5
+    assert [str(note) for note in dangers if html.unescape(prose(note)) not in shown] == []
 
 
 def place(gap, low, high):
