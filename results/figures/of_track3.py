@@ -31,7 +31,7 @@ def panels(results: Sequence[Result]) -> list[Panel]:
     losses = [[float(run.losses[step]) for run in one.runs if step in run.losses] for one in several]
     pairs = zip(several, losses, strict=True)
     at_step = [(one, summarize(own), None) for one, own in pairs if len(own) >= MIN_SEEDS]
-    judged = [one for one in several if one.sample is not None]
+    judged = [one for one in several if one.is_judged]
     to_target = [(one, one.summary, float(one.published.steps)) for one in judged if one.summary is not None]
     return [
         _panel(f"(a) Loss at step {step}", f"validation loss at step {step}", at_step, shown),

@@ -11,7 +11,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from harness.show.note import Note
-from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample, Summary, summarize
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary, summarize
 from results.track3.data import PLACE, TOP, Published, Run, published, runs
 
 # The numbers of results that are judged by another readout of the weights, which is logged elsewhere.
@@ -48,15 +48,9 @@ class Result:
         return summarize([float(loss) for loss in self.losses]) if self.losses else None
 
     @property
-    def sample(self) -> Sample | None:
-        """The losses for tests; None if there are none that the result is judged by.
-
-        No two results share a key, so they are never paired: the logs do not name seeds.
-        """
-        number = self.published.number
-        if not self.losses or number in ELSEWHERE:
-            return None
-        return Sample({(number, index): float(loss) for index, loss in enumerate(self.losses)})
+    def is_judged(self) -> bool:
+        """Whether there are public runs that the result is judged by."""
+        return bool(self.losses) and self.published.number not in ELSEWHERE
 
     @property
     def printed_mean(self) -> Decimal | None:

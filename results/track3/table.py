@@ -8,9 +8,10 @@ from typing import Any
 
 from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, Section, by_columns
-from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, summarize
+from results.compare.stats import MIN_SEEDS, SIGNIFICANCE
 from results.track3 import verdicts
 from results.track3.recomputed import Result, committed, pooled
+from results.track3.ties import letters
 from results.track3.verdicts import ASSUMED_SD, NO_SPREAD, NOT_SHOWN, THRESHOLD, Verdict
 
 NAME, TITLE = "track3", "steps to a loss of 3.28, from the public runs of the nanoGPT optimization benchmark"
@@ -60,7 +61,7 @@ def every(results: Sequence[Result]) -> Section:
 
 def seeds(results: Sequence[Result]) -> Note:
     """The spread over seeds that was measured, beside the one that the benchmark's rules assume."""
-    summaries = [one.summary for one in results if one.sample is not None and one.summary is not None]
+    summaries = [one.summary for one in results if one.is_judged and one.summary is not None]
     known = [pooled([one]) for one in summaries if one.n >= MIN_SEEDS]
     if not known:
         return Note("track3_no_spread", seeds=MIN_SEEDS)
@@ -130,16 +131,16 @@ def records(results: Sequence[Result]) -> Section:
 
 def one_scale(results: Sequence[Result]) -> Section:
     """The results in the order of the steps that they would need to reach 3.28, with their groups of ties."""
-    samples = map(verdicts.scaled, results)
-    every_one = zip(results, samples, verdicts.ranking(results).groups, strict=True)
-    found = [(one.published, sample, group) for one, sample, group in every_one if sample is not None]
-    found.sort(key=lambda one: one[1].mean)
-    steps = [summarize(list(sample.values.values())) for _, sample, _ in found]
+    every_one = list(map(verdicts.scaled, results))
+    ties = letters(every_one, digits=0)
+    rows = zip(results, every_one, ties, strict=True)
+    found = [(result.published, steps, group) for result, steps, group in rows if steps is not None]
+    found.sort(key=lambda row: row[1].mean)
     columns: dict[Column, list[Any]] = {
         Column("number", "#"): [printed.number for printed, _, _ in found],
         Column("steps", "published steps"): [printed.steps for printed, _, _ in found],
-        Column("steps_to_target", "steps to 3.28", "summary"): [Cell(one, 0) for one in steps],
-        Column("", "n"): [len(sample.values) for _, sample, _ in found],
+        Column("steps_to_target", "steps to 3.28", "summary"): [Cell(steps, 0) for _, steps, _ in found],
+        Column("", "n"): [steps.n for _, steps, _ in found],
         Column("ties", "ties", "text"): [group for _, _, group in found],
     }
     notes = (Note("track3_scale"), Note("track3_ties", level=SIGNIFICANCE, seeds=MIN_SEEDS))

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Sample, p_value
-from results.compare.ties import Ranking, adjusted, rank
+from results.compare.stats import SIGNIFICANCE, Summary, summarize
 from results.track3.recomputed import Result, pooled
+from results.track3.ties import adjusted, p_value
 
 TARGET = Decimal("3.28")  # nats per token
 THRESHOLD = 0.004  # of both rules
@@ -60,23 +60,23 @@ def margin(mean: Decimal, n: int) -> float:
 
 def below_target(results: Sequence[Result]) -> list[Verdict]:
     """Whether each mean lies below 3.28. All results are one family for Holm's correction."""
-    p_values = adjusted([_p_of_target(result.sample) for result in results])
+    p_values = adjusted([_p_of_target(result) for result in results])
     return [
         Verdict(
             margin(result.published.loss, result.published.n),
-            None if result.mean is None or result.sample is None else margin(result.mean, len(result.runs)),
+            margin(result.mean, len(result.runs)) if result.is_judged and result.mean is not None else None,
             p,
-            _word(result.sample, p, ("below", "above"), _is_below(result)),
+            _word(result.is_judged, p, ("below", "above"), _is_below(result)),
         )
         for result, p in zip(results, p_values, strict=True)
     ]
 
 
-def _p_of_target(sample: Sample | None) -> float | None:
-    """One-sample t-test: the paired test against rows of 3.28."""
-    if sample is None or len(sample.values) < MIN_SEEDS:
+def _p_of_target(result: Result) -> float | None:
+    """One-sample t-test: that of two samples against 3.28 without spread."""
+    if not result.is_judged or result.summary is None:
         return None
-    return p_value(sample, Sample(dict.fromkeys(sample.values, float(TARGET))))
+    return p_value(result.summary, replace(result.summary, mean=float(TARGET), std=None))
 
 
 def _is_below(result: Result) -> bool:
@@ -87,7 +87,7 @@ def below_if_pooled(results: Sequence[Result]) -> set[int]:
     """The numbers of the results that our test would find below 3.28 if all had the same spread."""
     from scipy import special
 
-    tested = [result for result in results if _p_of_target(result.sample) is not None]
+    tested = [result for result in results if _p_of_target(result) is not None]
     if not tested:
         return set()
     shared = pooled([result.summary for result in tested if result.summary is not None])
@@ -146,21 +146,18 @@ def compare(pairs: Sequence[Pair]) -> list[Verdict]:
 
 def _compared(pair: Pair, p: float | None) -> Verdict:
     new, old, gain = pair.new, pair.old, pair.gain
-    known = gain is not None and new.sample is not None and old.sample is not None
-    smaller = min((new, old), key=lambda one: len(one.runs))
+    known = new.is_judged and old.is_judged
     return Verdict(
         pair_margin(pair.printed_gain, new.published.n, old.published.n),
         pair_margin(gain, len(new.runs), len(old.runs)) if known and gain is not None else None,
         p,
-        _word(smaller.sample if known else None, p, ("better", "worse"), gain is not None and gain > 0),
+        _word(known, p, ("better", "worse"), gain is not None and gain > 0),
     )
 
 
 def _p_of_pair(pair: Pair) -> float | None:
     new, old = scaled(pair.new), scaled(pair.old)
-    if new is None or old is None or min(len(new.values), len(old.values)) < MIN_SEEDS:
-        return None
-    return p_value(new, old)
+    return None if new is None or old is None else p_value(new, old)
 
 
 # --- all results on one scale ---
@@ -171,23 +168,19 @@ def steps_to_target(loss: Decimal | float, steps: int) -> float:
     return steps + (float(loss) - float(TARGET)) / float(LOSS_PER_STEP)
 
 
-def scaled(result: Result) -> Sample | None:
-    """A result's sample in steps to 3.28, a number per run. Tests of them are those of losses at one step."""
-    sample = result.sample
-    if sample is None:
-        return None
+def scaled(result: Result) -> Summary | None:
+    """A result's runs in steps to 3.28. Tests of these are tests of the losses at one step.
+
+    Returns:
+        None without runs that the result is judged by.
+    """
     steps = result.published.steps
-    return replace(sample, values={key: steps_to_target(loss, steps) for key, loss in sample.values.items()})
+    return summarize([steps_to_target(loss, steps) for loss in result.losses]) if result.is_judged else None
 
 
-def ranking(results: Sequence[Result]) -> Ranking:
-    """All pairs of results compared in steps to 3.28."""
-    return rank([scaled(result) for result in results], higher_is_better=False, digits=0)
-
-
-def _word(sample: Sample | None, p: float | None, words: tuple[str, str], is_first: bool) -> str:
+def _word(is_judged: bool, p: float | None, words: tuple[str, str], is_first: bool) -> str:
     """The verdict: the first word if the test agrees with it, the second one for its contrary."""
-    if sample is None:
+    if not is_judged:
         return NOT_PUBLIC
     if p is None:
         return NO_SPREAD
