@@ -7,12 +7,13 @@ With three octaves of rates the fit says how low L* may be, also where the best 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 OCTAVES = 3.0  # the least span of the rates of a fit
 RATES = 4  # the least number of rates of a fit: a parabola goes through any three
 _LEVEL = 0.05
+_ROUNDING = 1e-9  # octaves
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,12 @@ class Parabola:
         return self.lowest - float(special.stdtrit(self.freedom, 1 - _LEVEL)) * self.error
 
 
+def are_enough(log2_rates: Collection[float]) -> bool:
+    """Whether rates are enough for a fit: four of them, over three octaves."""
+    span = max(log2_rates) - min(log2_rates) + _ROUNDING
+    return len(set(log2_rates)) >= RATES and span >= OCTAVES
+
+
 def fit(losses: Mapping[float, float]) -> Parabola | None:
     """The parabola of least squares through losses by their rate.
 
@@ -48,27 +55,27 @@ def fit(losses: Mapping[float, float]) -> Parabola | None:
         losses: finite, by positive rate, with all else alike.
 
     Returns:
-        None with fewer than four rates or three octaves, or if the losses have no minimum.
+        None if the rates are not enough, or if the losses have no minimum.
     """
-    rates = sorted(losses)
-    if len(rates) < RATES or math.log2(rates[-1] / rates[0]) < OCTAVES:
-        return None
+    return minimum(losses) if are_enough([math.log2(rate) for rate in losses]) else None
+
+
+def minimum(losses: Mapping[float, float]) -> Parabola | None:
+    """As `fit`, of four rates or more, however near to each other."""
     import numpy as np
 
-    x = np.log2(rates)
+    x = np.log2(list(losses))
     middle = x.mean()
-    design = np.stack([np.ones(len(x)), x - middle, (x - middle) ** 2], axis=1)
-    values = np.array([losses[rate] for rate in rates])
-    inverse = np.linalg.inv(design.T @ design)
-    level, slope, curvature = inverse @ design.T @ values
+    (curvature, slope, level), covariance = np.polyfit(x - middle, list(losses.values()), 2, cov=True)
     if curvature <= 0:
         return None
     at = -slope / (2 * curvature)
-    freedom = len(rates) - 3
-    variance = ((values - design @ [level, slope, curvature]) ** 2).sum() / freedom
     # At the minimum L* does not depend on where it is, so its error is that of the fit there.
-    point = np.array([1.0, at, at**2])
-    error = math.sqrt(variance * (point @ inverse @ point))
+    point = np.array([at**2, at, 1.0])
     return Parabola(
-        float(level - curvature * at**2), float(2 ** (at + middle)), float(curvature), error, float(freedom)
+        lowest=float(level - curvature * at**2),
+        rate=float(2 ** (at + middle)),
+        curvature=float(curvature),
+        error=math.sqrt(point @ covariance @ point),
+        freedom=float(len(x) - 3),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from harness.choice import parabola
 from harness.choice.edge import beyond
 from harness.choice.winner import Score, winner
 
@@ -58,16 +59,13 @@ def vertex(losses: Mapping[float, float], best: float) -> float | None:
     Returns:
         None if the rates span less than three octaves around the best one, or have no minimum near it.
     """
-    import numpy as np
-
-    at = {math.log2(rate / best): loss for rate, loss in losses.items() if math.isfinite(loss)}
-    near = {octaves: loss for octaves, loss in at.items() if abs(octaves) <= _NEAR}
-    if len(near) < 4 or not min(near) < 0 < max(near) or max(at) - min(at) < _AROUND:
+    octaves = {rate: math.log2(rate / best) for rate, loss in losses.items() if math.isfinite(loss)}
+    near = {rate: losses[rate] for rate, away in octaves.items() if abs(away) <= _NEAR}
+    around = max(octaves.values()) - min(octaves.values())
+    if len(near) < parabola.RATES or not min(near) < best < max(near) or around < _AROUND:
         return None
-    curvature, slope, _ = np.polyfit(list(near), list(near.values()), 2).tolist()
-    if curvature <= 0 or abs(slope) > 2 * curvature * _NEAR:
-        return None
-    return best * float(2 ** (-slope / (2 * curvature)))
+    fit = parabola.minimum(near)
+    return fit.rate if fit is not None and abs(math.log2(fit.rate / best)) <= _NEAR else None
 
 
 def _outwards(optimizer: str, setting: str, rates: list[float], *, upwards: bool) -> list[float]:

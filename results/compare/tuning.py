@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.choice.parabola import OCTAVES, RATES
+from harness.choice.parabola import are_enough
 from results.compare.ranges import Array
 
 _DRAWS = 2000
@@ -93,7 +93,7 @@ def _noise(freedom: float, count: int) -> Array:
 def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
     """The values by a least-squares parabola over log2 lr; None without enough rates."""
     rates = [setting.log2_rate for setting in settings if setting.log2_rate is not None]
-    if len(rates) < len(settings) or len(set(rates)) < RATES or max(rates) - min(rates) < OCTAVES:
+    if len(rates) < len(settings) or not are_enough(rates):
         return None
     x = np.array(rates)
     return np.polyval(np.polyfit(x - x.mean(), values, 2), x - x.mean())
