@@ -44,8 +44,7 @@ class Parabola:
 
 def are_enough(log2_rates: Collection[float]) -> bool:
     """Whether rates are enough for a fit: four of them, over three octaves."""
-    span = max(log2_rates) - min(log2_rates) + _ROUNDING
-    return len(set(log2_rates)) >= RATES and span >= OCTAVES
+    return len(set(log2_rates)) >= RATES and max(log2_rates) - min(log2_rates) >= OCTAVES - _ROUNDING
 
 
 def fit(losses: Mapping[float, float]) -> Parabola | None:

@@ -13,7 +13,7 @@ def test_four_rates_over_three_octaves_are_enough_whatever_their_logarithms_roun
     rates = [least * 2**octave for octave in range(4)]
     assert are_enough([math.log2(rate) for rate in rates])
     assert fit({rate: octave**2 for octave, rate in enumerate(rates)}) is not None
-    assert not are_enough([math.log2(rate) for rate in rates[:3]])
+    assert not are_enough([]) and not are_enough([math.log2(rate) for rate in rates[:3]])
     assert not are_enough([math.log2(rate) for rate in (*rates[:3], 1.9 * rates[2])])
 
 
