@@ -19,6 +19,7 @@ GROUP: Final = "htbench.tasks"  # of entry points
 OF_OTHERS: Final = (
     "imported"  # the kind of a task in a record that was imported, even if one of ours is called so
 )
+ACCURACY: Final = "accuracy"  # a share, which people read in percent
 UNKNOWN: Final = "unknown"  # the metric of a task that nothing describes
 
 # The settings of a run that only some tasks take, each with the values that mean nothing to the others.
@@ -76,7 +77,7 @@ def _text(name: str, place: str, **more: Any) -> TaskSpec:
 
 
 def _images(name: str, place: str, **more: Any) -> TaskSpec:
-    return _row(name, place, "image", "accuracy", True, **more)
+    return _row(name, place, "image", ACCURACY, True, **more)
 
 
 def _pictures(name: str, place: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
@@ -158,6 +159,19 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
     if not (isinstance(kind, str) and isinstance(metric, str) and isinstance(higher, bool)):
         kind, metric, higher = "", UNKNOWN, False
     return TaskSpec(name, kind, metric, higher, fingerprint="", loader="", adamw_lr=0.0)
+
+
+# --- metrics, as people read them ---
+
+
+def metric_label(metric: str, higher_is_better: bool) -> str:
+    """A metric with its unit and its direction: `accuracy % ↑`."""
+    return f"{metric}{' %' if metric == ACCURACY else ''} {'↑' if higher_is_better else '↓'}"
+
+
+def metric_text(metric: str, value: float) -> str:
+    """A value of a metric in that unit."""
+    return f"{100 * value:.1f}" if metric == ACCURACY else f"{value:.4g}"
 
 
 # --- data ---

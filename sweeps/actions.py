@@ -230,11 +230,14 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     from sweeps.screens import status as screens
 
     screen = screens.look(store, [(spec, _points(store, spec)) for spec in loaded])
-    width = None if args.json else terminal_width()
-    if args.watch and width is not None:
+    if args.watch and not args.json and terminal_width() is not None:
         streams.clear_screen()
-    when = time.time() if args.watch else None
-    emit(screens.report(screen, width, when), args, stream=args.watch)
+    shown = (
+        screens.report(screen, time.time() if args.watch else None)
+        if args.words
+        else screens.overview(screen)
+    )
+    emit(shown, args, stream=args.watch)
     queue.say_if_silent(store, loaded)
     return screen.settled
 

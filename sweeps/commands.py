@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError
+from harness.show.emit import say
 from harness.store import Store, naming
+from harness.store.points import SPEC, sweep_folder, sweep_names
 from sweeps import actions
 from sweeps.plan.stored import refuse_losses, searched
 from sweeps.screens.plan import Preview
@@ -22,12 +24,21 @@ Options = Mapping[str, Any]  # of a flag, as argparse takes them
 
 @dataclass(frozen=True)
 class Action:
-    """An action of `htbench sweep`: what it calls, its line of help, its flags, whether it trains runs."""
+    """An action of `htbench sweep`.
+
+    Attributes:
+        call: what it calls.
+        help: its line.
+        flags: its own.
+        trains: whether it trains runs.
+        of_all: whether it is about all sweeps of the store where none is named.
+    """
 
     call: Callable[[argparse.Namespace, Store, Sequence[SweepSpec]], int]
     help: str
     flags: Mapping[str, Options] = field(default_factory=dict)
     trains: bool = False
+    of_all: bool = False
 
     def default(self, flag: str) -> Any:
         """The value of a flag that is not given; None if another action has it."""
@@ -84,8 +95,9 @@ ACTIONS = {
     ),
     "status": Action(
         actions.status,
-        "what is done, running, queued, waiting and failed, and the best so far",
+        "what is done, running and failed, the best so far, and the next command; of all sweeps without SWEEP",
         _JSON | _switch("--watch", "again and again, until all is done") | {"--every": _EVERY},
+        of_all=True,
     ),
     "cost": Action(
         actions.cost,
@@ -174,6 +186,8 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
         raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     words = [word for word in args.words if "=" in word]
     names = [word for word in args.words if "=" not in word] + args.sweep
+    if not names and not words and ACTIONS[args.action].of_all:
+        return list(_stored(args.root))
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
     loaded = given.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
@@ -183,3 +197,14 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
         if called.setdefault(spec.name, spec) != spec:
             raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
     return loaded
+
+
+def _stored(root: Path) -> Iterator[SweepSpec]:
+    """The sweeps that were planned in a store; what is wrong with one is said, and the others are shown."""
+    folders = [sweep_folder(root, name) for name in sweep_names(root)]
+    for folder in folders:
+        if (folder / SPEC).is_file():
+            try:
+                yield from given.load_all([str(folder)], [], root)
+            except UsageError as error:
+                say(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from harness.config import hyper_schedules
 from harness.config.settings import params_of
@@ -88,6 +88,12 @@ def _place(value: float, low: float, high: float, log: bool) -> float:
     if log:
         value, low, high = math.log(value), math.log(low), math.log(high)
     return (value - low) / (high - low)
+
+
+def numbers(values: Iterable[Any]) -> list[float]:
+    """The distinct numbers, ascending; nothing if some are no numbers."""
+    known = list(values)
+    return sorted(set(known)) if set(map(type, known)) <= {int, float} else []
 
 
 # --- the next value ---

@@ -4,7 +4,7 @@
 
     {name}                    a value, as in a YAML file; several with commas
     {name:.2f}                a number in Python's format
-    {name:duration}           in a unit: duration, memory, count, hours, percent
+    {name:duration}           in a unit: duration, clock, memory, count, hours, core, GPU, percent
     {name:run|runs}           a number and what it counts: 1 run, 2 runs
     {name?it waits|they wait} one of two words, as the number is 1 or not
     {name:and}, {name:or}     several words: a, b and c
@@ -28,16 +28,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.show.numbers import count, counted, duration, hours, listing, memory, setting
+from harness.show.numbers import clock, count, counted, duration, hours, listing, memory, setting, worked
 
 _PLACE = Path(__file__).with_name("messages.txt")
 _FIELD = re.compile(r"\{(\w+)(?:\?([^{}]*)|:([^{}]*))?\}")
 _OPTIONAL = re.compile(r"\[\[(.*?)\]\]", re.DOTALL)
 _UNITS: dict[str, Callable[[Any], str]] = {
     "duration": duration,
+    "clock": clock,
     "memory": memory,
     "count": count,
     "hours": hours,
+    "core": lambda hours: worked(hours, "core"),
+    "GPU": lambda hours: worked(hours, "GPU"),
     "percent": lambda value: f"{value:.0%}",
     "shell": lambda value: shlex.quote(str(value)),
     "danger": lambda value: str(value.danger()),

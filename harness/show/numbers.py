@@ -20,6 +20,19 @@ def duration(seconds: float | None) -> str:
     return f"{three_digits(seconds / 86400)} d"
 
 
+def clock(seconds: float) -> str:
+    """A time as a clock shows it: `0:20`, `3:31`, `12:05:00`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def bar(done: int, total: int, width: int = 10) -> str:
+    """How much is done, as a bar; full only when all is: `███████░░░`."""
+    full = width * done // total if total else 0
+    return "█" * full + "░" * (width - full)
+
+
 def memory(size: float) -> str:
     """Bytes, in memory or on a disk: `12 KiB`, `350 MiB`, `1.2 GiB`."""
     for unit, bytes_of_it in (("GiB", 2**30), ("MiB", 2**20)):
@@ -52,6 +65,14 @@ def hours(number: float) -> str:
     return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
+def worked(number: float, unit: str) -> str:
+    """Hours of processors in the unit that fits: `45 core-seconds`, `12 core-minutes`, `3.4 GPU-hours`."""
+    for size, of in ((3600, "seconds"), (60, "minutes")):
+        if number * size < 120:
+            return f"{three_digits(number * size)} {unit}-{of}"
+    return f"{hours(number)} {unit}-hours"
+
+
 def three_digits(value: float) -> str:
     """A number with two or three digits: `0.85`, `12.3`, `4567`."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2g}"
@@ -75,6 +96,11 @@ def setting(value: object) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def pairs(settings: Mapping[str, Any]) -> str:
+    """Settings with their values: `lr 0.04 p 0`."""
+    return " ".join(f"{name} {setting(value)}" for name, value in settings.items())
 
 
 # How a column with this unit prints a number.

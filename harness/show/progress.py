@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from harness.show.harmless import in_a_line, obeyed
-from harness.show.numbers import memory
+from harness.show.numbers import clock, memory
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -82,7 +82,7 @@ class Progress:
             return "ETA ?"
         left = (time.monotonic() - self._start) * max(0.0, self.total - self.done) / self.done
         percent = min(100, int(100 * self.done // self.total))
-        return f"{percent:3d} %, ETA {int(left // 60)}:{int(left % 60):02d}"
+        return f"{percent:3d} %, ETA {clock(left)}"
 
     _shown = 0.0
 

@@ -51,7 +51,7 @@ def show(reports: Sequence[Report], stream: TextIO | None = None) -> None:
 _STYLES = (
     (r"^(! |warning: |note ).*", "yellow"),
     (r"^\? .*", "cyan"),
-    (r"^(failed|problem)(?!\S).*|(?<!\S)(MISSED|damaged)(?!\S)", "red"),
+    (r"^(failed|problem)(?!\S)(?! 0).*|(?<!\S)(MISSED|damaged)(?!\S)", "red"),
 )
 
 

@@ -26,6 +26,11 @@ _PLAIN = {
     "…": "...",
     "×": "x",
     "’": "'",
+    "·": "-",
+    "█": "#",
+    "░": ".",
+    "↑": "^",
+    "↓": "v",
 }
 _HANDLER = "htbench.plain"
 # How bars of other libraries begin what they write: to the first column, up a line, clear the rest of it.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.choice.edge import Edge, of_range, of_values
+from harness.choice.edge import Edge, numbers, of_range, of_values
 from harness.show.status import UNFINISHED
 from results.compare.select import Candidate, Choice, Row
 from results.frames.identity import setting_name
@@ -67,9 +67,8 @@ def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def _numbers(values: Iterable[Any]) -> list[float]:
-    """The distinct numbers, ascending; nothing if some are no numbers."""
-    known = [value for value in values if not is_missing(value)]
-    return sorted(set(known)) if set(map(type, known)) <= {int, float} else []
+    """The distinct numbers that are there, ascending; nothing if some are no numbers."""
+    return numbers(value for value in values if not is_missing(value))
 
 
 def agree(row: Row, chosen: Row, name: str) -> bool:

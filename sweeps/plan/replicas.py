@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from harness.choice.refine import next_rates
 from harness.choice.winner import best_runs, grouped, mean_score, score
@@ -107,33 +106,52 @@ def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, Ru
     ]
 
 
-def due(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState]) -> list[Point]:
-    """The points that follow on those of each settled objective: its next round, else its winner's replicas.
+@dataclass(frozen=True)
+class Course:
+    """How far an objective is.
 
-    A replica is given by the winner, once for each that is not among the points yet.
+    Attributes:
+        search: its points of the grid or the search, as planned.
+        replicas: those of its winner on fresh seeds, as planned.
+        best: what a table would choose now, as `winner` returns it.
+        settled: whether all points of the search are, so that the best has won.
+        to_come: the points that follow and are not in the plan yet, each given by one with the same cost: the
+            next round of the search and the replicas, also of a winner that is not known yet.
+    """
 
-    It makes no config, so it is quick, and does without the parts that the sweep names.
+    search: Sequence[Point]
+    replicas: Sequence[Point]
+    best: Sequence[Point]
+    settled: bool
+    to_come: Sequence[Point]
+
+
+def courses(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState]) -> list[Course]:
+    """How far each objective is. It makes no config, so it is quick, and does without the sweep's own parts.
 
     Args:
         spec: the sweep.
         points: its points as planned.
         known: their states, by their ids.
     """
-    groups = grouped([p for p in points if p.stage == SEARCH], lambda point: objective(point, spec))
-    planned = Counter((objective(p, spec), p.candidate()) for p in points if p.stage != SEARCH)
-    to_come = []
-    for name, group in groups.items():
-        if all(known[point.id].status.is_settled for point in group):
-            records = _records(group, known)
-            new = [
-                replace(group[0], overrides=settings)
-                for settings in next_settings(spec, group, records)
-                for _ in spec.seeds
-            ]
-            to_come += new
-            for point in [] if new else winner(group, records)[:1]:
-                to_come += [point] * (spec.fresh_seeds - planned[name, point.candidate()])
-    return to_come
+    found = []
+    for group in grouped(points, lambda point: objective(point, spec)).values():
+        search = [point for point in group if point.stage == SEARCH]
+        replicas = [point for point in group if point.stage != SEARCH]
+        settled = all(known[point.id].status.is_settled for point in search)
+        records = _records(search, known)
+        best = winner(search, records)
+        rounds = [
+            replace(search[0], overrides=settings)
+            for settings in (next_settings(spec, search, records) if settled else ())
+            for _ in spec.seeds
+        ]
+        is_over = settled and not rounds
+        planned = [p for p in replicas if not (is_over and best) or p.candidate() == best[0].candidate()]
+        missing = 0 if is_over and not best else spec.fresh_seeds - len(planned)
+        fresh = [replace(point, stage=REPLICATE) for point in (best or search)[:1] for _ in range(missing)]
+        found.append(Course(search, replicas, best, is_over, [*rounds, *fresh]))
+    return found
 
 
 def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Point]:

@@ -5,20 +5,25 @@ from __future__ import annotations
 import functools
 import os
 import re
+import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.show.note import Note
+from harness.show.numbers import pairs
 from harness.store import Reason, RunState, Store, curve, submissions
 from harness.store.owner import STALE_SECONDS, Owner, seconds_since_touched
 from harness.store.points import Point
 from harness.store.submissions import Submission
 from sweeps.cluster import early_ends
 from sweeps.plan.states import describe
+from sweeps.screens.objectives import searched
 from sweeps.screens.time_left import Estimate
+from sweeps.spec.sweep import SweepSpec
 
 MOST_NODES = 4  # in a line
 
@@ -29,6 +34,7 @@ class AtWork:
 
     Attributes:
         key, point: of the run; the point in words.
+        block, setting: what tells it from others: its block, what was searched, and its seed.
         step, steps: that it has reached, of the whole run; None if not known.
         host, job: where it is; empty if not known.
         attempt: from 1.
@@ -43,6 +49,8 @@ class AtWork:
     job: str
     attempt: int
     silent_seconds: int | None = None
+    block: str = ""
+    setting: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_silent(self) -> bool:
@@ -51,8 +59,9 @@ class AtWork:
 
     def note(self) -> Note:
         """A line of the screen."""
-        told = {"host": self.host or "an unknown host", "steps": self.steps or "?"}
-        told |= {"attempt": self.attempt if self.attempt > 1 else 0}
+        here = not self.job and self.host == socket.gethostname()
+        told = {"host": "" if here else self.host or "an unknown host", "steps": self.steps or "?"}
+        told |= {"attempt": self.attempt if self.attempt > 1 else 0, "setting": pairs(self.setting)}
         return Note("at_work", **vars(self) | told, silent=self.silent_seconds if self.is_silent else 0)
 
 
@@ -93,8 +102,8 @@ class Looks:
         self._store, self.estimate = store, Estimate(store)
         self._ahead: float | None = None
 
-    def at_work(self, point: Point, state: RunState) -> AtWork:
-        """A run at work."""
+    def at_work(self, spec: SweepSpec, point: Point, state: RunState) -> AtWork:
+        """A run at work of a sweep."""
         owner, files = state.owner, self._store.files(point.key)
         return AtWork(
             point.key,
@@ -105,6 +114,8 @@ class Looks:
             owner.job if owner else "",
             state.attempts,
             self._silent(files.attempt(state.attempts)),
+            point.block,
+            searched(spec, point) | {k: v for k, v in point.overrides.items() if k == "seed"},
         )
 
     def _silent(self, heartbeat: Path) -> int | None:

@@ -49,16 +49,16 @@ class Spent:
         """What all of the parts have taken; ten thousand are added up quickly."""
         return cls(**{f.name: sum(getattr(part, f.name) for part in parts) for f in fields(cls)})
 
-    def note(self, sweep: str) -> Note:
-        """The hours of a sweep, in a sentence."""
-        repeated = _hours(self.repeated_gpu_hours, self.repeated_core_hours)
-        failed = _hours(self.failed_gpu_hours, self.failed_core_hours)
-        whole = Note("hours_spent", gpu=self.gpu_hours, core=self.core_hours)
-        return Note("spent", sweep=sweep, hours=whole, repeated=repeated, failed=failed)
+    def words(self) -> Note:
+        """The time of processors, in words."""
+        repeated = _time(self.repeated_gpu_hours, self.repeated_core_hours)
+        failed = _time(self.failed_gpu_hours, self.failed_core_hours)
+        whole = Note("time_spent", gpu=self.gpu_hours, core=self.core_hours)
+        return Note("spent", time=whole, repeated=repeated, failed=failed)
 
 
-def _hours(gpu: float, core: float) -> Note | None:
-    return Note("hours_spent", gpu=gpu, core=core) if gpu or core else None
+def _time(gpu: float, core: float) -> Note | None:
+    return Note("time_spent", gpu=gpu, core=core) if gpu or core else None
 
 
 class Bill:
@@ -191,7 +191,7 @@ def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
         }
         if unit == "core":
             del columns[Column("GPU-hours", unit="h")]
-        sections.append(by_columns(columns, notes=[total.note(sweep)]))
+        sections.append(by_columns(columns, notes=[Note("sweep_spent", sweep=sweep, spent=total.words())]))
         blocks = [BlockSpent(**vars(part), block=name) for name, part in parts.items()]
         data.append(SweepSpent(**vars(total), sweep=sweep, blocks=blocks))
     return Report("sweep cost", "", sections, data=data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,30 +10,26 @@ from typing import Any
 
 from harness import tasks
 from harness.choice.winner import grouped
-from harness.show import terminal
 from harness.show.note import Note
-from harness.show.report import Column, Report, table
+from harness.show.numbers import bar, pairs
+from harness.show.report import Column, Report, Section, by_columns
 from harness.show.status import Status
 from harness.store import RunState, Store
-from harness.store.points import SEARCH, SEED_FIELDS, Point
-from harness.store.record import RunRecord
+from harness.store.points import SEARCH, SUBMISSIONS, Point, sweep_folder
 from sweeps.cluster import queue, troubles
 from sweeps.cluster.troubles import Troubles
-from sweeps.plan.planned import objective
-from sweeps.plan.replicas import due, winner
-from sweeps.plan.states import settings_of, states
+from sweeps.plan.replicas import Course, courses
+from sweeps.plan.states import states
 from sweeps.plan.stored import Difference, difference
+from sweeps.screens.objectives import Objective, objective
 from sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
 from sweeps.screens.spent import Bill, Spent
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 
-MOST_LINES = 12  # of runs at work and of failures each; JSON has all
+MOST_LINES = 8  # of runs at work and of failures each; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
 COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
-ALWAYS = ("completed", "running", "waiting", "failed")  # the other columns only if a count is above 0
-# The columns of the highest importance stay longest on a narrow terminal.
-_IMPORTANCE = dict(running=8, failed=8, waiting=7, completed=5, queued=4, diverged=3, pruned=2)
 
 
 @dataclass(frozen=True)
@@ -60,10 +55,11 @@ class Block:
 
     Attributes:
         sweep, block: their names.
-        points: their number, with the replicas of winners that are known.
+        points: its runs, with those on fresh seeds, whose winners may not be known yet.
         completed, diverged, pruned, running, queued, waiting, failed: of these.
         left_seconds: of one worker for what is left; None if unknown.
         best: what a table would choose now, in words; one for each objective of the block.
+        objectives: how far each is, with the best setting so far and its edges.
         at_work: the runs under way.
         failures: the runs that failed.
         jobs: what is wrong with jobs of the sweep; the same for each of its blocks.
@@ -71,6 +67,7 @@ class Block:
         warming_up: whether the time is unknown because no run at work is past its warm-up.
         spent: the hours that its runs have taken so far.
         rounds: of its searches; None if they refine nothing.
+        next: the command that goes on with the sweep; the same for each of its blocks.
     """
 
     sweep: str
@@ -85,6 +82,7 @@ class Block:
     failed: int = 0
     left_seconds: float | None = None
     best: str = ""
+    objectives: Sequence[Objective] = ()
     at_work: Sequence[AtWork] = ()
     failures: Sequence[Failed] = ()
     jobs: Troubles = field(default_factory=Troubles)
@@ -92,23 +90,24 @@ class Block:
     warming_up: bool = False
     spent: Spent = field(default_factory=Spent)
     rounds: Rounds | None = None
+    next: str = ""
 
     @property
     def left(self) -> int:
-        """The number of points without an outcome that may still get one."""
+        """The number of runs without an outcome that may still get one."""
         return self.running + self.queued + self.waiting
 
 
 @dataclass(frozen=True)
 class Screen:
-    """What `sweep status` shows: the blocks of all sweeps, and notes on jobs and stopped runs."""
+    """What `sweep status` shows: the blocks of all sweeps, and notes on jobs and stopped runs of each."""
 
     blocks: Sequence[Block] = ()
     remarks: Sequence[Note] = ()
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to wait for."""
+        """Whether nothing is left to wait for, runs on fresh seeds included."""
         return not any(block.left for block in self.blocks)
 
 
@@ -127,20 +126,20 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         jobs = queue.jobs_for(store.root, [point.id for point in points])
         bill = Bill(store, spec)
         known = queue.with_queue({point.id: stored[point.id] for point in points}, jobs)
-        wrong, to_come = troubles.look(store, spec, points, known), due(spec, points, known)
-        other = difference(store.root, spec, points)
-        replicas = grouped(to_come, lambda point: point.block)
-        for name, members in grouped(points, lambda point: point.block).items():
-            block = _block(looks, spec, members, replicas.get(name, []), known)
-            blocks.append(
-                replace(
-                    block,
-                    jobs=wrong,
-                    plan=other,
-                    spent=bill.of(members, known),
-                    rounds=_rounds(spec, members, replicas.get(name, []), known),
-                )
+        wrong, other = troubles.look(store, spec, points, known), difference(store.root, spec, points)
+        ways = grouped(courses(spec, points, known), lambda course: course.search[0].block)
+        own = [
+            _block(looks, spec, name, ways.get(name, []), known)
+            for name in dict.fromkeys(p.block for p in points)
+        ]
+        members = grouped(points, lambda point: point.block)
+        on_cluster = (sweep_folder(store.root, spec.name) / SUBMISSIONS).exists()
+        for block in own:
+            spent, goes_on = (
+                bill.of(members[block.block], known),
+                _next(spec.name, own, on_cluster=on_cluster),
             )
+            blocks.append(replace(block, jobs=wrong, plan=other, spent=spent, next=goes_on))
         if other != Difference():
             remarks.append(Note("other_plan", sweep=spec.name, new=other.new, gone=other.gone))
         remarks += queue.waiting(store, spec.name, jobs)
@@ -152,156 +151,182 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
 
 
 def _block(
-    looks: Looks,
-    spec: SweepSpec,
-    points: Sequence[Point],
-    to_come: Sequence[Point],
-    known: Mapping[str, RunState],
+    looks: Looks, spec: SweepSpec, name: str, ways: Sequence[Course], known: Mapping[str, RunState]
 ) -> Block:
-    """The block of some points; replicas that are to come, each given by its winner, wait like the others."""
-    counts = Counter(known[point.id].status.value for point in points)
+    """A block by its objectives; runs that are to come wait like the others."""
+    runs = [(point, known[point.id]) for way in ways for point in (*way.search, *way.replicas)]
+    counts = Counter(state.status.value for _, state in runs)
+    at_work = [looks.at_work(spec, point, state) for point, state in runs if state.status is Status.RUNNING]
+    failures = [looks.failed(point, state) for point, state in runs if state.status is Status.FAILED]
+    to_come = [(point, RunState(Status.WAITING)) for way in ways for point in way.to_come]
     counts[Status.WAITING.value] += len(to_come)
-    pairs = [(point, known[point.id]) for point in points]
-    at_work = [looks.at_work(point, state) for point, state in pairs if state.status is Status.RUNNING]
-    failures = [looks.failed(point, state) for point, state in pairs if state.status is Status.FAILED]
-    pairs += [(point, RunState(Status.WAITING)) for point in to_come]
     numbers: dict[str, Any] = {name: counts[name] for name in COLUMNS}
+    objectives = [objective(spec, way, known) for way in ways]
+    best = [(f"{pairs(own.fixed)}: " if own.fixed else "") + own.best() for own in objectives]
     return Block(
         spec.name,
-        points[0].block,
-        len(pairs),
+        name,
+        len(runs) + len(to_come),
         **numbers,
-        left_seconds=looks.estimate.left(pairs),
-        best=_best(spec, points, known),
+        left_seconds=looks.estimate.left(runs + to_come),
+        best="; ".join(words for words, own in zip(best, objectives, strict=True) if own.value is not None),
+        objectives=objectives,
         at_work=at_work,
         failures=failures,
-        warming_up=looks.estimate.is_warming_up(pairs),
+        warming_up=looks.estimate.is_warming_up(runs),
+        rounds=_rounds(spec, ways, known) if spec.search.mode == REFINE else None,
     )
 
 
-def _rounds(
-    spec: SweepSpec, points: Sequence[Point], to_come: Sequence[Point], known: Mapping[str, RunState]
-) -> Rounds | None:
-    if spec.search.mode != REFINE:
-        return None
-    searched = [point for point in points if point.stage == SEARCH]
-    settled = [point for point in searched if known[point.id].status.is_settled]
-    tried = {point.candidate() for point in settled}
-    new = [p for p in [*searched, *to_come] if p.candidate() not in tried]
+def _rounds(spec: SweepSpec, ways: Sequence[Course], known: Mapping[str, RunState]) -> Rounds:
+    searched = [point for way in ways for point in way.search]
+    tried = {point.candidate() for point in searched if known[point.id].status.is_settled}
+    to_come = [point for way in ways for point in way.to_come if point.stage == SEARCH]
+    new = [point for point in [*searched, *to_come] if point.candidate() not in tried]
     return Rounds(
         rate=spec.search.rate,
         tried=len(tried),
-        most=spec.search.trials * len({objective(point, spec) for point in searched}),
+        most=spec.search.trials * len(ways),
         rates=sorted({float(point.overrides[spec.search.rate]) for point in new}),
     )
 
 
-def _best(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunState]) -> str:
-    searched = [point for point in points if point.stage == SEARCH]
-    groups = grouped(searched, lambda point: objective(point, spec))
-    records = {point.key: record for point in points if (record := known[point.id].record) is not None}
-    best = {group[1:]: winner(members, records) for group, members in groups.items()}
-    return "; ".join(
-        (f"{', '.join(fixed)}: " if len(best) > 1 else "") + _in_words(twins, records)
-        for fixed, twins in best.items()
-        if twins
-    )
-
-
-def _in_words(twins: Sequence[Point], records: Mapping[str, RunRecord]) -> str:
-    """A candidate and its mean metric: "lr=0.1: val accuracy 0.95 (n=3)"."""
-    ended = [records[point.key] for point in twins]
-    metric = tasks.recorded(ended[0].config["task"], ended[0].environment).metric
-    mean = statistics.fmean(float(record.metrics[f"val_{metric}"] or 0) for record in ended)
-    if len(ended) == 1:
-        return f"{settings_of(twins[0])}: val {metric} {mean:.4g}"
-    unseeded = {name: value for name, value in twins[0].overrides.items() if name not in SEED_FIELDS}
-    return f"{settings_of(replace(twins[0], overrides=unseeded))}: val {metric} {mean:.4g} (n={len(ended)})"
+def _next(sweep: str, blocks: Sequence[Block], *, on_cluster: bool) -> str:
+    """The command that goes on with a sweep: with what nobody works on, with what failed, or with results."""
+    failed = any(block.failed for block in blocks) and not any(block.left for block in blocks)
+    waits = any(block.waiting for block in blocks) and not any(b.running or b.queued for b in blocks)
+    if not (failed or waits):
+        return f"htbench table {sweep}"
+    if on_cluster:
+        return f"htbench sweep submit {sweep}{' --retry' if failed else ''}"
+    return f"htbench sweep {'retry' if failed else 'run'} {sweep}"
 
 
 # --- on the screen ---
 
 
-def report(screen: Screen, width: int | None = None, when: float | None = None) -> Report:
-    """The screen as a report.
+def overview(screen: Screen) -> Report:
+    """All sweeps, a line for each, as a report with the same facts."""
+    sweeps = grouped(screen.blocks, lambda block: block.sweep)
+    runs = [(_total(blocks, *OUTCOMES), _total(blocks, "points")) for blocks in sweeps.values()]
+    columns: dict[Column, list[Any]] = {
+        Column("sweep", kind="text", least=8): [*sweeps],
+        Column("done", kind="text", importance=8): [f"{bar(*pair)} {pair[0]}/{pair[1]}" for pair in runs],
+        **{
+            Column(name, importance=7): [_total(blocks, name) or "" for blocks in sweeps.values()]
+            for name in ("running", "queued", "failed")
+        },
+        Column("next", kind="text", importance=9): [blocks[0].next for blocks in sweeps.values()],
+    }
+    columns = {column: cells for column, cells in columns.items() if any(cells)}
+    none = Note("no_sweeps")
+    return Report("sweep status", "", [by_columns(columns)] if sweeps else [], data=screen.blocks, empty=none)
+
+
+def report(screen: Screen, when: float | None = None) -> Report:
+    """The screen as a report: a section for each sweep.
 
     Args:
         screen: what was found.
-        width: of the terminal; where it is too narrow for what is best so far, that has lines of its own.
         when: the time to show above, in seconds since 1970.
     """
-    shown = [
-        name for name in COLUMNS if name in ALWAYS or any(getattr(block, name) for block in screen.blocks)
-    ]
-    several = len({block.sweep for block in screen.blocks}) > 1  # else the lines below name the sweep
-    columns = [
-        Column("sweep", kind="text", least=8, importance=9 if several else 0),
-        Column("block", kind="text", least=8, importance=9),
-        Column("points", importance=1),
-        *(Column(name, importance=_IMPORTANCE[name]) for name in shown),
-        Column("work left", kind="text", importance=6),
-        Column("best so far", kind="text", importance=8),
-    ]
-    rows = [
-        [block.sweep, block.block, block.points, *(getattr(block, name) or "" for name in shown)]
-        + [Note("duration", seconds=block.left_seconds) if block.left else "", block.best or "-"]
-        for block in screen.blocks
-    ]
+    sweeps = grouped(screen.blocks, lambda block: block.sweep)
+    sections = [_section(name, blocks, screen.remarks, when) for name, blocks in sweeps.items()]
+    return Report("sweep status", "", sections, data=screen.blocks)
+
+
+def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when: float | None) -> Section:
+    """A sweep: its bars, a row for each objective, runs at work and failed ones, and what to do next."""
+    rows = [(block, own) for block in blocks for own in block.objectives]
+    metrics = {tasks.metric_label(own.metric, own.higher_is_better) for _, own in rows if own.metric}
+    columns = {
+        Column("block", kind="text", least=8): [
+            f"{block.block} {pairs(own.fixed)}".rstrip() for block, own in rows
+        ],
+        Column("search", importance=6): [f"{own.searched}/{own.search}" for _, own in rows],
+        Column("seeds", importance=5): [
+            f"{own.replicated}/{own.replicas}" if own.replicas else "" for _, own in rows
+        ],
+        Column("best setting", kind="text", least=12, importance=8): [pairs(own.setting) for _, own in rows],
+        Column("val", importance=7): [own.text() for _, own in rows],
+        Column("edge", kind="text", importance=9): [own.to_add() for _, own in rows],
+    }
+    head = {
+        "metrics": sorted(metrics),
+        "clock": time.strftime("%H:%M:%S", time.localtime(when)) if when else "",
+        **{name: _total(blocks, name) for name in ("running", "queued")},
+    }
     rounds = [
-        Note("rounds", sweep=block.sweep, block=block.block, **asdict(block.rounds))
-        for block in screen.blocks
+        Note("rounds", sweep=sweep, block=block.block, **asdict(block.rounds))
+        for block in blocks
         if block.rounds and block.rounds.rates
     ]
-    notes = [*_progress(screen), *rounds, *_runs(screen), *screen.remarks]
-    section = table(columns, rows, notes=notes)
-    texts = [[column.text(cell) for column, cell in zip(columns, row, strict=True)] for row in section.rows]
-    if width is not None and max(map(len, terminal.grid_lines(columns, texts, None))) > width:
-        # The room of columns that say nothing is needed for names, and what is best gets lines of its own.
-        cells = list(zip(*rows, strict=True))
-        said = [n for n, column in enumerate(cells[:-1]) if n == 0 or any(cell != "" for cell in column)]
-        best = [Note("best_of", sweep=b.sweep, block=b.block, best=b.best) for b in screen.blocks if b.best]
-        rows = [[row[n] for n in said] for row in rows]
-        section = table([columns[n] for n in said], rows, notes=[*best, *notes])
-    title = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when)) if when else ""
-    return Report("sweep status", title, [section], data=screen.blocks)
+    left = any(block.left for block in blocks)
+    alone = not left and not any(own.replicas for _, own in rows)
+    return by_columns(
+        {column: cells for column, cells in columns.items() if any(cells)},
+        title=str(Note("status_head", sweep=sweep, **head)),
+        above=_bars(blocks),
+        notes=[
+            *rounds,
+            *_runs(blocks),
+            _tally(blocks),
+            *(remark for remark in remarks if remark["sweep"] == sweep),
+            *([Note("add_replicas", line="replicate: {seeds: 3}")] if alone else []),
+            Note("next_command", command=blocks[0].next, provisional=int(left)),
+        ],
+    )
 
 
-def _progress(screen: Screen) -> list[Note]:
-    """Of each sweep its progress, its end if as many workers go on as now, and what it has taken."""
-    notes = []
-    for sweep, blocks in grouped(screen.blocks, lambda block: block.sweep).items():
-        at_work = [run for block in blocks for run in block.at_work]
-        silent = sum(run.is_silent for run in at_work)
-        open_blocks = [block for block in blocks if block.left]
-        seconds = [block.left_seconds for block in open_blocks]
-        total = sum(value for value in seconds if value is not None)
-        warming_up = any(block.warming_up for block in open_blocks)
-        working = len(at_work) - silent
-        notes.append(
-            Note(
-                "sweep_to_go" if open_blocks else "sweep_done",
-                sweep=sweep,
-                ended=sum(getattr(block, name) for block in blocks for name in OUTCOMES),
-                points=sum(block.points for block in blocks),
-                left=sum(block.left for block in blocks),
-                at_work=len(at_work),
-                silent=silent,
-                seconds=total,
-                least=1 if None in seconds else 2,
-                eta=total / working if total and working and not warming_up else 0,
-                warming_up=int(warming_up),
-            )
-        )
-        spent = Spent.sum([block.spent for block in blocks])
-        notes += [spent.note(sweep)] if spent.runs else []
-    return notes
+def _bars(blocks: Sequence[Block]) -> list[Note]:
+    """How far search and runs on fresh seeds are; the last bar has the end if as many go on as now."""
+    own = [own for block in blocks for own in block.objectives]
+    counts = {
+        "search": (_total(own, "searched"), _total(own, "search")),
+        "fresh seeds": (_total(own, "replicated"), _total(own, "replicas")),
+    }
+    notes = [
+        Note("bar", name=name, bar=bar(done, total), done=done, total=total)
+        for name, (done, total) in counts.items()
+        if total
+    ]
+    open_blocks = [block for block in blocks if block.left]
+    seconds = [block.left_seconds for block in open_blocks]
+    known = sum(value for value in seconds if value is not None)
+    at_work = [run for block in blocks for run in block.at_work]
+    working = sum(not run.is_silent for run in at_work)
+    warming_up = any(block.warming_up for block in open_blocks)
+    end = {
+        "left": sum(block.left for block in blocks),
+        "at_work": len(at_work),
+        "silent": len(at_work) - working,
+        "seconds": 0 if working else known,
+        "eta": known / working if working and not warming_up else 0,
+        "least": 1 if None in seconds else 2,
+        "warming_up": int(warming_up),
+    }
+    return [*notes[:-1], Note("last_bar", **notes[-1].fields, **end)] if notes else []
 
 
-def _runs(screen: Screen) -> list[Note]:
+def _total(parts: Sequence[Block | Objective], *names: str) -> int:
+    """The sum of some numbers over blocks, or over objectives."""
+    return sum(getattr(part, name) for part in parts for name in names)
+
+
+def _tally(blocks: Sequence[Block]) -> Note:
+    """What has ended without a figure, and what all has taken."""
+    counts = {
+        name: sum(getattr(block, name) for block in blocks) for name in ("failed", "diverged", "pruned")
+    }
+    spent = Spent.sum([block.spent for block in blocks])
+    return Note("tally", **counts, spent=spent.words() if spent.runs else None)
+
+
+def _runs(blocks: Sequence[Block]) -> list[Note]:
     """The runs at work and those that failed, a line each; what has stalled is not what is left out."""
-    at_work = [run for block in screen.blocks for run in block.at_work]
+    at_work = [run for block in blocks for run in block.at_work]
     at_work.sort(key=lambda run: run.is_silent, reverse=True)
     hidden = len(at_work) - MOST_LINES
-    failures = failures_in_words((run for block in screen.blocks for run in block.failures), MOST_LINES)
+    failures = failures_in_words((run for block in blocks for run in block.failures), MOST_LINES)
     more = [Note("more_at_work", runs=hidden)] if hidden > 0 else []
     return [*(run.note() for run in at_work[:MOST_LINES]), *more, *failures]

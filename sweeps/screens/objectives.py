@@ -1,0 +1,133 @@
+"""What the search of each objective has found so far, for `sweep status`: its best setting and its edges."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness import tasks
+from harness.choice.edge import Edge, numbers, of_range, of_values
+from harness.config.settings import FIELDS
+from harness.show.numbers import pairs
+from harness.store import RunState
+from harness.store.points import SEARCH, Point, is_tuned
+from sweeps.plan.planned import block_of
+from sweeps.plan.replicas import Course
+from sweeps.spec.search import Range
+from sweeps.spec.sweep import SweepSpec
+
+GROUP = "optimizer."  # left out of the names of settings
+
+
+@dataclass(frozen=True)
+class Objective:
+    """How far the search of an objective is, and the runs of its winner on fresh seeds.
+
+    Attributes:
+        fixed: its values on the axes that are not tuned; empty: the block has no other objective.
+        search, searched: the runs of its search as far as they are known; those of them that have a result.
+        replicas, replicated: the same of the runs on fresh seeds, with those that are not planned yet.
+        setting: what was searched, of the best so far; empty: there is none yet, or nothing to search.
+        metric: of the validation split, by which it is the best; empty: there is none yet.
+        higher_is_better: its direction.
+        value: its mean over the seeds of the search; None: there is none yet.
+        seeds: of the search.
+        edges: the searched values beyond which nothing was tried; none until the search is over.
+    """
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    search: int = 0
+    searched: int = 0
+    replicas: int = 0
+    replicated: int = 0
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    metric: str = ""
+    higher_is_better: bool = False
+    value: float | None = None
+    seeds: int = 0
+    edges: Sequence[Edge] = ()
+
+    def best(self) -> str:
+        """The best setting with its metric, in words; empty if there is none yet."""
+        if self.value is None:
+            return ""
+        setting = f"{pairs(self.setting)}: " if self.setting else ""
+        seeds = f" (n={self.seeds})" if self.seeds > 1 else ""
+        return f"{setting}val {self.metric} {self.value:.4g}{seeds}"
+
+    def text(self) -> str:
+        """The value as people read it; empty if there is none yet."""
+        return "" if self.value is None else tasks.metric_text(self.metric, self.value)
+
+    def to_add(self) -> str:
+        """What the file lacks beyond the edges, in words; empty if nothing."""
+        values = {edge.setting.removeprefix(GROUP): edge.following for edge in self.edges}
+        return f"add {words}" if (words := pairs({k: v for k, v in values.items() if v is not None})) else ""
+
+
+def objective(spec: SweepSpec, course: Course, known: Mapping[str, RunState]) -> Objective:
+    """The facts of an objective.
+
+    Args:
+        spec: its sweep.
+        course: how far it is.
+        known: the states of its points, by their ids.
+    """
+    point = course.search[0]
+    ended = [sum(known[p.id].status.has_ended for p in part) for part in (course.search, course.replicas)]
+    rounds = sum(point.stage == SEARCH for point in course.to_come)
+    facts: dict[str, Any] = {
+        "fixed": _values(point, [axis for axis in _axes(spec, point) if not is_tuned(axis)]),
+        "search": len(course.search) + rounds,
+        "searched": ended[0],
+        "replicas": len(course.replicas) + len(course.to_come) - rounds,
+        "replicated": ended[1],
+    }
+    if not course.best:
+        return Objective(**facts)
+    records = [record for p in course.best if (record := known[p.id].record) is not None]
+    task = tasks.recorded(records[0].config["task"], records[0].environment)
+    return Objective(
+        **facts,
+        setting=searched(spec, course.best[0]),
+        metric=task.metric,
+        higher_is_better=task.higher_is_better,
+        value=statistics.fmean(float(record.metrics[f"val_{task.metric}"] or 0) for record in records),
+        seeds=len(records),
+        edges=_edges(spec, course) if course.settled else (),
+    )
+
+
+def searched(spec: SweepSpec, point: Point) -> dict[str, Any]:
+    """The values of a point that were searched, without the group of the optimizer in their names."""
+    return _values(point, [axis for axis in _axes(spec, point) if is_tuned(axis)])
+
+
+def _axes(spec: SweepSpec, point: Point) -> dict[str, list[Any] | Range]:
+    """The axes of its block on which points differ."""
+    space = block_of(spec, point).space
+    return {axis: tried for axis, tried in space.items() if isinstance(tried, Range) or len(tried) > 1}
+
+
+def _values(point: Point, axes: Sequence[str]) -> dict[str, Any]:
+    return {a.removeprefix(GROUP): point.overrides[a] for a in axes if a in point.overrides}
+
+
+def _edges(spec: SweepSpec, course: Course) -> list[Edge]:
+    """The edges at which the winner lies, of the grid or the ranges of this sweep alone."""
+    best = course.best[0].overrides
+    rule = str(best.get("optimizer.name", FIELDS["optimizer.name"].default))
+    axes = {axis: tried for axis, tried in _axes(spec, course.best[0]).items() if is_tuned(axis)}
+    found = []
+    for axis, tried in axes.items():
+        if isinstance(tried, Range):
+            found.append(of_range(rule, axis, best[axis], tried.low, tried.high, log=tried.log))
+            continue
+        others = [other for other in axes if other != axis]
+        near = [p for p in course.search if all(p.overrides.get(other) == best[other] for other in others)]
+        every = numbers([*tried, *(p.overrides.get(axis) for p in course.search)])  # `refine` adds some
+        beside = every if spec.search.has_slots else numbers(p.overrides.get(axis) for p in near)
+        found.append(of_values(rule, axis, best[axis], beside if len(beside) > 1 else every, every))
+    return [at for at in found if at is not None]
