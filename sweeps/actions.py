@@ -232,12 +232,9 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     screen = screens.look(store, [(spec, _points(store, spec)) for spec in loaded])
     if args.watch and not args.json and terminal_width() is not None:
         streams.clear_screen()
-    shown = (
-        screens.report(screen, time.time() if args.watch else None)
-        if args.words
-        else screens.overview(screen)
-    )
-    emit(shown, args, stream=args.watch)
+    when = time.time() if args.watch else None
+    named = args.words or args.sweep
+    emit(screens.report(screen, when) if named else screens.overview(screen), args, stream=args.watch)
     queue.say_if_silent(store, loaded)
     return screen.settled
 

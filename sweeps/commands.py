@@ -95,7 +95,7 @@ ACTIONS = {
     ),
     "status": Action(
         actions.status,
-        "what is done, running and failed, the best so far, and the next command; of all sweeps without SWEEP",
+        "what is done, running and failed, the best so far, what to do next; of all sweeps without SWEEP",
         _JSON | _switch("--watch", "again and again, until all is done") | {"--every": _EVERY},
         of_all=True,
     ),

@@ -68,7 +68,7 @@ def hours(found):
 def told(store, spec, points):
     """What status says of hours."""
     (section,) = status.report(status.look(store, [(spec, points)])).sections
-    return [note for note in section.notes if note.kind == "spent"]
+    return next(note["spent"] for note in section.notes if note.kind == "tally")
 
 
 def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(sweep, capsys):
@@ -100,11 +100,11 @@ def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(s
         ["sgdm", "1", "1", "0", "2", "0", "0"],
         ["muon", "2", "2", "8", "24", "0", "2"],
     ]
-    assert shown[-1].startswith("tiny: 8 GPU-hours and 26 core-hours spent, of these 2 GPU-hours")
+    assert shown[-1].startswith("tiny: 8 GPU-hours and 26 core-hours, of these 2 GPU-hours")
     screen = status.look(store, [(spec, points)])
     assert plain(screen.blocks[1])["spent"] == {k: v for k, v in muon.items() if k != "block"}
-    (note,) = told(store, spec, points)
-    assert (note["hours"]["gpu"], note["hours"]["core"]) == pytest.approx((8, 26), abs=0.01)
+    note = told(store, spec, points)
+    assert (note["time"]["gpu"], note["time"]["core"]) == pytest.approx((8, 26), abs=0.01)
     assert note["failed"]["gpu"] == pytest.approx(2, abs=0.01) and not note["repeated"]
 
 
@@ -152,6 +152,6 @@ def test_a_run_that_two_blocks_want_counts_once(sweep):
 
 def test_before_the_first_run_status_says_nothing_of_it(sweep, capsys):
     path, spec, store, points = sweep
-    assert told(store, spec, points) == []
+    assert told(store, spec, points) is None
     assert cli.main(["sweep", "cost", str(path), "--root", str(store.root)]) == 0
-    assert "tiny: 0 core-hours spent\n" in capsys.readouterr().out
+    assert "tiny: 0 core-seconds\n" in capsys.readouterr().out

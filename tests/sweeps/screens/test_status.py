@@ -10,19 +10,22 @@ import time
 
 import pytest
 
+from harness.choice.edge import Edge
 from harness.errors import EXIT_INTERRUPTED
 from harness.show import terminal
 from harness.show.note import Note
 from harness.show.numbers import plain
 from harness.store import Reason, Store, submissions
 from harness.store.index import Index
-from harness.store.points import sweep_folder
+from harness.store.points import REPLICATE, sweep_folder
 from harness.system import atomic, slurm
 from sweeps.cluster import job_log
 from sweeps.cluster.job_log import NO_TASK
 from sweeps.plan.planned import search_points
+from sweeps.plan.replicas import everything
 from sweeps.plan.stored import write_plan
 from sweeps.screens import status
+from sweeps.screens.objectives import Objective
 from sweeps.screens.runs import AtWork
 from sweeps.spec import sweep_file as specs
 from tests.helpers import squeue as stand_in
@@ -77,11 +80,10 @@ def test_runs_at_work_show_how_far_they_are(htbench, write_spec):
         assert 0 < run["step"] < run["steps"] == 5000
         assert (run["host"], run["job"], run["attempt"]) == (socket.gethostname(), "", 1)
         assert row["left_seconds"] > 0, "by its own pace, as no run has finished"
+        assert (run["block"], run["setting"]) == ("sgdm", {"lr": 0.03, "seed": 0})
         shown = htbench("sweep", "status", spec).stdout
-        assert re.search(r"at work: tiny sgdm lr=0.03 seed=0: step \d+ of 5000 on", shown)
-        assert re.search(
-            r"tiny: 0 of 2 points have a result, 2 to go, 1 at work; .* of one worker, ETA", shown
-        )
+        assert re.search(r"^running  sgdm lr 0.03 seed 0  step \d+/5000$", shown, re.M), "on this machine"
+        assert re.search(r"^search  .* 0/2   ETA ", shown, re.M)
     finally:
         stop(process)
     stopped = wait_for(lambda: [r for r in report(htbench, spec) if not r["at_work"]])[0]
@@ -107,7 +109,7 @@ def planned(write_spec, tmp_path):
 def told(screen, kind):
     """The notes of a kind on the screen."""
     (section,) = status.report(screen).sections
-    return [note for note in section.notes if note.kind == kind]
+    return [note for note in (*section.above, *section.notes) if note.kind == kind]
 
 
 def test_failures_are_shown_by_their_last_line_and_not_without_end(planned):
@@ -120,7 +122,7 @@ def test_failures_are_shown_by_their_last_line_and_not_without_end(planned):
     failed = told(screen, "failed_alone")
     assert len(failed) == status.MOST_LINES and {note["reason"] for note in failed} == {"error"}
     assert all(note["message"].startswith("ValueError: first ") for note in failed)
-    assert [note["runs"] for note in told(screen, "more_failed")] == [3]
+    assert [note["runs"] for note in told(screen, "more_failed")] == [15 - status.MOST_LINES]
 
 
 def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(planned, monkeypatch):
@@ -191,8 +193,8 @@ def test_a_stalled_run_is_shown_first_and_counts_for_no_eta(planned):
     first, *others = told(screen, "at_work")
     assert (first["step"], first["steps"]) == (4, 8) and 130 <= first["silent"] < 170
     assert len(others) == status.MOST_LINES - 1 and not any(note["silent"] for note in others)
-    (line,) = told(screen, "sweep_to_go")
-    assert [line[name] for name in ("ended", "points", "left", "at_work", "silent")] == [0, 20, 20, 14, 1]
+    (line,) = told(screen, "last_bar")
+    assert [line[name] for name in ("done", "total", "left", "at_work", "silent")] == [0, 20, 20, 14, 1]
     assert line["eta"] == screen.blocks[0].left_seconds / 13
 
 
@@ -204,9 +206,9 @@ def test_the_first_eta_waits_for_the_end_of_the_warm_up(write_spec, tmp_path, st
     screen = status.look(store, [(spec, points)])
     block = screen.blocks[0]
     assert (block.left_seconds is not None, block.warming_up) == (known, not known)
-    (line,) = told(screen, "sweep_to_go")
+    (line,) = told(screen, "last_bar")
     assert (line["left"], line["at_work"], bool(line["warming_up"])) == (2, 1, not known)
-    assert (line["seconds"] > 0, line["eta"] > 0) == (known, known)
+    assert (line["eta"] > 0, line["seconds"]) == (known, 0), "the time of one worker, if none is at work"
 
 
 def test_a_run_that_stopped_by_itself_says_why(planned):
@@ -224,39 +226,151 @@ def test_a_terminal_gets_no_line_that_is_too_long(planned, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
     screen = status.look(store, [(spec, points)])
-    terminal.show([status.report(screen, 60, when=0.0)])
+    terminal.show([status.report(screen, when=0.0)])
     assert max(map(len, capsys.readouterr().out.split("\n"))) == 60
 
 
-def test_the_best_so_far_is_not_what_a_narrow_terminal_cuts_off():
-    best = "lr=0.03: val accuracy 0.9"
-    block = status.Block("tiny", "sgdm", 2, completed=2, left_seconds=0.0, best=best)
-    (section,) = status.report(status.Screen([block]), 60).sections
-    assert "best so far" not in [column.name for column in section.columns]
-    assert section.notes[0] == Note("best_of", sweep="tiny", block="sgdm", best=best)
-    (wide,) = status.report(status.Screen([block]), 200).sections
-    assert wide.rows[0][-1].value == best
+def objective(**given):
+    facts = {"search": 9, "searched": 9, "replicas": 3, "metric": "perplexity", "value": 23.98}
+    return Objective(**facts | given)
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_a_narrow_terminal_shows_whole_steps_and_the_eta(capsys, monkeypatch, width):
+def test_a_narrow_terminal_keeps_the_edge_whole_steps_and_the_eta(capsys, monkeypatch, width):
     counts = {"completed": 123, "running": 45, "queued": 678, "waiting": 90, "failed": 12}
-    point = "tiny a-block-with-a-long-name lr=0.03125 seed=1"
-    run = AtWork("ab", point, 1234, 20000, "node-of-a-cluster-17", "123456_78", 2)
+    run = AtWork(
+        "ab", "in words", 1234, 20000, "node-of-a-cluster-17", "123456_78", 2, None, "sgdm", {"lr": 1}
+    )
+    setting = {"lr": 0.0123456, "betas": [0.9, 0.95], "weight_decay": 0.1}
+    at_edge = objective(setting=setting, edges=[Edge("optimizer.lr", 0.0123456, "grid", True, 0.024)])
     blocks = [
-        status.Block("tiny", name, 948, **counts, left_seconds=7200.0, at_work=[run])
+        status.Block("tiny", name, 948, **counts, left_seconds=7200.0, at_work=[run], objectives=[at_edge])
         for name in ("a-block-with-a-long-name", "sgdm")
     ]
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
-    terminal.show([status.report(status.Screen(blocks), width)])
+    terminal.show([status.report(status.Screen(blocks))])
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= width
     words = " ".join(shown.split())
-    assert "step 1234 of 20000 on" in words and "ETA 2 h" in words and "job 123456_78" in words
-    assert set(re.findall(r"\d+", shown.splitlines()[1])) <= {"948", "123", "45", "678", "90", "12", "2"}
-    assert ("left out: " in shown) == (width < 80)
+    assert "step 1234/20000 on" in words and "ETA 2:00:00" in words and "job 123456_78" in words
+    assert words.count("add lr 0.024") == 2
+    assert ("left out: " in shown) == (width < 60)
+
+
+def test_a_screen_of_four_blocks_fits_24_lines_of_80(capsys, monkeypatch):
+    names = ("adamw", "sgdm", "muon", "htmuon")
+    setting = {"lr": 0.015, "betas": [0.9, 0.95]}
+    run = AtWork(
+        "ab", "in words", 37, 120, socket.gethostname(), "", 1, 1, "muon", {"lr": 0.08, "seed": 1000}
+    )
+    edges = [Edge(f"optimizer.{name}", 1.0, "grid", True, 0.67) for name in ("lr", "momentum")]
+    blocks = [
+        status.Block("demo-digits", name, 12, running=1, at_work=[run], left_seconds=5.0)
+        for name in names[:3]
+    ]
+    blocks = [dataclasses.replace(b, objectives=[objective(setting=setting, edges=edges)]) for b in blocks]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal.show([status.report(status.Screen([*blocks, dataclasses.replace(blocks[0], block="htmuon")]))])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 24 and max(map(len, lines)) <= 80
+    assert "left out" not in "".join(lines) and lines[-1].startswith("next: ")
+
+
+# --- all of a sweep: replicas, edges, what to do next ---
+
+WHOLE = """
+name: whole
+base: {task: digits, model: resnet-nano, steps: 8, batch_size: 16}
+blocks:
+  - name: sgdm
+    set: {optimizer.name: sgdm}
+    space: {optimizer.lr: [0.03, 0.1, 0.3], optimizer.momentum: [0, 0.9]}
+  - {name: adamw, set: {optimizer.name: adamw}, space: {optimizer.lr: [0.01, 0.03]}}
+replicate: {seeds: 3}
+"""
+
+
+def finish(store, planned, figures):
+    """Give runs a result, by `figures(config)`: the accuracy on validation."""
+    from tests.helpers.records import scored
+
+    for one in planned:
+        record = scored("digits", "completed", val_accuracy=figures(one.config), val_loss=1.0)
+        store.run_folder(one.point.key).mkdir(parents=True)
+        store.write_record(dataclasses.replace(record, key=one.point.key))
+
+
+def test_replicas_count_from_the_beginning_and_the_sweep_is_done_with_the_last(write_spec, tmp_path):
+    spec, store = specs.load(write_spec(WHOLE)), Store(tmp_path / "store")
+    search = search_points(spec)
+    write_plan(store.root, spec, search)
+
+    def look():
+        return status.look(store, [(spec, [one.point for one in everything(store, spec)])])
+
+    def counts():
+        screen = look()
+        found = [own for block in screen.blocks for own in block.objectives]
+        bars = [(own.searched, own.search, own.replicated, own.replicas) for own in found]
+        return bars, [block.waiting for block in screen.blocks], screen.settled, screen.blocks[0].next
+
+    assert counts() == ([(0, 6, 0, 3), (0, 2, 0, 3)], [9, 5], False, "htbench sweep run whole")
+    finish(store, search[:7], lambda config: config.optimizer.lr)
+    assert counts() == ([(6, 6, 0, 3), (1, 2, 0, 3)], [3, 4], False, "htbench sweep run whole")
+    finish(store, search[7:], lambda config: config.optimizer.lr)
+    assert counts() == ([(6, 6, 0, 3), (2, 2, 0, 3)], [3, 3], False, "htbench sweep run whole")
+    replicas = [one for one in everything(store, spec) if one.point.stage == REPLICATE]
+    finish(store, replicas[:-1], lambda config: 0.5)
+    assert counts()[2] is False
+    finish(store, replicas[-1:], lambda config: 0.5)
+    bars, waiting, settled, following = counts()
+    assert (bars, waiting, settled) == ([(6, 6, 3, 3), (2, 2, 3, 3)], [0, 0], True)
+    assert following == "htbench table whole"
+    promised("sweep status", *map(plain, look().blocks))
+
+
+def test_edges_are_named_with_what_to_add_once_the_search_is_over(write_spec, tmp_path):
+    spec = specs.load(write_spec(WHOLE))
+    search = search_points(spec)
+
+    def edges(figures, planned):
+        own = Store(tmp_path / str(len(list(tmp_path.iterdir()))))
+        finish(own, planned, figures)
+        found = status.look(own, [(spec, [one.point for one in search])]).blocks[0].objectives[0]
+        return {edge.setting: edge.following for edge in found.edges}, found.setting
+
+    highest, middle = (
+        lambda c: c.optimizer.lr,
+        lambda c: 1 - abs(c.optimizer.lr - 0.1) + c.optimizer.hyper.get("momentum", 0),
+    )
+    assert edges(highest, search[:5])[0] == {}, "a run of the block is to come"
+    assert edges(highest, search) == ({"optimizer.lr": 0.9}, {"lr": 0.3, "momentum": 0}), "0 is the end"
+    assert edges(middle, search) == ({"optimizer.momentum": 0.95}, {"lr": 0.1, "momentum": 0.9})
+
+
+def test_what_failed_is_tried_again_when_nothing_else_is_left(planned):
+    store, spec, points = planned
+    fail(store, points[0], "ValueError: x")
+    assert status.look(store, [(spec, points)]).blocks[0].next == "htbench sweep run tiny"
+    assert status.look(store, [(spec, points[:1])]).blocks[0].next == "htbench sweep retry tiny"
+    submissions.intend(store.root, spec.name, [points[0].id], {})
+    assert status.look(store, [(spec, points[:1])]).blocks[0].next == "htbench sweep submit tiny --retry"
+
+
+def test_without_a_sweep_all_of_the_store_have_a_line(htbench, write_spec):
+    assert "No sweep has been planned" in htbench("sweep", "status").stdout
+    for name in ("one", "two"):
+        spec = write_spec(SPEC.replace("tiny", name).replace("[0.03, 0.1]", "[0.03]"))
+        assert htbench("sweep", "run", spec).returncode == 0
+    (htbench.root / "sweeps" / "one" / "spec.yaml").write_text("blocks: [{set: 1}]\n")
+    done = htbench("sweep", "status")
+    assert done.returncode == 0 and "two" in done.stdout and "htbench table two" in done.stdout
+    assert "one" in done.stderr, "its file is damaged, which is said, and hides no other"
+    assert [row["sweep"] for row in read(htbench("sweep", "status", "--json").stdout)] == ["two"]
 
 
 # --- the best so far ---
@@ -292,9 +406,9 @@ def best_of(write_spec, tmp_path, text, accuracy):
 @pytest.mark.parametrize(
     ("table", "best"),
     [
-        ({0.03: (0.8, 0.8), 0.1: (0.9, 0.5)}, "lr=0.03: val accuracy 0.8 (n=2)"),  # not the lucky seed
-        ({0.03: (0.8, 0.7), 0.1: (0.9, None)}, "lr=0.03: val accuracy 0.75 (n=2)"),  # a seed is to come
-        ({0.03: (0.8, 0.7), 0.1: (0.9, "diverged")}, "lr=0.03: val accuracy 0.75 (n=2)"),
+        ({0.03: (0.8, 0.8), 0.1: (0.9, 0.5)}, "lr 0.03: val accuracy 0.8 (n=2)"),  # not the lucky seed
+        ({0.03: (0.8, 0.7), 0.1: (0.9, None)}, "lr 0.03: val accuracy 0.75 (n=2)"),  # a seed is to come
+        ({0.03: (0.8, 0.7), 0.1: (0.9, "diverged")}, "lr 0.03: val accuracy 0.75 (n=2)"),
         ({0.03: (0.8, None), 0.1: (0.9, None)}, ""),
     ],
 )
@@ -304,19 +418,12 @@ def test_the_best_so_far_is_the_best_mean_of_a_setting_whose_seeds_are_all_in(
     assert best_of(write_spec, tmp_path, SEEDS, lambda c: table[c.optimizer.lr][c.seed]) == best
 
 
-def test_the_best_of_one_seed_says_which(write_spec, tmp_path):
-    text = SEEDS.replace("[0, 1]", "[5]")
-    assert best_of(write_spec, tmp_path, text, lambda c: c.optimizer.lr) == "lr=0.1 seed=5: val accuracy 0.1"
-
-
 def test_settings_that_do_not_compete_each_have_a_best(write_spec, tmp_path):
     text = SEEDS.replace("[0.03, 0.1]", "[0.03, 0.1], batch_size: [16, 32]").replace("[0, 1]", "[0]")
     found = best_of(
         write_spec, tmp_path, text, lambda c: c.optimizer.lr * (1 if c.batch_size == 16 else -1) + 0.5
     )
-    assert found == (
-        "batch_size=16: lr=0.1 seed=0: val accuracy 0.6; batch_size=32: lr=0.03 seed=0: val accuracy 0.47"
-    )
+    assert found == ("batch_size 16: lr 0.1: val accuracy 0.6; batch_size 32: lr 0.03: val accuracy 0.47")
 
 
 # --- the queue ---
@@ -401,7 +508,7 @@ def test_watching_ends_with_the_sweep(htbench, write_spec):
     spec = write_spec(SPEC)
     assert htbench("sweep", "run", spec).returncode == 0
     done = htbench("sweep", "status", spec, "--watch", timeout=60)
-    assert done.returncode == 0 and done.stdout.count("2 of 2 points have a result") == 1
+    assert done.returncode == 0 and done.stdout.count("search  ") == 2, "the bar and the column"
 
 
 def test_watching_draws_again_until_it_is_interrupted(htbench, write_spec, tmp_path):
@@ -409,6 +516,6 @@ def test_watching_draws_again_until_it_is_interrupted(htbench, write_spec, tmp_p
     process = fresh.start("sweep", "status", write_spec(SPEC), "--watch", "--every", "0.2")
     lines = [process.stdout.readline() for _ in range(12)]
     out = stop(process)
-    assert sum("2 to go, 0 at work" in line for line in lines) >= 2, "".join(lines) + out
+    assert sum("search  " in line for line in lines) >= 4, "".join(lines) + out
     assert process.returncode == EXIT_INTERRUPTED
     assert not htbench.root.exists()
