@@ -18,8 +18,6 @@ from sweeps.plan.replicas import Course
 from sweeps.spec.search import Range
 from sweeps.spec.sweep import SweepSpec
 
-GROUP = "optimizer."  # left out of the names of settings
-
 
 @dataclass(frozen=True)
 class Objective:
@@ -63,7 +61,7 @@ class Objective:
 
     def to_add(self) -> str:
         """What the file lacks beyond the edges, in words; empty if nothing."""
-        values = {edge.setting.removeprefix(GROUP): edge.following for edge in self.edges}
+        values = {_name(edge.setting): edge.following for edge in self.edges}
         return f"add {words}" if (words := pairs({k: v for k, v in values.items() if v is not None})) else ""
 
 
@@ -112,7 +110,11 @@ def _axes(spec: SweepSpec, point: Point) -> dict[str, list[Any] | Range]:
 
 
 def _values(point: Point, axes: Sequence[str]) -> dict[str, Any]:
-    return {a.removeprefix(GROUP): point.overrides[a] for a in axes if a in point.overrides}
+    return {_name(a): point.overrides[a] for a in axes if a in point.overrides}
+
+
+def _name(axis: str) -> str:
+    return axis.removeprefix("optimizer.")
 
 
 def _edges(spec: SweepSpec, course: Course) -> list[Edge]:

@@ -261,8 +261,8 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
         for block in blocks
         if block.rounds and block.rounds.rates
     ]
-    left = any(block.left for block in blocks)
-    alone = not left and not any(own.replicas for _, own in rows)
+    at_work = any(block.running or block.queued for block in blocks)
+    alone = not any(block.left for block in blocks) and not any(own.replicas for _, own in rows)
     return by_columns(
         {column: cells for column, cells in columns.items() if any(cells)},
         title=str(Note("status_head", sweep=sweep, **head)),
@@ -273,7 +273,7 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
             _tally(blocks),
             *(remark for remark in remarks if remark["sweep"] == sweep),
             *([Note("add_replicas", line="replicate: {seeds: 3}")] if alone else []),
-            Note("next_command", command=blocks[0].next, provisional=int(left)),
+            Note("next_command", command=blocks[0].next, provisional=int(at_work)),
         ],
     )
 

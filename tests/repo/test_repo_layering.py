@@ -99,7 +99,8 @@ PICTURE = {
     ),
     "sweeps.reproduce_card": "harness.show harness.system sweeps.screens",
     "sweeps.commands": (
-        "harness.cost harness.errors harness.store sweeps.actions sweeps.plan sweeps.screens sweeps.spec"
+        "harness.cost harness.errors harness.show harness.store sweeps.actions sweeps.plan sweeps.screens "
+        "sweeps.spec"
     ),
     "sweeps.reproduce": (
         "harness.cli harness.commands harness.cost harness.errors harness.export harness.paper "

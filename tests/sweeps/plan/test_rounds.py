@@ -14,7 +14,7 @@ from harness.store import Store, layout, naming
 from harness.store.points import REPLICATE, SEARCH, read_points
 from harness.store.record import RunRecord
 from sweeps.plan.planned import search_points
-from sweeps.plan.replicas import due, everything, everything_with_states
+from sweeps.plan.replicas import courses, everything, everything_with_states
 from sweeps.plan.states import states
 from sweeps.plan.stored import refuse_losses, searched, write_plan
 from sweeps.run.runner import Sweep
@@ -199,8 +199,9 @@ def test_status_tells_the_round(store, spec):
         finish(store, one)
     stored = [one.point for one in search_points(spec)]  # the next round is in no plan yet
     after = {b.block: b for b in status.look(store, [(spec, stored)]).blocks}
-    assert after["sgdm"].rounds == status.Rounds("optimizer.lr", 4, 12, [0.8]) and after["sgdm"].waiting == 1
-    assert len(due(spec, stored, states(store, stored))) == 2
+    assert after["sgdm"].rounds == status.Rounds("optimizer.lr", 4, 12, [0.8]) and after["sgdm"].waiting == 3
+    ways = courses(spec, stored, states(store, stored))
+    assert [[p.stage for p in way.to_come] for way in ways] == [[SEARCH, REPLICATE, REPLICATE]] * 2
     assert rounds()["sgdm"] == after["sgdm"].rounds
     carried_out(store, spec)
     assert {

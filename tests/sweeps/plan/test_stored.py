@@ -20,7 +20,7 @@ from harness.store.points import (
 from harness.system import atomic
 from sweeps.plan import stored
 from sweeps.plan.planned import search_points
-from sweeps.plan.replicas import due, everything
+from sweeps.plan.replicas import courses, everything
 from sweeps.plan.states import states
 from sweeps.plan.stored import Difference, write_plan
 from sweeps.spec import sweep_file as specs
@@ -237,19 +237,21 @@ def test_what_is_stored_answers_for_its_own_file_only(plan, root, write_spec):
     assert stored.stored(root, specs.load(write_spec(GRID), ["steps=5"])) is None
 
 
-def test_replicas_are_due_once_their_objective_is_settled(plan, root):
+def test_replicas_are_due_from_the_beginning_and_of_the_winner_once_it_is_known(plan, root):
     spec = plan(GRID)
 
     def count():
         points = read_points(root, "one")
-        return [point.overrides["optimizer.lr"] for point in due(spec, points, states(Store(root), points))]
+        (way,) = courses(spec, points, states(Store(root), points))
+        return way.settled, [point.overrides["optimizer.lr"] for point in way.to_come]
 
+    assert count() == (False, [0.03, 0.03]), "of any setting"
     finish(root, 0.03, 0.9)
-    assert count() == []
+    assert count() == (False, [0.03, 0.03])
     finish(root, 0.1, 0.8)
-    assert count() == [0.03, 0.03]
+    assert count() == (True, [0.03, 0.03])
     plan(GRID)
-    assert count() == [], "they are planned"
+    assert count() == (True, []), "they are planned"
 
 
 def test_the_stored_file_has_the_words_of_the_command_line_in_it(plan, root, write_spec):
