@@ -12,8 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from docs import command_page, config_page, json_page, zoo_page
+from harness.show.emit import as_text
+from results.compare.view import View
+from results.tables.registry import TABLES
 
 FOLDER = Path(__file__).parent
+
+
+def flops() -> str:
+    """The operations of an update on the paper's models, which depend on no run."""
+    return as_text([TABLES["flops"](View(source="published"))], "md")
+
 
 GENERATED: Mapping[str, Callable[[], str]] = {
     "settings": config_page.settings,
@@ -23,6 +32,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "zoo": zoo_page.listing,
     "json": json_page.render,
     "command line": command_page.render,
+    "flops": flops,
 }
 _MARK = re.compile(r"^<!-- generated: (.*) -->$", re.MULTILINE)
 

@@ -1,10 +1,11 @@
-"""Writes docs/reproduction.md and its figures from a store in which `htbench reproduce nano` has run.
+"""Writes the pages of experiments, docs/reproduction/<experiment>.md, from the compact records beside them.
 
-    python -m docs.reproduction_page --root STORE           prints the page
-    python -m docs.reproduction_page --root STORE --write   writes it into docs/, and for `reproduce` how long
-                                                            experiments take
+    python -m docs.reproduction_page                 writes all pages that have records, and their pictures
+    python -m docs.reproduction_page imagenet        writes one
+    python -m docs.reproduction_page --seen STORE    for `reproduce`: how long experiments took in a store
 
-All is made from the records but docs/reproduction_discussion.md, which people write and this page includes.
+A page begins with what people write: title, discussion. All below the line "by docs/reproduction_page.py" is
+made from the records (`docs/reproduction_records.py`).
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ import io
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
 from PIL import Image
 
+from docs import reproduction_records as records
+from docs.config_page import table
 from harness.paper import experiments, reported, scales
 from harness.show import numbers
 from harness.show.emit import as_text
-from harness.show.report import Report, Section
+from harness.show.report import Report
 from harness.store import Store
 from results.compare.view import View
 from results.figures.declared import FIGURES
@@ -37,91 +42,129 @@ from results.tables.registry import TABLES
 from sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
-PLACE = Path(__file__).with_name("reproduction.md")
-PICTURES = Path(__file__).with_name("reproduction")
-DISCUSSION = Path(__file__).with_name("reproduction_discussion.md")
+FOLDER = Path(__file__).with_name("reproduction")
+BEGIN = "<!-- by docs/reproduction_page.py -->"
 MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
-_OWN = ("hyperparameters", "flops")  # tables beside those with published numbers
 
-_HEAD = """\
-# The paper in miniature
+_P_GRIDS = ("p_grid_c4", "p_grid_cifar", "p_grid_openwebtext")
+_CLAIMS = """\
+Every ordering that the paper states here, tested on our runs: [how](../decides.md#the-ledger). theta is our
+gap as a logarithm, positive if ordered as published, delta the published one."""
+# The grid of an experiment, where none of the tables of the paper has it already.
+_GRIDS = {"cifar": [], "optimizer_variants": [], **dict.fromkeys(_P_GRIDS, ["p_grid"])}
+_COSTS = ("cost-workloads", "cost-optimizers")
+_BESIDE = {"muon_ns_vs_svd": ["main_result"]}  # what a figure compares its experiment with
 
-Written by `python -m docs.reproduction_page --write --root STORE` from the records of `htbench reproduce
-nano`. Don't edit it; its discussion is [a page of its own](reproduction_discussion.md).
 
-`htbench reproduce nano` trains every experiment of the HTMuon paper in miniature: the same optimizers, the
-same comparisons, the same tables, on data that every installation has. Learning rates are chosen on
-validation, from as many for every row. What is reported is the test result of the chosen one on three fresh
-seeds, as mean ± sample standard deviation. The published numbers stand beside ours and can't be compared with
-them: models, data and length differ. Which of two optimizers is better can be compared; the ledger does."""
+@dataclass(frozen=True)
+class Page:
+    """What a page shows.
 
-_FIGURES = "Our runs only. Each figure is also a PDF and a CSV file after `htbench figure`."
-_DISAGREE = (
-    "Orderings that our runs contradict: the 95% interval of our gap lies on the other side of 0. "
-    "Bold ones also hold in their family (Benjamini and Hochberg)."
-)
+    Attributes:
+        name: of its file.
+        sweeps: whose runs.
+        tables: names, in their order.
+        sources: the tables of the paper whose claims it has; empty: none.
+        scale: of the paper's experiments; empty for other sweeps.
+    """
+
+    name: str
+    sweeps: Sequence[str]
+    tables: Sequence[str]
+    sources: Sequence[str] = ()
+    scale: str = ""
+
+
+def of_experiment(name: str) -> Page:
+    """The page of one of the paper's experiments: the tables whose last runs are its runs."""
+    needs = {one: experiments.needed(SCALE, one) for one in reported.tables()}
+    own = [one for one, needed in needs.items() if needed[-1:] == [name] and one in TABLES]
+    wanted = {name, *_BESIDE.get(name, ()), *(experiment for one in own for experiment in needs[one])}
+    sweeps = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE) if one in wanted]
+    return Page(name, sweeps, [*own, *_GRIDS.get(name, ["lr_grid"])], own or [name], SCALE)
+
+
+def pages() -> dict[str, Page]:
+    """The pages whose runs are all among the records."""
+    demo = Page("demo", ["demo-pydocs", "demo-digits"], ["main_result", "lr_grid", "p_grid"])
+    every = [demo, *map(of_experiment, experiments.experiments(SCALE))]
+    there = set(records.sweeps())
+    return {page.name: page for page in every if there.issuperset(page.sweeps)}
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Print or write the page."""
+    """Write pages."""
     parser = argparse.ArgumentParser(prog="python -m docs.reproduction_page", description=__doc__)
-    parser.add_argument("--root", type=Path, required=True, help="the store, which is only read")
-    parser.add_argument("--write", action="store_true", help="into docs/")
+    parser.add_argument("names", nargs="*", help="of pages (default: all that have records)")
+    parser.add_argument(
+        "--seen", type=Path, metavar="STORE", help="write only how long experiments took there"
+    )
     args = parser.parse_args(words)
-    store = Store(args.root)
-    own = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)]
-    frame = load(store, own)
-    if not args.write:
-        print(page(store, frame, list(FIGURES)), end="")
+    if args.seen:
+        own = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)]
+        SEEN.write_text(seen(load(Store(args.seen), own)), encoding="utf-8")
         return 0
-    drawn = write_pictures(store, frame)
-    PLACE.write_text(page(store, frame, drawn), encoding="utf-8")
-    SEEN.write_text(seen(frame), encoding="utf-8")
-    print(f"{PLACE}, {SEEN} and {len(drawn)} pictures in {PICTURES}", file=sys.stderr)
+    known = pages()
+    for name in args.names or known:
+        with tempfile.TemporaryDirectory() as folder:
+            store = records.unpacked(Path(folder), known[name].sweeps)
+            frame = load(store, known[name].sweeps)
+            pictures = write_pictures(known[name], store, frame)
+            place = FOLDER / f"{name}.md"
+            text = below(place.read_text(encoding="utf-8"), made(known[name], store, frame, pictures))
+            place.write_text(text, encoding="utf-8")
+        print(f"{place} and {len(pictures)} pictures", file=sys.stderr)
     return 0
 
 
-def page(store: Store, frame: pd.DataFrame, pictures: Iterable[str]) -> str:
-    """The whole page, as Markdown."""
-    view = View(frame, "both", [SCALE], store)
-    tables = [TABLES[name](view) for name in (*reported.tables(), *_OWN) if name in TABLES]
-    (claims,) = ledger(frame, store, [SCALE])
-    return assembled(
-        facts=facts(frame),
-        twins=twins(frame),
-        first=readable(tables[0]),
-        verdict=claims.sections[0].notes[0],
-        contradicted=without_title(readable(rows_with(claims, "verdict", "contradicts"))),
-        discussion=DISCUSSION.read_text(encoding="utf-8") if DISCUSSION.exists() else "",
-        tables=[readable(table) for table in tables[1:]],
-        pictures=list(pictures),
-        ledger=without_title(readable(claims)),
-        cost=[readable(table) for table in (*overview.cost(frame), overview.environments(frame))],
+def below(text: str, made: str) -> str:
+    """A page with the part that is made.
+
+    Raises:
+        ValueError: it has no place for it.
+    """
+    written, begin, _ = text.partition(BEGIN)
+    if not begin:
+        raise ValueError(f"The page lacks the line '{BEGIN}'.")
+    return f"{written}{begin}\n\n{made}"
+
+
+def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Iterable[str]) -> str:
+    """The part of a page that is made from its runs, as Markdown."""
+    scales_shown = [page.scale] if page.scale else []
+    view = View(frame, "both" if page.scale else "runs", scales_shown, store)
+    tables = [readable(TABLES[name](view)) for name in page.tables]
+    claims = _claims(page, store, frame)
+    parts = [facts(frame), _verdicts(claims)]
+    parts += ["## What stands for what", twins(frame)] if page.scale else []
+    parts += ["## Tables", *tables]
+    parts += ["## Claims", _CLAIMS, without_title(readable(claims))] if claims.sections else []
+    parts += ["## Figures", *(_picture(page, name) for name in pictures)]
+    costs = [one for one in overview.cost(frame) if one.name in _COSTS]
+    parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
+    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _claims(page: Page, store: Store, frame: pd.DataFrame) -> Report:
+    """The claims of a page's tables, without the notes that are the same on all pages."""
+    if not page.sources:
+        return Report("ledger", "")
+    (found,) = ledger(frame, store, [page.scale])
+    own = [replace(one, notes=()) for one in found.sections if one.identity["source"] in page.sources]
+    return Report(found.name, found.title, own)
+
+
+def _verdicts(claims: Report) -> str:
+    """How many claims have which verdict."""
+    words = Counter(
+        row[[column.name for column in section.columns].index("verdict")].text()
+        for section in claims.sections
+        for row in section.rows
     )
-
-
-def assembled(
-    *,
-    facts: str,
-    twins: str,
-    first: str,
-    verdict: str,
-    contradicted: str,
-    discussion: str,
-    tables: Sequence[str],
-    pictures: Sequence[str],
-    ledger: str,
-    cost: Sequence[str],
-) -> str:
-    """The page from its parts."""
-    parts = [_HEAD, facts, f"**{verdict}**", "## What stands for what", twins, "## The main result", first]
-    parts += ["## What disagrees with the paper", _DISAGREE, contradicted]
-    parts += ["## Discussion", under_heading(discussion)] if discussion else []
-    parts += ["## The other tables", *tables, "## Figures", _FIGURES, *map(_picture, pictures)]
-    parts += ["## Every claim", ledger, "## What it cost", *cost]
-    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+    told = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    return f"**{sum(words.values())} claims: {told}.**" if words else ""
 
 
 # --- facts ---
@@ -178,7 +221,7 @@ def twins(frame: pd.DataFrame) -> str:
         part = done[(done["task"] == task) & (done["model"] == twin)]
         if not part.empty:
             rows.append([f"{dataset}, {model}", f"{task}, {twin}", *_size(part)])
-    return table([head, *rows])
+    return table(head, rows)
 
 
 def _size(runs: pd.DataFrame) -> list[str]:
@@ -188,23 +231,6 @@ def _size(runs: pd.DataFrame) -> list[str]:
 
 
 # --- Markdown ---
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """A plain table; the first row is the head."""
-    head, *body = (f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
-    return "\n".join([head, "|" + " --- |" * len(rows[0]), *body])
-
-
-def rows_with(found: Report, column: str, word: str) -> Report:
-    """A table of those rows alone that have a word in a column, without the notes on whole sections."""
-    sections = []
-    for section in found.sections:
-        place = [one.name for one in section.columns].index(column)
-        rows = [row for row in section.rows if row[place].text() == word]
-        if rows:
-            sections.append(Section(section.title, section.identity, section.columns, rows))
-    return Report(found.name, found.title, sections)
 
 
 def readable(found: Report) -> str:
@@ -238,32 +264,27 @@ def without_title(text: str) -> str:
     return re.sub(r"\A### .*\n", "", text)
 
 
-def under_heading(text: str) -> str:
-    """A page as a part of another: without its title, its headings one deeper."""
-    text = re.sub(r"\A# .*\n", "", text)
-    return re.sub(r"^(#+ )", r"#\1", text, flags=re.MULTILINE).strip("\n")
-
-
-def _picture(name: str) -> str:
+def _picture(page: Page, name: str) -> str:
     words = name.replace("_", " ")
-    return f"### {words}\n\n![{words}]({PICTURES.name}/{name}.png)"
+    return f"### {words}\n\n![{words}]({page.name}/{name}.png)"
 
 
 # --- pictures ---
 
 
-def write_pictures(store: Store, frame: pd.DataFrame) -> list[str]:
+def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Draw all figures; returns the names of those that have something to show."""
-    shown = views(frame, store, "runs", [SCALE])
-    PICTURES.mkdir(exist_ok=True)
-    for old in PICTURES.glob("*.png"):
+    shown = views(frame, store, "runs", [page.scale]) if page.scale else views(frame, store, "runs")
+    folder = FOLDER / page.name
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.png"):
         old.unlink()
     names = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as drawn:
         for name in FIGURES:
-            for path in update(name, frame, store, Path(folder), shown).paths:
+            for path in update(name, frame, store, Path(drawn), shown).paths:
                 if path.suffix == ".png":
-                    (PICTURES / path.name).write_bytes(smaller(path.read_bytes()))
+                    (folder / path.name).write_bytes(smaller(path.read_bytes()))
                     names.append(name)
     return names
 

@@ -11,7 +11,7 @@ from harness.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-TEXTS = {path.name: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md")}
 NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
 
 
