@@ -37,6 +37,7 @@ from results.figures.declared import FIGURES
 from results.figures.files import update, views
 from results.frames.load import load
 from results.page import overview
+from results.tables.answer import Answer, Place, answers
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
 from sweeps.reproduce_card import SEEN
@@ -137,7 +138,7 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Iterable[str])
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
     tables = [readable(TABLES[name](view)) for name in page.tables]
     claims = _claims(page, store, frame)
-    parts = [facts(frame), _verdicts(claims)]
+    parts = [facts(frame), _verdicts(claims), "## The answer", *map(answer, answers(frame, store))]
     parts += ["## What stands for what", twins(frame)] if page.scale else []
     parts += ["## Tables", *tables]
     parts += ["## Claims", _CLAIMS, without_title(readable(claims))] if claims.sections else []
@@ -145,6 +146,24 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Iterable[str])
     costs = [one for one in overview.cost(frame) if one.name in _COSTS]
     parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def answer(found: Answer) -> str:
+    """Who is better on a workload, by how much, how sure, and what could change that."""
+    head = ("", "optimizer", found.metric.label, "behind the best [95 %]", "setting")
+    fewest, most = found.seeds
+    seeds = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    notes = [f"- {mark} {note}" for mark, own in (("!", found.dangers), ("?", found.open)) for note in own]
+    title = f"### {', '.join(found.workload)}: {found.metric.label}, {seeds} fresh seeds"
+    return "\n\n".join(
+        [title, f"**{found.verdict}**", table(head, map(_place, found.places)), "\n".join(notes)]
+    )
+
+
+def _place(place: Place) -> tuple[str, ...]:
+    setting = ", ".join(f"{name} {numbers.setting(value)}" for name, value in place.setting.items())
+    behind = "" if place.gap is None else f"{place.gap:+.2f} [{place.low:.2f}, {place.high:.2f}]"
+    return place.rank, place.name, place.value.text(), behind, setting
 
 
 def _claims(page: Page, store: Store, frame: pd.DataFrame) -> Report:
@@ -179,7 +198,8 @@ def facts(frame: pd.DataFrame) -> str:
     busy, spans = elapsed(done), sum(_seconds(done))
     return (
         f"{len(done)} runs on {machines} took {numbers.duration(busy)}, pauses left out, with "
-        f"{spans / busy if busy else 0:.1f} at a time on average. Points without a completed run: {others}."
+        f"{spans / busy if busy else 0:.1f} at a time on average. "
+        f"Runs that were planned and did not complete: {others}."
     )
 
 

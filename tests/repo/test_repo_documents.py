@@ -116,7 +116,7 @@ def test_the_readme_names_commands_that_are_there():
 
 @pytest.mark.parametrize("page", ["README.md", "docs/sweeps.md"])
 def test_the_sweep_of_the_readme_is_one(tmp_path, page):
-    (text,) = blocks(read(page), "yaml")
+    text, *_ = blocks(read(page), "yaml")
     path = tmp_path / "digits-lr.yaml"
     path.write_text(text)
     loaded = spec.load(path)

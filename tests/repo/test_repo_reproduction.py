@@ -1,13 +1,19 @@
-"""The pure parts of the program that writes docs/reproduction.md."""
+"""The programs that write the pages of experiments from compact records."""
 
 import io
+import tarfile
 
 import pandas as pd
 import pytest
 from PIL import Image
 
 from docs import reproduction_page as pages
+from docs import reproduction_records as records
+from harness.paper import experiments
 from harness.show.report import Cell, Column, Report, Section
+from harness.store import Store
+from results.frames.load import load
+from results.tables.answer import answers
 from sweeps import reproduce_card
 
 
@@ -47,8 +53,8 @@ def test_the_facts_name_the_machine_and_what_failed():
     runs = frame((0, 60), (0, 120))
     runs.loc[len(runs)] = {"sweep": "nano-interval", "key": "x", "state": "failed"}
     assert pages.facts(runs) == (
-        "2 runs on Testium 1 took 2 min, pauses left out, with 1.5 at a time on average. Points without a "
-        "completed run: 1 failed."
+        "2 runs on Testium 1 took 2 min, pauses left out, with 1.5 at a time on average. "
+        "Runs that were planned and did not complete: 1 failed."
     )
 
 
@@ -65,13 +71,6 @@ def test_the_workloads_that_were_run_are_told():
     assert len(lines) == 3 and lines[2] == "| c4, llama-60m | pydocs, llama-nano-60m | 45k | 10 | 128k |"
 
 
-def test_rows_are_picked_by_a_word_and_sections_without_any_go():
-    found = table(["a below b", "agrees"], ["c below d", "disagrees"])
-    (section,) = pages.rows_with(found, "verdict", "disagrees").sections
-    assert [row[0].text() for row in section.rows] == ["c below d"] and not section.notes
-    assert not pages.rows_with(found, "verdict", "undecided").sections
-
-
 def test_long_grids_and_footnotes_are_folded():
     short, long = (pages.readable(table(*[["a", "agrees"]] * count)) for count in (3, 30))
     assert "### ledger: all\n" in short and "#### p, nano\n" in short
@@ -80,25 +79,12 @@ def test_long_grids_and_footnotes_are_folded():
     assert pages.without_title(short).startswith("\n#### p, nano")
 
 
-def test_the_page_has_its_parts_in_order_and_includes_the_discussion():
-    parts = dict.fromkeys(("facts", "twins", "first", "verdict", "contradicted", "ledger"), "")
-    discussion = "# Title\n\nA word.\n\n## Small models\n\nMore.\n"
-    text = pages.assembled(**parts, discussion=discussion, tables=["T"], pictures=["lr_curve"], cost=["C"])
-    heads = [line for line in text.splitlines() if line.startswith(("# ", "## ", "### "))]
-    assert heads == [
-        "# The paper in miniature",
-        "## What stands for what",
-        "## The main result",
-        "## What disagrees with the paper",
-        "## Discussion",
-        "### Small models",
-        "## The other tables",
-        "## Figures",
-        "### lr curve",
-        "## Every claim",
-        "## What it cost",
-    ]
-    assert "![lr curve](reproduction/lr_curve.png)" in text and "# Title" not in text
+def test_what_is_written_stays_above_what_is_made():
+    assert pages.below(f"# T\n\nMine.\n\n{pages.BEGIN}\n\nold\n", "new \\1\n") == (
+        f"# T\n\nMine.\n\n{pages.BEGIN}\n\nnew \\1\n"
+    )
+    with pytest.raises(ValueError, match="lacks the line"):
+        pages.below("nothing of the kind", "new")
 
 
 def test_a_smaller_picture_is_the_same_picture():
@@ -106,3 +92,53 @@ def test_a_smaller_picture_is_the_same_picture():
     Image.effect_noise((200, 100), 60).convert("RGB").save(out, "PNG")
     small = pages.smaller(out.getvalue())
     assert len(small) < len(out.getvalue()) and Image.open(io.BytesIO(small)).size == (200, 100)
+
+
+# --- the records and the pages that are made from them ---
+
+
+def test_every_experiment_has_a_page_with_a_place_for_what_is_made():
+    for name in ("demo", *experiments.experiments(pages.SCALE)):
+        text = (pages.FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        written, made, _ = text.partition(pages.BEGIN)
+        assert made and len(written.split()) > 40, f"{name}: a page begins with its discussion"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return records.unpacked(tmp_path_factory.mktemp("store"), ["demo-digits"])
+
+
+def test_the_records_are_a_store_that_is_whole(store):
+    found = load(store, ["demo-digits"])
+    assert set(found["state"]) == {"completed"} and set(found["stage"]) == {"search", "replicate"}
+    (answer,) = answers(found, store)
+    assert len(answer.places) == 4 and answer.seeds == (3, 3)
+
+
+def test_same_runs_same_bytes(store, tmp_path):
+    again = records.write(store, "demo-digits", tmp_path)
+    assert again.read_bytes() == (records.PLACE / again.name).read_bytes()
+    with tarfile.open(again) as archive:
+        assert {name.partition("/")[0] for name in archive.getnames()} == {"store.json", "sweeps", "runs"}
+
+
+def test_a_page_tells_who_is_better_and_what_could_change_that(store):
+    (found,) = answers(load(store, ["demo-digits"]), store)
+    text = pages.answer(found)
+    assert text.count("\n| ") == 5 and f"**{found.verdict}**" in text
+    assert all(f"- ! {note}" in text for note in found.dangers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", pages.pages())
+def test_a_page_is_what_its_records_say(name, tmp_path):
+    page = pages.pages()[name]
+    store = records.unpacked(tmp_path, page.sweeps)
+    pictures = sorted(path.stem for path in (pages.FOLDER / name).glob("*.png"))
+    made = pages.made(page, store, load(Store(tmp_path), page.sweeps), pictures)
+    shown = (pages.FOLDER / f"{name}.md").read_text(encoding="utf-8").partition(pages.BEGIN)[2]
+    tables = [line for line in shown.splitlines() if line.startswith("|")]
+    assert tables == [line for line in made.splitlines() if line.startswith("|")], (
+        f"python -m docs.reproduction_page {name}"
+    )
