@@ -126,7 +126,7 @@ def test_same_runs_same_bytes(store, tmp_path):
 def test_a_page_tells_who_is_better_and_what_could_change_that(store):
     (found,) = answers(load(store, ["demo-digits"]), store)
     text = pages.answer(found)
-    assert text.count("\n| ") == 5 and f"**{found.verdict}**" in text
+    assert text.count("\n| ") == 6 and f"**{found.verdict}**" in text
     assert all(f"- ! {note}" in text for note in found.dangers)
 
 
