@@ -92,7 +92,10 @@ def settings(found: Sequence[Answer]) -> Report:
 
 def _settings(answer: Answer) -> Section:
     names = list(dict.fromkeys(name for place in answer.places for name in place.setting))
-    rows = [[place.name, *map(place.setting.get, names), place.ms_per_step] for place in answer.places]
+    rows = [
+        [Cell(place.name, notes=place.dangers), *map(place.setting.get, names), place.ms_per_step]
+        for place in answer.places
+    ]
     columns = [*_columns(["optimizer"], names), Column("ms_per_step", "ms/step", "summary")]
     return table(columns, rows, title=" · ".join(answer.workload))
 

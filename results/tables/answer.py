@@ -209,7 +209,7 @@ def _verdict(found: Outcome, verdict: Verdicts | None) -> Note:
             "answer_tied",
             leaders=[row.name for row in leaders] if named else [],
             many=0 if named else len(leaders),
-            pair=int(len(leaders) == 2),
+            pair=1 if len(leaders) == 2 else 2,
             **_named(beaten),
         )
     bold = any(cell.bold for cell in found.tests[found.metric])

@@ -206,7 +206,7 @@ def test_runs_stay_in_the_chart_to_be_compared(visit, file):
 
 def test_all_curves_of_a_table_have_the_colours_of_the_figures(visit, file):
     page = visit.page(file)
-    page.get_by_role("button", name="Curves of all rows").first.click()
+    page.locator("#tables").get_by_role("button", name="Curves of all rows").first.click()
     page.locator("#run canvas").wait_for()
     assert page.locator("#run .u-series").count() == 1 + 4 * 3
     colours = page.evaluate("DATA.styles")

@@ -67,6 +67,13 @@ def test_leaders_that_cannot_be_told_apart_share_a_rank_and_it_says_what_would_t
     assert line.kind == "open_seeds" and line["plan"] == line["seeds"] > 3
 
 
+def test_more_leaders_than_two_are_said_to_beat_the_others_as_well(bench, make):
+    contest(bench, make, "pydocs", sgdm=(3.002, 3.011, 3.021), adamw=(3.3, 3.31, 3.325), **CLOSE)
+    verdict = answer(bench).verdict
+    assert (sorted(verdict["leaders"]), verdict["names"]) == (["htmuon", "muon", "sgdm"], ["adamw"])
+    assert str(verdict).endswith("lead, tied; all beat adamw.")
+
+
 def test_no_winner_because_of_the_test_set(bench, make):
     contest(
         bench, make, samples=299, muon=(0.90, 0.92, 0.91), adamw=(0.91, 0.90, 0.915), sgdm=(0.9, 0.9, 0.9)
