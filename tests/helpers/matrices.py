@@ -3,6 +3,7 @@
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
+from packaging.version import Version
 from torch import Tensor
 
 settings.register_profile("optimizers", deadline=None, max_examples=40, derandomize=True)
@@ -17,6 +18,10 @@ powers = st.floats(0, 1)
 
 
 seeds = st.integers(0, 2**32 - 1)
+
+# How far a compiled map may be from the map itself. PyTorch before 2.12 makes x.add_(y, alpha=a) a product
+# and a sum: in bfloat16 two roundings instead of one (https://github.com/pytorch/pytorch/pull/176799).
+ROUNDED_TWICE = 0.0 if Version(torch.__version__) >= Version("2.12") else 0.02
 
 
 def orthogonal(n: int, seed: int) -> Tensor:

@@ -18,6 +18,7 @@ import optimizers
 from optimizers.spectral.mix_power import MIX_SETS, solve_weights
 from optimizers.spectral.mix_power import mix_power as module
 from optimizers.spectral.mix_weights import interpolate_weights, mixture
+from tests.helpers.matrices import ROUNDED_TWICE
 
 torch.set_num_threads(1)
 
@@ -249,7 +250,7 @@ def test_it_compiles_whole() -> None:
     compiled = torch.compile(mix_power, backend="eager", fullgraph=True)
     M = gaussian(12, 8).float()
     for p in (0.125, 0.3, 0.44):  # of a second and third number, torch.compile would make a variable
-        assert torch.equal(compiled(M, p), mix_power(M, p))
+        torch.testing.assert_close(compiled(M, p), mix_power(M, p), rtol=0, atol=ROUNDED_TWICE)
     assert torch.equal(compiled(0 * M, 0.3), 0 * M)
 
 

@@ -23,7 +23,7 @@ from optimizers.spectral.soft_muon import soft_muon
 from optimizers.spectral.soft_polar import soft_polar
 from optimizers.spectral.stream_power import stream_power
 from optimizers.zoo.spectral import MAPS
-from tests.helpers.matrices import close, matrices, orthogonal, powers, quick, seeds
+from tests.helpers.matrices import ROUNDED_TWICE, close, matrices, orthogonal, powers, quick, seeds
 
 torch.set_num_threads(1)
 
@@ -442,5 +442,5 @@ def test_no_map_breaks_the_graph(name: str) -> None:
     states: list[dict[str, Any]] = [{}, {}]
     for M in (gaussian(4, 6, dtype=f32), gaussian(4, 6, dtype=f32, seed=1)):
         eager = SPECTRAL[name](M, states[0], DEFAULTS)
-        torch.testing.assert_close(compiled(M, states[1], DEFAULTS), eager, rtol=0, atol=1e-6)
+        torch.testing.assert_close(compiled(M, states[1], DEFAULTS), eager, rtol=0, atol=1e-6 + ROUNDED_TWICE)
     assert states[0].keys() == states[1].keys()

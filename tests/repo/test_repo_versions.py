@@ -54,10 +54,17 @@ def wanted(extras: list[str], python: str) -> list[Requirement]:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_tested_versions_are_allowed(python):
     tested = pins("constraints.txt", python)
-    for need in wanted(["dev", "dashboard", "postgres", "mlflow"], python):
+    for need in wanted(["dev", "dashboard", "postgres", "mlflow", "docs"], python):
         version = tested.get(canonicalize_name(need.name))
         assert version is not None, f"constraints.txt has no {need.name} for Python {python}"
         assert version in need.specifier, f"{need}: constraints.txt has {version}"
+
+
+def test_the_lowest_versions_are_those_that_are_allowed():
+    lowest = pins("constraints-lowest.txt", "3.11")
+    for need in wanted([], "3.11"):
+        (bound,) = [part.version for part in need.specifier if part.operator == ">="]
+        assert lowest[canonicalize_name(need.name)] == Version(bound), need
 
 
 def test_one_version_of_our_own():
