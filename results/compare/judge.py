@@ -15,7 +15,7 @@ Numbers in, verdicts out; it knows no store. What decides:
 
 Simulated (`simulate`): of 2 to 20 equal rows with 3 to 16 seeds any is called worse in 5 % of tables. Where
 the standard deviations of rows differ by a factor of 4 and there are three seeds, up to 17 % of the tables
-err; `bartlett` and `is_noisy` mark them.
+err; `bartlett` marks them.
 
 Source: Tukey 1953 and Hsu, Multiple comparisons: theory and methods, 1996, chapters 3 to 5; Satterthwaite, An
 approximate distribution of estimates of variance components, Biometrics Bulletin 2, 1946.
@@ -126,8 +126,6 @@ class Verdict:
         limited_by_test_set: how many items the test set would need, where it is too small to tell an unknown
             row whatever the seeds; else None.
         limited_by_search: whether the test set would do, but the noise of the search is too large for it.
-        is_paired: whether it has the seeds of the best.
-        is_noisy: whether its runs scatter so much more than the others' that it keeps its own variance.
     """
 
     name: str
@@ -145,8 +143,6 @@ class Verdict:
     seeds_needed: SeedsNeeded | None = None
     limited_by_test_set: int | None = None
     limited_by_search: bool = False
-    is_paired: bool = True
-    is_noisy: bool = False
 
     def may_catch_up(self, gain: float | None) -> bool:
         """Whether the row would be as good as the best if it gained so much; None: an unknown amount."""
@@ -161,8 +157,6 @@ class Judgement:
         verdicts: in the order of the rows.
         best: the index of the row with the best mean.
         sd: of one run, pooled over the rows that are not noisy; None where no row has two values.
-        prior_sd, prior_freedom: s0 and d0 of the moderated variances; d0 is infinite if rows scatter alike.
-        seeds_sd: what a seed does to all rows alike.
         bartlett: p-value of equal variances; small: the rows scatter differently, and errors are less sure.
         level: at which each interval errs, after all looks.
     """
@@ -170,16 +164,8 @@ class Judgement:
     verdicts: tuple[Verdict, ...]
     best: int
     sd: float | None
-    prior_sd: float | None
-    prior_freedom: float
-    seeds_sd: float
     bartlett: float
     level: float
-
-    @property
-    def tied_with_best(self) -> list[int]:
-        """The other rows of rank 1."""
-        return [i for i, row in enumerate(self.verdicts) if row.rank == 1 and i != self.best]
 
 
 def judge(
@@ -229,9 +215,6 @@ def judge(
         tuple(_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
         None if own is None else math.sqrt(own.pooled_variance),
-        None if own is None else math.sqrt(own.prior_variance),
-        math.inf if own is None else own.prior_freedom,
-        math.sqrt(column.seeds),
         1.0 if own is None else own.bartlett,
         level,
     )
@@ -436,8 +419,6 @@ def _verdict(
         p_value=float(decided.p_value[i]),
         parts=Parts(float(gaps.seeds[i]), float(gaps.tuning[i]), float(gaps.items[i])),
         freedom=float(gaps.freedom[i]),
-        is_paired=row.values.keys() == column.rows[decided.best].values.keys(),
-        is_noisy=own is not None and bool(own.noisy[i]),
     )
     if kind is not Kind.UNKNOWN or own is None or found.gap == 0:
         return found

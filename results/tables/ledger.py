@@ -373,12 +373,6 @@ def _claim(own: Tested) -> list[Cell]:
     ]
 
 
-def _side(side: Measured, line: Reported, digits: int) -> Cell:
-    """One of our two figures."""
-    told = footnotes.on_choice(side.choice, ["lr"], line.setting.hyper) if side.sample else ()
-    return Cell(side.summary, digits, notes=(*side.notes, *told), runs=side.keys)
-
-
 def _why(own: Tested) -> tuple[Note, ...]:
     """Why there is no test, or no verdict."""
     if own.p is not None:

@@ -235,7 +235,7 @@ def test_single_values_and_equal_values_tell_nothing():
 
 def test_a_single_row_is_the_best():
     found = judge(rows_of(noise(1, 3)))
-    assert (found.best, found.tied_with_best, found.verdicts[0].rank) == (0, [], 1)
+    assert (found.best, found.verdicts[0].rank, found.verdicts[0].is_tied) == (0, 1, False)
 
 
 def test_what_can_not_be_judged_is_refused():
