@@ -59,7 +59,8 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
         plan: of the sweep.
         known: as `seen` returns it, for runs that were neither measured nor priced; empty if it says nothing.
     """
-    offers = [(part.work.runs, part.offers[0].gpu_hours) for part in plan.estimated if part and part.offers]
+    estimates = [(row.work.runs, row.estimate) for row in plan.rows if row.estimate and row.estimate.offers]
+    offers = [(runs, estimate.offers[0].gpu_hours) for runs, estimate in estimates]
     priced = [(runs, hours) for runs, hours in offers if hours is not None]
     unmeasured = [row for row in plan.rows if row.total is None]
     per_step = known.get(plan.spec.name.partition("-")[2])

@@ -17,6 +17,7 @@ from pathlib import Path
 from harness import tasks
 from harness.config import RunConfig
 from harness.cost import measure as cost
+from harness.cost.estimate import RunCost
 from harness.cost.from_runs import from_records
 from harness.cost.measure import NotMeasuredError
 from harness.cost.run_class import Cost, RunClass, run_class
@@ -52,11 +53,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the card: runs, and their cost; if it is not known, `why` has the reason."""
+    """A line of the card.
+
+    Attributes:
+        work: runs.
+        cost: of one, as it was measured; None if it is not known.
+        why: it is not known.
+        estimate: what one costs that nothing has measured; None if no estimate is possible, either.
+    """
 
     work: Work
     cost: Cost | None
     why: Note | None = None
+    estimate: RunCost | None = None
 
     @property
     def steps(self) -> int | None:

@@ -6,11 +6,11 @@ Only the simulation of a class that is not known yet loads torch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from harness.cost import estimate as costs
 from harness.cost import kept
-from harness.cost.estimate import Offer, RunCost
+from harness.cost.estimate import RunCost
 from harness.cost.gpus import Processor
 from harness.cost.shapes import NotEstimatedError
 from harness.show.emit import say
@@ -18,19 +18,6 @@ from harness.show.note import Note
 from harness.store import Store
 from harness.store.layout import cache_folder
 from sweeps.screens.cost_card import Row, Work
-
-
-@dataclass(frozen=True)
-class Priced:
-    """Runs of one class, what one costs by estimate, and its time on each processor that was named."""
-
-    work: Work
-    cost: RunCost
-
-    @property
-    def offers(self) -> Sequence[Offer]:
-        """Of its cost."""
-        return self.cost.offers
 
 
 class Prices:
@@ -47,11 +34,11 @@ class Prices:
         self._cache = cache_folder(store.root)
         self._records = [record for _, record in store.index.rows().values()] if processors else []
 
-    def rows(self, rows: Iterable[Row]) -> list[Priced | None]:
-        """One for each row; None for one that has a cost, or that can't be estimated."""
-        return [self._priced(row.work) if row.cost is None else None for row in rows]
+    def rows(self, rows: Iterable[Row]) -> list[Row]:
+        """The rows, with an estimate where there is no cost."""
+        return [row if row.cost else replace(row, estimate=self._estimate(row.work)) for row in rows]
 
-    def _priced(self, work: Work) -> Priced | None:
+    def _estimate(self, work: Work) -> RunCost | None:
         config, kind = work.config, work.kind
         # The processors that were named say whether `auto` means a GPU.
         on_gpu = config.device == "auto" and any(not processor.cpu for processor in self._processors)
@@ -67,14 +54,16 @@ class Prices:
             say(Note("no_estimate", error=str(error)))
             return None
         offers = [costs.offer(cost, one, self._records) for one in self._processors]
-        return Priced(work, RunCost.of(cost, offers))
+        return RunCost.of(cost, offers)
 
 
-def sums(priced: Sequence[Priced]) -> list[Note]:
+def sums(rows: Iterable[Row]) -> list[Note]:
     """GPU-hours of all estimated runs on each processor, and what they leave out."""
     notes = []
-    for place, offer in enumerate(priced[0].offers if priced else []):
-        hours = [(row.work.runs, row.offers[place].gpu_hours) for row in priced]
+    offered = [[(row.work.runs, offer) for offer in row.estimate.offers] for row in rows if row.estimate]
+    for offers in zip(*offered, strict=True):
+        offer = offers[0][1]
+        hours = [(runs, own.gpu_hours) for runs, own in offers]
         known = [runs * of_a_run for runs, of_a_run in hours if of_a_run is not None]
         notes.append(
             Note(
@@ -89,16 +78,18 @@ def sums(priced: Sequence[Priced]) -> list[Note]:
     return notes
 
 
-def warnings(row: Priced) -> list[Note]:
-    """A note for each processor whose memory is too small for a run, or for all that share it."""
-    needed, sharing = row.cost.memory.peak, row.work.resources.runs_per_gpu
+def warnings(row: Row) -> list[Note]:
+    """A note for each processor whose memory is too small for an estimated run, or for all that share it."""
+    if row.estimate is None:
+        return []
+    needed, sharing = row.estimate.memory.peak, row.work.resources.runs_per_gpu
     crowded = [
         Note("runs_share_gpu", runs=sharing, needed=sharing * needed, gpu=offer.gpu, memory=offer.memory)
-        for offer in row.offers
+        for offer in row.estimate.offers
         if offer.fits and sharing * needed > offer.memory
     ]
     return crowded + [
         Note("tensors_do_not_fit", needed=needed, gpu=offer.gpu, memory=offer.memory)
-        for offer in row.offers
+        for offer in row.estimate.offers
         if offer.fits is False
     ]

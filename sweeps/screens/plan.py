@@ -28,10 +28,12 @@ from sweeps.plan.states import describe
 from sweeps.plan.stored import lost, trained_again
 from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row
-from sweeps.screens.estimates import Priced, Prices
+from sweeps.screens.estimates import Prices
 from sweeps.spec.resources import Resources, words
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
+
+Line = tuple[Row, str]  # of the card, and what to call its optimizer
 
 # Facts for programs: times are in seconds, memory is in bytes.
 
@@ -159,7 +161,6 @@ class Preview:
         planned: its points, with the replicas that are known.
         found: the states of the points, by id.
         rows: the cost card of the runs that are left, with the replicas to come.
-        estimated: of each row; None where something was measured, or no estimate is possible.
         jobs: the arrays that `submit` would make of the points that wait.
     """
 
@@ -168,7 +169,6 @@ class Preview:
     planned: list[Planned]
     found: Mapping[str, RunState]
     rows: list[Row]
-    estimated: list[Priced | None]
     jobs: list[Array]
 
 
@@ -196,7 +196,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     )
     now = _versions_now(store, planned) if codes else []
     rows = costs.rows(cost_card.gather(left + to_come))
-    estimated: list[Priced | None] = prices.rows(rows) if prices else [None] * len(rows)
+    rows = prices.rows(rows) if prices else rows
     jobs = submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE)
     facts = PlanFacts(
         sweep=spec.name,
@@ -205,7 +205,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         to_run=sum(row.work.runs for row in rows),
         seconds=sum(row.total or 0.0 for row in rows),
         card=list(map(_row, rows)),
-        estimated=[EstimateFacts(**vars(row.cost), runs=row.work.runs) for row in estimated if row],
+        estimated=[EstimateFacts(**vars(row.estimate), runs=row.work.runs) for row in rows if row.estimate],
         jobs=list(map(_array, jobs)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         trained_again=trained_again(store, spec, planned, found),
@@ -219,7 +219,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
             for one in planned
         ],
     )
-    return Preview(facts, spec, planned, found, rows, estimated, jobs)
+    return Preview(facts, spec, planned, found, rows, jobs)
 
 
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
@@ -287,7 +287,7 @@ def report(views: Sequence[Preview], *, with_arrays: bool = False, with_points: 
     if len(views) > 1:  # a run of two sweeps counts twice
         left, seconds = sum(view.facts.to_run for view in views), sum(view.facts.seconds for view in views)
         notes = [Note("together_to_run", runs=left, seconds=seconds)]
-        notes += estimates.sums([row for view in views for row in view.estimated if row])
+        notes += estimates.sums(row for view in views for row in view.rows)
     return Report("sweep plan", "", sections, notes, data=[view.facts for view in views])
 
 
@@ -302,21 +302,20 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
         "left": view.facts.to_run,
     }
     head = Note("plan_counts", sweep=view.spec.name, **numbers)
-    names = _optimizers(view.rows)
-    priced = [(row, name) for row, name in zip(view.estimated, names, strict=True) if row]
-    letters = _letters(view)
-    notes = _rounds(view) + _sums(view) + _jobs(view) + _others(view) + _trouble(view, names)
+    lines, letters = _lines(view.rows), _letters(view)
+    notes = _rounds(view) + _sums(view) + _jobs(view) + _others(view) + _trouble(lines)
     notes += [
         Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
     ]
     # estimates that have times say all that the card would
-    card = [] if priced and all(row and row.offers for row in view.estimated) else [_card(view.rows, names)]
-    parts = [*card, *([_estimated(priced)] if priced else [])]
+    is_priced = view.rows and all(row.estimate and row.estimate.offers for row in view.rows)
+    parts = [] if is_priced else [_card(lines)]
+    if any(row.estimate for row in view.rows):
+        parts.append(_estimated(lines))
+    parts[-1] = replace(parts[-1], notes=tuple(notes))
     if with_points:
         parts.append(_points(view, letters))
     parts[0] = replace(parts[0], above=(head, *parts[0].above))
-    last = len(card) + bool(priced) - 1
-    parts[last] = replace(parts[last], notes=tuple(notes))
     scripts = enumerate(view.facts.sbatch if with_arrays else [], 1)
     for number, script in scripts:
         head = Note("script", sweep=view.spec.name, n=number)
@@ -334,12 +333,12 @@ _WHICH = (
 )
 
 
-def _card(rows: Sequence[Row], names: Sequence[str]) -> Section:
+def _card(rows: Sequence[Line]) -> Section:
     """What finished runs and measurements say of the time and the memory of the runs."""
     columns = [
         *_WHICH,
         Column("params", unit="count", importance=1),
-        Column("/".join(dict.fromkeys(row.unit for row in rows)), unit="count", importance=2),
+        Column("/".join(dict.fromkeys(row.unit for row, _ in rows)), unit="count", importance=2),
         Column("steps", importance=4),
         Column("a step", unit="s", importance=3),
         Column("a run", unit="s", importance=6),
@@ -348,7 +347,7 @@ def _card(rows: Sequence[Row], names: Sequence[str]) -> Section:
         Column("seen in", kind="text", importance=0),
     ]
     lines = []
-    for row, name in zip(rows, names, strict=True):
+    for row, name in rows:
         kind, cost = row.work.kind, row.cost
         measured = [cost.parameters, cost.step, cost.peak_memory] if cost else ["-"] * 3
         seen = "-" if cost is None else counted(cost.runs, "run") if cost.runs else "measured"
@@ -359,7 +358,7 @@ def _card(rows: Sequence[Row], names: Sequence[str]) -> Section:
     return table(columns, lines)
 
 
-def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
+def _estimated(rows: Sequence[Line]) -> Section:
     """What nothing has measured: a line for each processor that was named, at least one for each row."""
     columns = [
         *_WHICH,
@@ -368,7 +367,8 @@ def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
         Column("optimizer's", kind="number", importance=2),
         Column("memory", unit="B", importance=6),
     ]
-    if priced[0][0].offers:
+    estimated = [(row, row.estimate, name) for row, name in rows if row.estimate]
+    if estimated[0][1].offers:
         columns += [
             Column("on", kind="text", importance=11),
             Column("a step", unit="s", importance=4),
@@ -378,52 +378,50 @@ def _estimated(priced: Sequence[tuple[Priced, str]]) -> Section:
             Column("basis", kind="text", least=10, importance=5),
         ]
     lines = []
-    for row, name in priced:
-        cost, kind, runs = row.cost, row.work.kind, row.work.runs
+    for row, cost, name in estimated:
+        kind, runs = row.work.kind, row.work.runs
         flops = f"{cost.flops_per_step + cost.optimizer_flops_per_step:.3g}"
         share = f"{cost.optimizer_share:.1%}"
-        start = [runs, kind.task, kind.model, name, cost.parameters, flops, share]
-        start.append(cost.memory.peak)
-        for offer in row.offers:
+        start = [runs, kind.task, kind.model, name, cost.parameters, flops, share, cost.memory.peak]
+        for offer in cost.offers:
             whole = [None if one is None else runs * one for one in (offer.seconds, offer.gpu_hours)]
             times = [offer.seconds, *whole]
             known = ["-" if seconds is None else seconds for seconds in times]
             lines.append([*start, offer.label, offer.seconds_per_step, *known, offer.basis])
-        if not row.offers:
+        if not cost.offers:
             lines.append(start)
     return table(columns, lines, above=[Note("estimated")])
 
 
 def _points(view: Preview, letters: Mapping[Resources, str]) -> Section:
-    columns = [Column("key", kind="text"), Column("state", kind="text"), Column("stage", kind="text")]
-    columns += [Column("job", kind="text")] if letters else []
+    job = [Column("job", kind="text")] if letters else []
+    columns = [Column("key", kind="text"), Column("state", kind="text"), Column("stage", kind="text"), *job]
     rows = []
-    for one in view.planned:
-        letter = [letters[_resources(view.spec, one)]] if letters else []
-        state = view.found[one.point.id].status.value
-        rows.append([one.point.key or "not asked", state, one.point.stage, *letter, describe(one.point)])
+    for point in view.facts.points:
+        letter = [letters[point.resources]] if letters else []
+        rows.append([point.key or "not asked", point.state.value, point.stage, *letter, describe(point)])
     return table([*columns, Column("point", kind="text", least=20)], rows)
 
 
 def _letters(view: Preview) -> dict[Resources, str]:
     """A letter for each resource class; empty if all points have the default resources."""
-    classes = list(dict.fromkeys(_resources(view.spec, one) for one in view.planned))
+    classes = list(dict.fromkeys(point.resources for point in view.facts.points))
     if classes == [Resources()]:
         return {}
     return {asked: chr(ord("a") + n) if n < 26 else str(n) for n, asked in enumerate(classes)}
 
 
-def _optimizers(rows: Sequence[Row]) -> list[str]:
-    """The name of each row: the optimizer, and the details that differ between rows of one optimizer."""
-    names = []
+def _lines(rows: Sequence[Row]) -> list[Line]:
+    """Each row with its name: the optimizer, and the details that differ between rows of one optimizer."""
+    lines = []
     for row in rows:
         kind = row.work.kind
         others = [other.work.kind for other in rows if other.work.kind != kind]
         twins = [other for other in others if _workload(other) == _workload(kind)]
         telling = [pair for pair in kind.details if any(pair not in twin.details for twin in twins)]
         details = [f"{name.removeprefix('optimizer.')}={value}" for name, value in telling]
-        names.append(" ".join([kind.optimizer, *details]))
-    return names
+        lines.append((row, " ".join([kind.optimizer, *details])))
+    return lines
 
 
 def _workload(kind: RunClass) -> tuple[str, str, str]:
@@ -432,8 +430,8 @@ def _workload(kind: RunClass) -> tuple[str, str, str]:
 
 def _rounds(view: Preview) -> list[Note]:
     """How many settings a search that refines a rate has so far, and may have; nothing once it is over."""
-    search, points = view.spec.search, [one.point for one in view.planned if one.point.stage == SEARCH]
-    if search.mode != REFINE or all(view.found[point.id].status.is_settled for point in points):
+    search, points = view.spec.search, [point for point in view.facts.points if point.stage == SEARCH]
+    if search.mode != REFINE or all(point.state.is_settled for point in points):
         return []
     objectives = len({objective(point, view.spec) for point in points})
     known = len({point.candidate() for point in points})
@@ -453,7 +451,7 @@ def _sums(view: Preview) -> list[Note]:
         )
     if cold := max((cost.startup_seconds for cost in costs), default=0.0):
         notes.append(Note("job_starts_python", seconds=cold))
-    return notes + estimates.sums([row for row in view.estimated if row])
+    return notes + estimates.sums(view.rows)
 
 
 def _jobs(view: Preview) -> list[Note]:
@@ -475,15 +473,15 @@ def _others(view: Preview) -> list[Note]:
     return [*notes, *([Note("plan_lacks", points=view.facts.lost)] if view.facts.lost else [])]
 
 
-def _trouble(view: Preview, names: Sequence[str]) -> list[Note]:
+def _trouble(lines: Sequence[Line]) -> list[Note]:
     """Why costs are unknown, each reason once, and warnings by class."""
     reasons: dict[Note, list[str]] = {}
     notes = []
-    for row, name, priced in zip(view.rows, names, view.estimated, strict=True):
+    for row, name in lines:
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"
         if row.why:
             reasons.setdefault(row.why, []).append(who)
-        warnings = cost_card.warnings(row) + (estimates.warnings(priced) if priced else [])
+        warnings = cost_card.warnings(row) + estimates.warnings(row)
         notes += [Note("warning_of", who=who, warning=warning) for warning in warnings]
     several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
     return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + notes

@@ -57,11 +57,11 @@ class Commands:
 def plan(sweep, left, seconds=None, hours=None):
     """What `sweep plan` finds of a sweep, as far as `reproduce` looks at it."""
     work = SimpleNamespace(runs=left)
-    rows = [SimpleNamespace(work=work, total=seconds, steps=10)] if left else []
-    priced = [SimpleNamespace(work=work, offers=[SimpleNamespace(gpu_hours=hours)])] if hours else []
+    estimate = SimpleNamespace(offers=[SimpleNamespace(gpu_hours=hours)]) if hours else None
+    rows = [SimpleNamespace(work=work, total=seconds, steps=10, estimate=estimate)] if left else []
     return SimpleNamespace(
         facts=SimpleNamespace(replicas_to_come=2, to_run=left, seconds=seconds or 0.0),
-        spec=SimpleNamespace(name=sweep), planned=[None] * 5, rows=rows, estimated=priced,
+        spec=SimpleNamespace(name=sweep), planned=[None] * 5, rows=rows,
     )  # fmt: skip
 
 
