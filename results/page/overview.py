@@ -33,14 +33,9 @@ def finished(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["steps"].notna()].drop_duplicates("key")
 
 
-def newest(frame: pd.DataFrame) -> str:
-    """When the newest record was written, ISO 8601 in UTC; empty if no record says so."""
-    return max((time for time in finished(frame)["ended"] if isinstance(time, str)), default="")
-
-
 def scope(frame: pd.DataFrame) -> Note:
     """What the page is about: the sweeps, and how far they are."""
-    planned = _planned(frame)
+    planned = frame[(frame["stage"] != DROPPED) & (frame["sweep"] != "")]
     names = list(map(str, planned["sweep"].unique()))
     states = planned.drop_duplicates("key")["state"].value_counts()
     return Note(
@@ -53,24 +48,17 @@ def scope(frame: pd.DataFrame) -> Note:
     )
 
 
-def _planned(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[(frame["stage"] != DROPPED) & (frame["sweep"] != "")]
-
-
 def in_words(frame: pd.DataFrame) -> dict[str, str]:
     """The store in a few facts."""
-    done, foreign = finished(frame), frame[frame[IMPORTED] != ""]
-    of_others = (
-        f"{counted(foreign['key'].nunique(), 'run')}, imported as {', '.join(foreign[IMPORTED].unique())}"
-    )
-    scales = dict.fromkeys(filter(None, map(experiments.scale_of, frame["sweep"].unique())))
-    return {
-        "runs": f"{_planned(frame)['key'].nunique()} planned, {len(done)} with a record",
-        **({} if foreign.empty else {"of others": of_others}),
-        "scales of the paper": ", ".join(scales) or "none: only other sweeps",
+    done = finished(frame)
+    scales = dict.fromkeys(map(experiments.scale_of, frame["sweep"].unique()))
+    facts = {
+        "imported as": ", ".join(filter(None, frame[IMPORTED].unique())),
+        "scales of the paper": ", ".join(filter(None, scales)),
         "training time": f"{done['useful_seconds'].sum() / _SECONDS_AN_HOUR:.3g} hours",
-        "newest record": newest(frame) or "none has a time",
+        "newest record": max((time for time in done["ended"] if isinstance(time, str)), default=""),
     }
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def sweeps(frame: pd.DataFrame) -> Report:

@@ -273,8 +273,7 @@ def test_an_empty_store_and_an_unknown_sweep_are_usage_errors(tmp_path, demo_sto
 
 def test_a_store_in_which_nothing_has_run_has_a_page(bench):
     bench.add("digits", "muon", 0.1, state="waiting")
-    text = written(bench.write())
-    assert "0 of 1 run ended" in text and "1 planned, 0 with a record" in text
+    assert "0 of 1 run ended" in written(bench.write())
 
 
 def test_what_is_shipped_is_what_was_published():
