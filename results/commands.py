@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import EXIT_RUN_FAILED
@@ -24,7 +25,7 @@ from results.track3.table import NAME as BENCHMARK
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add [NAME ...], which runs they show, --format, --json, --out and --strict."""
+    """Add [NAME ...], which runs they show, --wide, --notes, --format, --json, --out and --strict."""
     _add_common(parser, TABLES, "table")
     add_paper_arguments(parser)
     parser.add_argument(
@@ -52,14 +53,19 @@ def table(args: argparse.Namespace) -> int:
     reports = [TABLES[name](view) for name in names]
     named = any(word in TABLES for word in args.names)
     reports = [report for report in reports if named or report.sections] or reports
-    if args.out is None:
-        emit(reports, args)
-    else:
+    if args.out is not None:
         make_folder(args.out)
+        form = args.format or "md"
         for report in reports:
-            path = args.out / f"{report.name}.{SUFFIXES[args.format]}"
-            atomic.write_bytes(path, as_bytes(report, args.format))
+            path = args.out / f"{report.name}.{SUFFIXES[form]}"
+            atomic.write_bytes(path, as_bytes(report, form))
             emit(Report("table", "", notes=[Note("written", path=path)]))
+    elif args.format or named:
+        emit(reports, args)
+    else:  # the first one has the answer, and a screen holds no more
+        first, *others = reports
+        more = Note("more_tables", names=[report.name for report in others])
+        emit(replace(first, notes=[*first.notes, *([more] if others else [])]), args)
     return _report_mixtures(reports) if args.strict else 0
 
 
@@ -160,8 +166,10 @@ def ledger(args: argparse.Namespace) -> int:
 
 
 def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None:
+    parser.add_argument("--wide", action="store_true", help="on the screen: all columns, however wide")
+    parser.add_argument("--notes", action="store_true", help="on the screen: how it was computed")
     parser.add_argument(
-        "--format", choices=list(formats), default="md", help="how to write it (default: %(default)s)"
+        "--format", choices=list(formats), help="how to write it (default: for the screen; files are md)"
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
 

@@ -22,7 +22,7 @@ def emit(
 
     Args:
         reports: one, or several.
-        args: of the command; None: for a person.
+        args: of the command; None: for a person. `args.wide` and `args.notes` are those of `terminal.Shown`.
         stream: JSON without line breaks, for a stream of documents.
 
     Raises:
@@ -33,7 +33,7 @@ def emit(
     if not form:
         from harness.show import terminal
 
-        terminal.show(reports)
+        terminal.show(reports, wide=getattr(args, "wide", None), notes=getattr(args, "notes", True))
     elif stream and form == "json":
         print(document(reports[0].data, in_a_line=True), flush=True)
     elif form != PARQUET:

@@ -6,14 +6,16 @@ if it has any, else the sections themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from harness.show.note import Note
 from harness.show.numbers import UNITS, setting
 from harness.show.status import Status
+
+Term = TypeVar("Term")
 
 CHOSEN = "*"
 _MOST_ALIKE = 4  # dangers of one kind that have a line of their own
@@ -153,6 +155,9 @@ class Section:
         mixtures: why its numbers may not be comparable; `--strict` refuses them.
         above: what stands between its title and its grid.
         verbatim: a text below all that, such as a script, that is shown as it is.
+        open: what is not known, with what would tell. Screens alone show it: files have it in their notes.
+        footer: what a screen says in its last lines, below all sections.
+        brief: what a screen shows of the section if not asked for all columns; None: the section itself.
     """
 
     title: str
@@ -164,6 +169,24 @@ class Section:
     mixtures: tuple[Note, ...] = ()
     above: tuple[Note, ...] = ()
     verbatim: str = ""
+    open: tuple[Note, ...] = ()
+    footer: tuple[Note, ...] = ()
+    brief: Section | None = None
+
+    def dangers(self) -> list[Note]:
+        """What protects from a false conclusion, a short line each, with the names of its rows."""
+        return dangers(
+            [
+                *((self._name(row), note) for row in self.rows for cell in row for note in cell.notes),
+                *(("", note) for note in self.notes),
+            ]
+        )
+
+    def _name(self, row: Sequence[Cell]) -> str:
+        """What a row is called: its first word, else its first number with what it is of."""
+        pairs = zip(self.columns, row, strict=True)
+        words = (cell.text() for column, cell in pairs if column.kind == "text")
+        return next(filter(None, words), f"{self.columns[0].head} {row[0].text()}")
 
     def too_wide(self) -> Note | None:
         """Where to look instead, if the grid has more columns than a page holds."""
@@ -213,6 +236,17 @@ def dangers(facts: Iterable[tuple[str, Note]]) -> list[Note]:
         rest = dict.fromkeys(name for note in alike[_MOST_ALIKE:] for name in note["who"])
         found += [Note("danger_more", who=list(rest))] if rest else []
     return found
+
+
+def shared(parts: Sequence[Iterable[Term]]) -> list[Term]:
+    """What all of several lists have, in the order of the first one: it is told once."""
+    first, *others = map(list, parts) if len(parts) > 1 else [[]]
+    return [term for term in first if all(term in own for own in others)]
+
+
+def without(terms: Iterable[Term], told: Collection[Term]) -> list[Term]:
+    """The terms that are not told elsewhere."""
+    return [term for term in terms if term not in told]
 
 
 def _letters(index: int) -> str:

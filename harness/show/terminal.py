@@ -10,48 +10,107 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
 from harness.show.harmless import in_a_line, obeyed, visible
 from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section
+from harness.show.report import CHOSEN, Cell, Column, Report, Section, shared, without
+from harness.show.status import Status
 
-_MORE = "--json has all"
+_JSON, _WIDE = "--json has all", "--wide has all"  # where a screen leaves columns out
 _PIPE = 80  # columns of an explanation where nothing tells a width
 _COMMAND = re.compile("`[^`]*`")
 _SPACE = "\x00"  # never in a line: `in_a_line` has shown it
 
 
-def write(reports: Sequence[Report]) -> str:
-    """Reports as plain text, as wide as they need to be."""
-    return "\n".join("\n".join(_lines(report, None)) for report in reports) + "\n"
+@dataclass(frozen=True)
+class Line:
+    """A line of a screen.
+
+    Attributes:
+        text: without colours.
+        styles: which of its characters, from one index to another, have a style of rich.
+    """
+
+    text: str
+    styles: tuple[tuple[int, int, str], ...] = ()
 
 
-def show(reports: Sequence[Report], stream: TextIO | None = None) -> None:
-    """Print reports to a stream (standard output): fitted and coloured on a terminal, else plain."""
+@dataclass(frozen=True)
+class Shown:
+    """How much of a report a screen shows.
+
+    Attributes:
+        width: columns of the terminal; None: a pipe, which is as wide as it needs to be.
+        wide: all columns, however wide; else each section's brief form, fitted. None: nobody can ask for it.
+        notes: all notes; else only what protects from a false conclusion, in short.
+    """
+
+    width: int | None = None
+    wide: bool | None = None
+    notes: bool = True
+
+    @property
+    def room(self) -> int | None:
+        """What the columns of a table have to fit into; None: anything."""
+        return None if self.wide else self.width
+
+    @property
+    def more(self) -> str:
+        """Where the columns are that are left out."""
+        return _JSON if self.wide is None else _WIDE
+
+    def of(self, section: Section) -> Section:
+        """What is shown of a section."""
+        return section if self.wide else section.brief or section
+
+
+def write(reports: Sequence[Report], *, wide: bool | None = None, notes: bool = True) -> str:
+    """Reports as plain text, as wide as they need to be; `wide` and `notes` as in `Shown`."""
+    return "".join(f"{line.text}\n" for line in _screen(reports, Shown(None, wide, notes)))
+
+
+def show(
+    reports: Sequence[Report], stream: TextIO | None = None, *, wide: bool | None = None, notes: bool = True
+) -> None:
+    """Print reports to a stream (standard output): fitted and coloured on a terminal, else plain.
+
+    Args:
+        reports: at least one.
+        stream: where to.
+        wide, notes: as in `Shown`.
+    """
     stream = stream or sys.stdout
     width = terminal_width(stream)
     if width is None:
-        stream.write(write(reports))
+        stream.write(write(reports, wide=wide, notes=notes))
     else:
         from rich.console import Console
         from rich.text import Text
 
-        console = Console(file=stream, width=width, highlight=False)  # knows NO_COLOR and what TERM can do
+        lines = _screen(reports, Shown(width, wide, notes))
+        widest = max((len(line.text) for line in lines), default=width)
+        # knows NO_COLOR and what TERM can do
+        console = Console(file=stream, width=max(width, widest), highlight=False)
         with obeyed(stream):
-            for line in (line for report in reports for line in _lines(report, width)):
-                text = Text(line, no_wrap=True, overflow="ignore")
+            for line in lines:
+                text = Text(line.text, no_wrap=True, overflow="ignore")
                 for pattern, style in _STYLES:
                     text.highlight_regex(pattern, style)
+                for start, end, style in line.styles:
+                    text.stylize(style, start, end)
                 console.print(text, crop=False)
     stream.flush()
 
 
-# What catches the eye of who looks for trouble; the words say the same without colours.
+_GOOD, _DOUBT, _OPEN, _BAD, _HEAD = "green", "yellow", "cyan", "red", "bold"
+_FAILURES = ("danger_failed_run", "danger_damaged_run")
+# What catches the eye of who looks for trouble in other screens; the words say the same without colours.
 _STYLES = (
-    (r"^(! |warning: |note ).*", "yellow"),
-    (r"^\? .*", "cyan"),
-    (r"^(failed|problem)(?!\S)(?! 0).*|(?<!\S)(MISSED|damaged)(?!\S)", "red"),
+    (r"^(! |warning: |note ).*", _DOUBT),
+    (r"^\? .*", _OPEN),
+    (r"^(failed|problem)(?!\S)(?! 0).*|(?<!\S)(MISSED|damaged)(?!\S)", _BAD),
 )
 
 
@@ -60,53 +119,133 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
 
-def _lines(report: Report, width: int | None) -> list[str]:
-    blocks = [_section(section, width) for section in report.sections]
-    if not report.sections and not report.notes:
-        blocks = [_prose(report.empty, width)]
-    head = [[in_a_line(report.title)]] if report.title else []
+def _screen(reports: Sequence[Report], shown: Shown) -> list[Line]:
+    hints = [] if shown.notes else [Note("more_to_see")]
+    *first, last = [_report(report, shown, hints if report is reports[-1] else []) for report in reports]
+    return [line for lines in first for line in (*lines, Line(""))] + last
+
+
+def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
+    width = shown.width
+    # The answer stands first.
+    sections = [shown.of(section) for section in sorted(report.sections, key=lambda own: own.brief is None)]
     notes = [line for note in report.notes for line in _prose(note, width)]
-    return _joined([*head, *blocks, notes])
+    told = any(section.brief for section in report.sections) and not shown.wide
+    head = _plain(wrapped(report.title, width)) if report.title and not told else []
+    if shown.notes:
+        return _joined([head, *(_whole(section, shown) for section in sections), notes])
+    below, feet = [_below(section) for section in sections], [section.footer for section in sections]
+    everywhere, foot = shared(below), shared(feet)
+    blocks = [
+        _brief(section, shown, without(own, everywhere), without(footer, foot))
+        for section, own, footer in zip(sections, below, feet, strict=True)
+    ]
+    if not blocks and not notes:
+        blocks = [_prose(report.empty, width)]
+    return _joined([head, *blocks]) + _told(everywhere, (*foot, *hints), width) + notes
 
 
-def _joined(blocks: Iterable[list[str]]) -> list[str]:
-    lines: list[str] = []
+def _joined(blocks: Iterable[list[Line]]) -> list[Line]:
+    lines: list[Line] = []
     for block in filter(None, blocks):
-        lines += ["", *block] if lines else block
+        lines += [Line(""), *block] if lines else block
     return lines
 
 
-def _section(section: Section, width: int | None) -> list[str]:
-    marks = section.marks()
-    notes = [line for note, mark in marks.items() for line in _prose(note, width, f"{mark}  ")]
-    for symbol, meaning in section.legend():
-        notes += _prose(meaning, width, f"{symbol}  " if symbol else "")
-    notes += [line for note in section.notes for line in _prose(note, width)]
-    head = wrapped(section.title, width) if section.title else []
-    above = [line for note in section.above for line in _prose(note, width)]
-    grid = grid_lines(
-        section.columns,
-        [[_text(*pair, marks) for pair in zip(section.columns, row, strict=True)] for row in section.rows],
-        width,
-    )
-    return _joined(
-        [
-            [*head, *above],
-            grid if section.rows else [],
-            notes,
-            visible(section.verbatim).splitlines(),
-        ]
-    )
+def _told(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], width: int | None) -> list[Line]:
+    """Notes with their marks, a line each, and one line of what is below them."""
+    lines = []
+    for mark, note in marked:
+        style = {"!": _BAD if note.kind in _FAILURES else _DOUBT, "?": _OPEN}.get(mark, "")
+        lines += _prose(note, width, f"{mark} " if mark else "", style)
+    foot = " · ".join(map(str, footer))
+    return lines + (_plain(wrapped(foot, width)) if foot else [])
 
 
-def _prose(note: Note, width: int | None, mark: str = "") -> list[str]:
+def _below(section: Section) -> list[tuple[str, Note]]:
+    """What stands below a section where its notes do not: each line with the mark that begins it."""
+    return [
+        *_legend(section),
+        *(("!", note) for note in section.dangers()),
+        *(("?", note) for note in section.open),
+    ]
+
+
+def _brief(
+    section: Section, shown: Shown, below: Iterable[tuple[str, Note]], footer: Iterable[Note]
+) -> list[Line]:
+    """A section with what protects in place of its notes."""
+    told = _told(below, footer, shown.width)
+    return _joined([[*_head(section, shown.width), *_grid(section, shown, None), *told], _script(section)])
+
+
+def _whole(section: Section, shown: Shown) -> list[Line]:
+    """A section with all its notes."""
+    marks, width = section.marks(), shown.width
+    marked = [*((f"{mark} ", note) for note, mark in marks.items()), *_legend(section)]
+    notes = _told([*marked, *(("", note) for note in section.notes)], (), width)
+    return _joined([_head(section, width), _grid(section, shown, marks), notes, _script(section)])
+
+
+def _legend(section: Section) -> list[tuple[str, Note]]:
+    return [(f"{symbol} " if symbol else "", meaning) for symbol, meaning in section.legend()]
+
+
+def _head(section: Section, width: int | None) -> list[Line]:
+    title = _plain(wrapped(section.title, width), _HEAD) if section.title else []
+    return title + [line for note in section.above for line in _prose(note, width)]
+
+
+def _script(section: Section) -> list[Line]:
+    return _plain(visible(section.verbatim).splitlines())
+
+
+def _prose(note: Note, width: int | None, mark: str = "", style: str = "") -> list[Line]:
     """A note as lines. In a pipe one with facts stays a line, which programs look for."""
-    return wrapped(f"{mark}{note}", width if width is not None or note.fields else _PIPE)
+    return _plain(wrapped(f"{mark}{note}", width if width is not None or note.fields else _PIPE), style)
 
 
-def _text(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
-    text = column.text(cell) + (f" {CHOSEN}" if cell.chosen else "")
-    return text + (f" [{','.join(marks[note] for note in cell.notes)}]" if cell.notes else "")
+def _plain(lines: Iterable[str], style: str = "") -> list[Line]:
+    return [Line(line, ((0, len(line), style),) if style else ()) for line in lines]
+
+
+# --- grids ---
+
+
+Parts = Sequence[tuple[str, str]]  # of a cell: texts, each with its style
+
+
+def _grid(section: Section, shown: Shown, marks: Mapping[Note, str] | None) -> list[Line]:
+    """The table with its cells in colour: the best green, what has failed red, what is in doubt yellow."""
+    if not section.rows:
+        return []
+    columns = section.columns
+    tails = [[_tail(cell, marks) for cell in row] for row in section.rows]
+    # Numbers stand one below the other, whatever stands behind them.
+    room = [
+        0 if column.kind == "text" else max(map(len, own))
+        for column, own in zip(columns, zip(*tails, strict=True), strict=True)
+    ]
+    cells = [
+        [
+            ((column.text(cell), _style(cell)), (f"{tail:<{size}}", _DOUBT))
+            for column, cell, tail, size in zip(columns, row, own, room, strict=True)
+        ]
+        for row, own in zip(section.rows, tails, strict=True)
+    ]
+    return _fitted(columns, cells, shown.room, shown.more)
+
+
+def _tail(cell: Cell, marks: Mapping[Note, str] | None) -> str:
+    """What stands behind a value: that it was chosen, and the letters of its notes, or `!` for a danger."""
+    chosen = f" {CHOSEN}" if cell.chosen else ""
+    if marks is None:
+        return chosen + (" !" if any(note.danger() for note in cell.notes) else "")
+    return chosen + (f" [{','.join(marks[note] for note in cell.notes)}]" if cell.notes else "")
+
+
+def _style(cell: Cell) -> str:
+    return _BAD if cell.state in (Status.FAILED, Status.DAMAGED) else _GOOD if cell.bold else ""
 
 
 def grid_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
@@ -120,8 +259,16 @@ def grid_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: 
         rows: texts without the head, one for each column.
         width: of the terminal; None: nothing is shortened or left out.
     """
-    cells = [[in_a_line(text) for text in row] for row in [[column.head for column in columns], *rows]]
-    whole = [max(map(len, texts)) for texts in zip(*cells, strict=True)]
+    return [line.text for line in _fitted(columns, [[((text, ""),) for text in row] for row in rows], width)]
+
+
+def _fitted(
+    columns: Sequence[Column], rows: Iterable[Sequence[Parts]], width: int | None, more: str = _JSON
+) -> list[Line]:
+    head = [((column.head, ""),) for column in columns]
+    cells = [[[(in_a_line(text), style) for text, style in parts] for parts in row] for row in [head, *rows]]
+    texts = [["".join(text for text, _ in parts) for parts in row] for row in cells]
+    whole = [max(map(len, own)) for own in zip(*texts, strict=True)]
     least = [
         size
         if column.least is None or column.kind != "text"
@@ -138,15 +285,25 @@ def grid_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: 
         slack, widest = max((widths[n] - least[n], n) for n in widths)
         if slack:  # what is missing is taken where there is most to take
             widths[widest] -= 1
-    lines = [
-        "  ".join(
-            f"{shortened(row[n], widths[n]):{'<' if columns[n].kind == 'text' else '>'}{widths[n]}}"
-            for n in kept
-        ).rstrip()
-        for row in cells
-    ]
+    lines = [_line(columns, parts, own, widths) for parts, own in zip(cells, texts, strict=True)]
     names = list(dict.fromkeys(columns[n].head for n in sorted(gone)))
-    return lines + (wrapped(str(Note("left_out", names=names, where=_MORE)), width) if names else [])
+    return lines + (_plain(wrapped(str(Note("left_out", names=names, where=more)), width)) if names else [])
+
+
+def _line(
+    columns: Sequence[Column], cells: Sequence[Parts], texts: Sequence[str], widths: Mapping[int, int]
+) -> Line:
+    line, styles = "", []
+    for n, width in widths.items():
+        line += "  " if line else ""
+        text = shortened(texts[n], width)
+        start = len(line) + (0 if columns[n].kind == "text" else width - len(text))
+        line += text.ljust(width) if columns[n].kind == "text" else text.rjust(width)
+        for part, style in cells[n]:
+            end = min(start + len(part), len(line))
+            styles += [(start, end, style)] if style and start < end else []
+            start = end
+    return Line(line.rstrip(), tuple(styles))
 
 
 def _total(widths: Iterable[int]) -> int:

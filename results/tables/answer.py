@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.choice.winner import grouped
 from harness.show.note import Note
-from harness.show.report import Cell, Section, dangers
+from harness.show.numbers import setting as plain
+from harness.show.report import Cell, Column, Section, by_columns, dangers
 from harness.store import Store
 from results.compare.judge import Kind, Verdict
 from results.compare.select import WORKLOAD
@@ -24,7 +25,6 @@ from results.tables.outcome import Outcome, outcome, searched_parts
 from results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
-_SAID = ("budget_unequal", "protocol_paper")  # by the verdict, or by another line
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Place:
         kind: what is known of it beside the best; None without a verdict.
         ms_per_step: mean and spread over its runs.
         setting: the chosen values of what was searched, by column.
-        dangers: what could mislead about this row.
+        notes: what is to be known of the row.
     """
 
     rank: str
@@ -53,12 +53,12 @@ class Place:
     kind: Kind | None
     ms_per_step: Cell
     setting: Mapping[str, Any]
-    dangers: tuple[Note, ...]
+    notes: tuple[Note, ...]
 
     @property
     def has_edge(self) -> bool:
         """Whether a value of its setting lies at an edge of what was tried."""
-        return any(note.kind == "danger_edge" for note in self.dangers)
+        return any(note.kind == "edge" for note in self.notes)
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,12 @@ class Answer:
     open: Sequence[Note]
     footer: Sequence[Note]
 
+    @property
+    def leads(self) -> list[bool]:
+        """Which rows are ahead of another one: the best, and what can't be told from it."""
+        beaten = any(place.kind is Kind.WORSE for place in self.places)
+        return [beaten and place.kind not in (None, Kind.WORSE) for place in self.places]
+
 
 def answers(frame: Frame, store: Store | None = None) -> list[Answer]:
     """One per workload.
@@ -104,31 +110,97 @@ def answer(found: Outcome, whole: Section) -> Answer:
         found: what is known of it.
         whole: the table of it, whose footnotes say what could mislead.
     """
-    facts = [
-        [(name, note) for note in _unsaid(note for cell in row for note in cell.notes)]
-        for name, row in zip(found.names, whole.rows, strict=True)
-    ]
-    order = _order(found)
-    verdict = found.verdict
+    notes = [_unsaid([note for cell in row for note in cell.notes], whole) for row in whole.rows]
+    places = [_place(found, at, notes[at]) for at in _order(found)]
     counts = [cell.spread.n for cell in found.tests[found.metric] if cell.spread is not None]
-    of_all = [("", note) for note in _unsaid(whole.notes)]
+    verdict = found.verdict
+    facts = [(place.name, note) for place in places for note in place.notes]
     return Answer(
         tuple(filter(None, footnotes.identity(found.part).values())),
         found.metric,
         (min(counts, default=0), max(counts, default=0)),
         _verdict(found, verdict),
-        [_place(found, at, tuple(dangers(facts[at]))) for at in order],
-        dangers([*(fact for at in order for fact in facts[at]), *of_all]),
+        places,
+        dangers([*facts, *(("", note) for note in whole.notes)]),
         _open(found, verdict) if verdict is not None else [],
         _footer(found, verdict),
     )
 
 
-def _unsaid(notes: Iterable[Note]) -> list[Note]:
-    """The notes without those that something else says as well."""
-    found = [note for note in notes if note.kind not in _SAID]
-    counted = any(note.kind == "replicas_count" for note in found)
-    return [note for note in found if not (counted and note.kind == "fewer_reported")]
+def _unsaid(notes: Iterable[Note], whole: Section) -> tuple[Note, ...]:
+    """The notes of a row without those that another one, or one below the table, says as well."""
+    found = [note for note in dict.fromkeys(notes) if note.kind != "budget_unequal"]
+    if any(note.kind == "replicas_count" for note in found):
+        found = [note for note in found if note.kind != "fewer_reported"]
+    unlike = {name for note in whole.notes if note.kind == "fixed_unlike" for name in note["columns"]}
+    return tuple(
+        note
+        for note in found
+        if note.kind != "fixed_not_default" or not unlike.issuperset(own["name"] for own in note["settings"])
+    )
+
+
+# --- the screen ---
+
+
+def section(found: Outcome) -> Section:
+    """The table of a workload, and in brief its answer."""
+    whole = main_result.section(found)
+    own = answer(found, whole)
+    return replace(whole, brief=_screen(own, whole, found.staged))
+
+
+def _screen(own: Answer, whole: Section, staged: bool) -> Section:
+    """The answer as a table that fits into 80 columns."""
+    metric, rows = own.metric, own.places
+    counts = sorted(set(own.seeds) - {0})
+    title = Note(
+        "answer_title",
+        workload=own.workload,
+        metric=metric.words,
+        unit="%" if metric.scale == 100 else "",
+        arrow="↑" if metric.higher_is_better else "↓",
+        seeds=counts if staged else [],
+        runs=counts if not staged else [],
+        count=max(own.seeds),
+    )
+    size = max(len(row.rank) for row in rows)
+    steps = [row.ms_per_step.number() for row in rows]
+    digits = 1 if min(filter(None, steps), default=1.0) >= 1 else 3
+    columns = {
+        Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
+        Column("optimizer", kind="text", importance=10): [
+            Cell(row.name, bold=leads, notes=tuple(n for n in row.notes if n not in row.ms_per_step.notes))
+            for row, leads in zip(rows, own.leads, strict=True)
+        ],
+        Column("value", "mean ± sd", importance=9): [
+            replace(row.value, bold=leads, notes=()) for row, leads in zip(rows, own.leads, strict=True)
+        ],
+        Column("gap", "behind best [95 %]", "text", importance=8): _behind(rows, metric.digits),
+        Column("ms_per_step", "ms/step", importance=5): [
+            Cell(value, digits, notes=row.ms_per_step.notes) for row, value in zip(rows, steps, strict=True)
+        ],
+        Column("setting", "setting", "text", least=12, importance=6): [
+            Cell(" ".join(f"{name} {plain(value)}" for name, value in row.setting.items())) for row in rows
+        ],
+    }
+    shown = {column: cells for column, cells in columns.items() if any(cell.text() for cell in cells)}
+    made = by_columns(shown, title=str(title), notes=whole.notes, above=[own.verdict])
+    return replace(made, open=tuple(own.open), footer=tuple(own.footer))
+
+
+def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
+    """ "0.22 [-0.15, 0.58]"; the best row has a dash."""
+    gaps = ["" if row.gap is None else f"{row.gap:.{digits}f}" for row in rows]
+    size = max(map(len, gaps))
+    ends = [
+        "" if row.low is None or row.high is None else f" [{row.low:.{digits}f}, {row.high:.{digits}f}]"
+        for row in rows
+    ]
+    return [
+        Cell("–" if row.kind is Kind.BEST else f"{gap:>{size}}{interval}")
+        for row, gap, interval in zip(rows, gaps, ends, strict=True)
+    ]
 
 
 # --- the rows ---
@@ -168,7 +240,7 @@ def _place(found: Outcome, at: int, own: tuple[Note, ...]) -> Place:
         kind=row.kind if row is not None else None,
         ms_per_step=found.times[at],
         setting={name: value for name, value in found.settings[at].items() if value is not None},
-        dangers=own,
+        notes=own,
     )
 
 
@@ -280,6 +352,7 @@ def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verd
     fields = {
         "names": [row.name for row in own],
         "best": verdict.best,
+        "needed": needed,
         "rows": [
             Note("open_row", name=row.name, needed=f"{count:,}")
             for row, count in zip(own, needed, strict=True)

@@ -37,6 +37,7 @@ def section(part: Frame, row_axis: str) -> Section:
     rates = sorted({rate for _, rate in grid})
     seeds = footnotes.seeds_of_search(grid.values())
     chosen = {choice.winner.name: choice for choice in choices if choice.winner is not None}
+    best = {choice.winner.value(COLUMN_AXIS) for choice in chosen.values() if choice.winner is not None}
 
     def cell(head: Any, rate: float) -> Cell:
         choice = grid.get((head, rate))
@@ -57,6 +58,7 @@ def section(part: Frame, row_axis: str) -> Section:
                 "summary",
                 across=rate,
                 bounds=metric.bounds,
+                importance=6 if rate in best else 4,
             )
             for rate in rates
         ),

@@ -89,12 +89,12 @@ def _numbers(runs: dict[str, Ours]) -> Report:
             Column("row", kind="text"),
             Column("dataset", "data", "text"),
             Column("model", kind="text"),
-            Column("metric", kind="text"),
-            Column("published"),
-            Column("ours", kind="summary"),
-            Column("n"),
-            Column("difference"),
-            Column("verdict", kind="text"),
+            Column("metric", kind="text", importance=2),
+            Column("published", importance=6),
+            Column("ours", kind="summary", importance=6),
+            Column("n", importance=3),
+            Column("difference", importance=4),
+            Column("verdict", kind="text", importance=6),
         ]
         identity = {"scale": FULL, "published_table": name}
         sections.append(Section(name, identity, columns, rows, notes=tuple(map(slips.sentence, shared))))
@@ -108,9 +108,10 @@ def _numbers(runs: dict[str, Ours]) -> Report:
 
 
 def _noted(sections: Sequence[Section], total: Note, rules: tuple[Note, ...]) -> list[Section]:
-    """The sections, with the total and the rules under the first one."""
+    """The sections, with total and rules under the first one; on a screen the total stands above it."""
     first, *rest = sections
-    return [replace(first, notes=(total, *rules, *first.notes)), *rest]
+    noted = replace(first, notes=(total, *rules, *first.notes))
+    return [replace(noted, brief=replace(noted, above=(total,))), *rest]
 
 
 def _number(line: Reported, own: Measured, word: str, notes: Sequence[Note]) -> list[Cell]:
@@ -318,20 +319,22 @@ def _claims(ours: Ours) -> Report:
 
 def _source(source: str, scale: str, tested: Sequence[Tested]) -> Section:
     columns = [
-        *(Column(name, kind="text") for name in ("claim", "on", "metric")),
-        Column("published_better", "published"),
-        Column("published_worse", "and"),
-        Column("ours_better", "ours", "summary"),
-        Column("ours_worse", "and", "summary"),
-        Column("gap"),
-        Column("theta"),
-        Column("theta_low95", "from"),
-        Column("theta_high95", "to"),
-        Column("delta"),
-        Column("p"),
-        Column("power"),
-        Column("family", kind="text"),
-        Column("verdict", kind="text"),
+        Column("claim", kind="text"),
+        Column("on", kind="text", importance=7),
+        Column("metric", kind="text", importance=2),
+        Column("published_better", "published", importance=3),
+        Column("published_worse", "and", importance=3),
+        Column("ours_better", "ours", "summary", importance=5),
+        Column("ours_worse", "and", "summary", importance=5),
+        Column("gap", importance=3),
+        Column("theta", importance=6),
+        Column("theta_low95", "from", importance=6),
+        Column("theta_high95", "to", importance=6),
+        Column("delta", importance=4),
+        Column("p", "p-value", importance=4),
+        Column("power", importance=3),
+        Column("family", kind="text", importance=2),
+        Column("verdict", kind="text", importance=8),
     ]
     workloads = dict.fromkeys((own.claim.better.dataset, own.claim.better.model) for own in tested)
     twins = [f"{', '.join(scales.workload(scale, *own))} for {', '.join(own)}" for own in workloads]

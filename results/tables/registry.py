@@ -9,7 +9,7 @@ from harness.show.report import Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
-from results.tables import flops, grid, hyperparameters, main_result, paper, workloads
+from results.tables import answer, flops, grid, hyperparameters, paper, workloads
 from results.tables.outcome import outcome, searched_parts
 from results.track3 import table as track3
 
@@ -21,7 +21,7 @@ def main_result_table(view: View) -> Report:
     """
     own = paper.table("main_result", view).sections
     parts = searched_parts(view.others, WORKLOAD)
-    others = [main_result.section(outcome(part, view.store)) for part in parts]
+    others = [answer.section(outcome(part, view.store)) for part in parts]
     return Report("main_result", "test result of each optimizer's best setting", [*own, *others])
 
 

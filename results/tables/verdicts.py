@@ -103,7 +103,10 @@ class Verdicts:
                 [Cell("" if row is None else f"{row.rank}{'=' * row.is_tied}") for row in rows],
             ),
             *((column, numbers(values, 4 if scale == 1 else 2)) for column, values in gaps),
-            (Column("p"), [Cell(None if row is None else float(f"{row.p_value:.2g}")) for row in rivals]),
+            (
+                Column("p", "p-value"),
+                [Cell(None if row is None else float(f"{row.p_value:.2g}")) for row in rivals],
+            ),
             (Column("verdict", kind="text"), [Cell("" if row is None else row.kind.value) for row in rows]),
             (
                 Column("seeds_needed", "seeds needed"),

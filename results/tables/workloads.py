@@ -65,7 +65,7 @@ def _section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Se
         Column("optimizer", kind="text"),
         Column("gap_nats", "gap (nats)", digits=4),
         Column("error", "standard error", digits=4),
-        Column("p"),
+        Column("p", "p-value"),
         Column("best_on", "best on"),
     ]
     first = means.argmin(axis=0)

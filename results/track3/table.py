@@ -38,10 +38,12 @@ def every(results: Sequence[Result]) -> Section:
     why = [((one.missing,) if one.missing else ()) for one in results]
     columns: dict[Column, list[Any]] = {
         Column("number", "#"): [one.number for one in printed],
-        Column("date", "date", "text"): [one.date for one in printed],
+        Column("date", "date", "text", importance=2): [one.date for one in printed],
         Column("steps", "steps"): [one.steps for one in printed],
-        Column("published_loss", "published loss"): [Cell(float(one.loss), _DIGITS) for one in printed],
-        Column("published_n", "published n"): [one.n for one in printed],
+        Column("published_loss", "published loss", importance=4): [
+            Cell(float(one.loss), _DIGITS) for one in printed
+        ],
+        Column("published_n", "published n", importance=3): [one.n for one in printed],
         Column("loss", "loss of the runs", "summary"): [Cell(one.summary, _DIGITS + 1) for one in results],
         Column("", "n"): [len(one.runs) for one in results],
         Column("reproduces", "reproduces", "text"): [Cell("no" if n else "yes", notes=n) for n in why],
@@ -91,10 +93,10 @@ def _verdicts(found: Sequence[Verdict]) -> dict[Column, list[Any]]:
         notes = (differs,) if one.passes != one.published else ()
         cells.append(Cell("" if one.passes is None else _passes(one.passes), notes=notes))
     return {
-        Column("rule", "rule"): [Cell(one.rule, _DIGITS) for one in found],
+        Column("rule", "rule", importance=4): [Cell(one.rule, _DIGITS) for one in found],
         Column("benchmark", "benchmark", "text"): cells,
-        Column("p", "p (Holm)"): [None if one.p is None else float(f"{one.p:.3g}") for one in found],
-        Column("ours", "our test", "text"): [one.ours for one in found],
+        Column("p", "p-value (Holm)"): [None if one.p is None else float(f"{one.p:.3g}") for one in found],
+        Column("ours", "our test", "text", importance=6): [one.ours for one in found],
     }
 
 
@@ -115,8 +117,8 @@ def records(results: Sequence[Result]) -> Section:
         Column("steps", "steps"): [new.published.steps for new, _ in both],
         Column("", "n"): [len(new.runs) for new, _ in both],
         Column("before", "before"): [old.published.number for _, old in both],
-        Column("steps_before", "its steps"): [old.published.steps for _, old in both],
-        Column("", "its n"): [len(old.runs) for _, old in both],
+        Column("steps_before", "its steps", importance=4): [old.published.steps for _, old in both],
+        Column("", "its n", importance=4): [len(old.runs) for _, old in both],
         Column("gain", "gain"): [Cell(gain, _DIGITS) for gain in gains],
         **_verdicts(found),
     }

@@ -35,8 +35,17 @@ def call(name, root, *words):
     return getattr(commands, name)(parser.parse_args([*map(str, words), "--root", str(root)]))
 
 
-def test_all_tables_are_printed_in_order(demo_store, capsys):
+def test_the_answer_comes_first_and_the_other_tables_are_named(demo_store, capsys):
     assert call("table", demo_store.root) == 0
+    out, err = capsys.readouterr()
+    first, *others = GENERAL
+    assert out.splitlines()[-1].endswith(", ".join(others)) and err == ""
+    call("table", demo_store.root, first)
+    assert out.startswith(capsys.readouterr().out)
+
+
+def test_all_tables_are_written_in_order(demo_store, capsys):
+    assert call("table", demo_store.root, "--format", "md") == 0
     out, err = capsys.readouterr()
     heads = [line.split(":")[0] for line in out.splitlines() if line.startswith("## ")]
     assert heads == [f"## {name}" for name in GENERAL]
@@ -75,7 +84,7 @@ def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypa
     behind = capsys.readouterr().out
     call(name, demo_store.root, "--sweep", "demo-digits", word)
     before = capsys.readouterr().out
-    assert before.replace("unchanged", "drawn") == behind and word in before
+    assert before.replace("unchanged", "drawn") == behind and {"table": "digits"}.get(name, word) in before
     with pytest.raises(UsageError, match=f"Unknown {name} or sweep '{word}s'; did you mean '{word}'"):
         call(name, demo_store.root, "--sweep", "demo-digits", f"{word}s")
 
@@ -271,7 +280,7 @@ def test_tables_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_stor
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
-    words = [sys.executable, "-m", "harness.cli", "table", "--root", mixed_store.root]
+    words = [sys.executable, "-m", "harness.cli", "table", "--format", "md", "--root", mixed_store.root]
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(words, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr

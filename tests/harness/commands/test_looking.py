@@ -134,7 +134,7 @@ def test_no_look_imports_what_the_store_names(place):
 
 def test_runs_of_parts_that_are_gone_are_listed_tabled_and_imported(place):
     before = files(place.store)
-    listed, table = place.look("runs ls --json").stdout, place.look("table").stdout
+    listed, table = place.look("runs ls --json").stdout, place.look("table --format md").stdout
     assert place.keys[0] in listed and "evil:Opt" in table and "evil:TASK, evil:net" in table
     assert "Validation accuracy (%)" in table, "the task's metric is that of its records"
     status = place.look("sweep status evil --json").stdout
