@@ -207,11 +207,6 @@ class Section:
         unplanned = self.axis and any(not cell.text() for cell in cells)
         return [*legend, ("", Note("not_planned"))] if unplanned else legend
 
-    def dangers(self) -> list[Note]:
-        """What protects from a false conclusion, a short line each."""
-        facts = [(row[0].text(), note) for row in self.rows for cell in row for note in cell.notes]
-        return dangers([*facts, *(("", note) for note in self.notes)])
-
 
 def dangers(facts: Iterable[tuple[str, Note]]) -> list[Note]:
     """What protects from a false conclusion, a short line each: `Note.danger` of those that have one.
