@@ -27,20 +27,17 @@ _CARD = """\
 
 {paper}
 
-| | |
-| --- | --- |
-| family | {family} |
-| class | {place} |
-| state | {state} |
-| memory of the state | {memory} bytes per parameter of a {rows} x {columns} matrix in float32 |
-| parameters of one dimension | {vectors} |
-{fixed}
+- **Family**: {family}. **Class**: {place}.{fixed}
+- **State**: {state}; {memory} bytes per parameter of a {rows} x {columns} matrix in float32.
+- **Parameters of one dimension**: {vectors}.
+
 `htbench zoo --routing llama-60m {name}` shows the rule of each parameter of a model. What a step costs beside
 the others: [bench.md](../bench.md#what-an-optimizer-costs).
 
 ```sh
 htbench zoo --check {name}
-htbench run task=digits model=resnet-nano steps=20 optimizer.name={name} optimizer.lr={lr}
+htbench run task=digits model=resnet-nano steps=20 \\
+    optimizer.name={name} optimizer.lr={lr}
 ```
 
 ## The rule
@@ -91,7 +88,7 @@ def card(row: OptimizerSpec) -> str:
         rows=_SHAPE[0],
         columns=_SHAPE[1],
         vectors=row.vectors,
-        fixed=f"| fixed by the name | {fixed} |\n" if fixed else "",
+        fixed=f" **Fixed by the name**: {fixed}." if fixed else "",
         lr=shown(row.lr.default),
         rule=rule(row),
         takes=rest if row.has_aux else _TAKES["released" if row.rest else "all"],
