@@ -6,22 +6,37 @@ card of an optimizer, which has no file. The site is made of the same (`docs/sit
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from docs import command_page, config_page, json_page, zoo_page
+from docs import reproduction_records as records
+from harness import cli
 from harness.show.emit import as_text
 from results.compare.view import View
 from results.tables.registry import TABLES
 
 FOLDER = Path(__file__).parent
+DEMO = ("demo-pydocs", "demo-digits")
 
 
 def flops() -> str:
     """The operations of an update on the paper's models, which depend on no run."""
     return as_text([TABLES["flops"](View(source="published"))], "md")
+
+
+def screen() -> str:
+    """The main table of the demo, as it stands on a screen."""
+    printed = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
+        records.unpacked(Path(folder), DEMO)
+        cli.call(["table", "main_result", "--root", folder])
+    return printed.getvalue().strip()
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {
@@ -33,6 +48,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "json": json_page.render,
     "command line": command_page.render,
     "flops": flops,
+    "screen": screen,
 }
 _MARK = re.compile(r"^<!-- generated: (.*) -->$", re.MULTILINE)
 

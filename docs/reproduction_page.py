@@ -138,7 +138,7 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Iterable[str])
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
     tables = [readable(TABLES[name](view)) for name in page.tables]
     claims = _claims(page, store, frame)
-    parts = [facts(frame), _verdicts(claims), "## The answer", *map(answer, answers(frame, store))]
+    parts = [facts(frame), _verdicts(claims), *_answers(page, store, frame)]
     parts += ["## What stands for what", twins(frame)] if page.scale else []
     parts += ["## Tables", *tables]
     parts += ["## Claims", _CLAIMS, without_title(readable(claims))] if claims.sections else []
@@ -146,6 +146,12 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Iterable[str])
     costs = [one for one in overview.cost(frame) if one.name in _COSTS]
     parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
+    """Who is better. A page on p compares settings of one optimizer, which its tables do."""
+    found = [] if page.name in _P_GRIDS else answers(frame, store)
+    return ["## The answer", *map(answer, found)] if found else []
 
 
 def answer(found: Answer) -> str:
