@@ -21,6 +21,7 @@ from docs import pages, zoo_page  # noqa: E402
 
 _OF_ROOT = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md", "AGENTS.md")
 _CARDS = "Cards"  # the entry of the navigation that gets them
+_ASIDE = re.compile(r"^<!-- not on the site -->\n(?:.+\n)+", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s:]*)(#[^)\s]*)?\)")
 
 
@@ -87,4 +88,4 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
             return f"{image}[{words}]({config.repo_url.rstrip('/')}/blob/main/{target}{anchor})"
         return words if words.strip("`") == target else f"{words} (`{target}`)"
 
-    return _LINK.sub(led, pages.filled(markdown))
+    return _LINK.sub(led, pages.filled(_ASIDE.sub("", markdown)))
