@@ -111,7 +111,7 @@ def store(tmp_path_factory):
 
 def test_the_records_are_a_store_that_is_whole(store):
     found = load(store, ["demo-digits"])
-    assert set(found["state"]) == {"completed"} and set(found["stage"]) == {"search", "replicate"}
+    assert set(found["state"]) <= {"completed", "diverged"} and set(found["stage"]) == {"search", "replicate"}
     (answer,) = answers(found, store)
     assert len(answer.places) == 4 and answer.seeds == (3, 3)
 
