@@ -1,92 +1,93 @@
-"""A whole figure as the contents of its files. Same data, same bytes. Needs matplotlib and seaborn."""
+"""A whole figure as the contents of its files. Same data, same bytes. Needs matplotlib."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.style
 from matplotlib.figure import Figure as Canvas
-from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
-from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
 
-from results.figures.kinds import KINDS, Panel, csv_text
+from harness.choice.winner import grouped
+from harness.show.note import Note
+from results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
+from results.figures.marked import is_mark
 from results.figures.marks import MARKS
-from results.figures.style import GREY, display_name
+from results.figures.pictures import Picture
+from results.figures.style import AMBER, GREY, SMALL, display_name
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
 _DPI = 200
-_LINE = {"title": 0.16, "subtitle": 0.115}  # height of a line of text in inches
-_SIZES = {"title": 8.5, "subtitle": 6.5}  # points
+Texts = tuple[list[str], list[str], list[str]]  # lines of the title, of facts and of marks
+_TITLE, _CAPTION = 8, 7.5  # points
+_LETTER, _LINE = 0.0078, 0.017  # inches of a letter and of a line of text, by its size in points
 _BESIDE = 0.62  # inches that the labels of an axis take beside a panel
-_ROW, _AROUND = 0.135, 0.6  # inches of a row of an optimizer, and of the axis with its label
-_LETTER, _MARGIN = 0.055, 0.35  # inches of a letter of the name of a row, and around it
-_LEGEND_LINES, _LEGEND_LINE = 5, 0.17  # lines of a legend that the panels leave room for; inches of one more
+_ROW, _AROUND = 0.14, 0.6  # inches of a row of an optimizer, and of the axis with its label
+_LEGEND_LINES, _LEGEND_LINE = 3, 0.17  # lines of a legend that the panels leave room for; inches of one more
 # Nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+_LOOK = {
+    **{"font.family": "DejaVu Sans", "font.size": 8, "axes.labelsize": 7.5, "axes.titlesize": _TITLE},
+    **{"xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "legend.fontsize": 7.5, "pdf.fonttype": 42},
+    **{"axes.grid": True, "grid.color": "0.92", "grid.linewidth": 0.8, "axes.axisbelow": True},
+    **{"axes.linewidth": 0.8, "axes.edgecolor": "0.15", "axes.labelcolor": "0.15", "text.color": "0.15"},
+    **{f"axes.spines.{side}": False for side in ("top", "right")},
+    **{f"{axis}tick.color": "0.15" for axis in "xy"},
+    **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
+    **{f"{axis}tick.minor.width": 0.6 for axis in "xy"},
+    **{"lines.markersize": 4.8, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6},
+    "axes.formatter.useoffset": False,  # a number that is added to all labels is overlooked
+}
 
 
-def render(groups: Sequence[Sequence[Panel]]) -> dict[str, bytes]:
-    """The contents of the files by suffix: png, pdf and csv. Each group begins a row of panels."""
+def render(picture: Picture) -> dict[str, bytes]:
+    """The contents of the files of a picture by suffix: png and pdf."""
     with look():
-        canvas = draw(groups)
-        canvas.draw_without_rendering()  # lays it out, once for all files
-        canvas.set_layout_engine("none")
+        canvas = draw(picture)
         files = {}
         for suffix, metadata in _METADATA.items():
             file = io.BytesIO()
             canvas.savefig(file, format=suffix, dpi=_DPI, metadata=metadata)
             files[suffix] = file.getvalue()
-    return files | {"csv": csv_text(panel for group in groups for panel in group).encode()}
+            canvas.set_layout_engine("none")  # the first file has laid it out, for all
+    return files
 
 
 def look() -> Any:
     """The settings of matplotlib under which figures are drawn, as a context."""
-    import seaborn as sns
-
-    style = sns.axes_style("ticks") | sns.plotting_context("paper")
-    style |= {"font.size": 8, "axes.labelsize": 8, "axes.titlesize": _SIZES["title"], "legend.fontsize": 7.5}
-    style |= {"xtick.labelsize": 7, "ytick.labelsize": 7, "hatch.linewidth": 0.6, "axes.linewidth": 0.8}
-    style |= {f"{axis}tick.major.width": 0.8 for axis in "xy"} | {
-        f"{axis}tick.minor.width": 0.6 for axis in "xy"
-    }
-    style |= {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "axes.grid": True, "grid.color": "0.92"}
-    style |= {"axes.formatter.useoffset": False}  # a number that is added to all labels is overlooked
-    return matplotlib.style.context(["default", style])
+    return matplotlib.style.context(["default", _LOOK])
 
 
-def draw(groups: Sequence[Sequence[Panel]]) -> Canvas:
-    """The figure as matplotlib has it.
-
-    Facets of seaborn all have one height, and their titles one line; ours have rows of optimizers, and texts
-    of several lines.
-    """
-    import seaborn as sns  # loads scipy.stats, for a second
-
-    columns = max(map(_columns, groups))
+def draw(picture: Picture) -> Canvas:
+    """The picture as matplotlib has it: caption, panels, legend."""
+    columns = max(map(_columns, picture.groups))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
-    rows = [group[start : start + columns] for group in groups for start in range(0, len(group), columns)]
-    texts = [[_wrap(panel, width / columns - _beside(panel)) for panel in row] for row in rows]
+    rows = [row for group in picture.groups for row in _rows(group, columns)]
+    inches = width / columns - _beside(picture.panels)
+    texts = [_texts(row, picture.shared, inches) for row in rows]
     heights = [
         max(map(_height, row)) + max(_height_of_text(*text) for text in own)
         for row, own in zip(rows, texts, strict=True)
     ]
-    canvas = Canvas(figsize=(width, sum(heights) + 0.4), layout="constrained", dpi=_DPI)
+    caption = _wrap(picture.caption, _CAPTION, width)
+    height = sum(heights) + _LINE * _CAPTION * len(caption) + 0.3
+    canvas = Canvas(figsize=(width, height), layout="constrained", dpi=_DPI)
+    canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)
     axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
-    entries: dict[str, Any] = {}
+    entries: dict[Any, Any] = {}
     for line, row, own in zip(axes, rows, texts, strict=True):
         for ax, panel, text in zip(line, row, own, strict=False):
             found = MARKS[KINDS[panel.kind].mark](ax, panel)
             entries |= {label: handle for label, handle in found.items() if label not in entries}
-            _entitle(ax, *text)
-            sns.despine(ax=ax)
+            _entitle(ax, *text, room=max(len([*facts, *marks]) for _, facts, marks in own))
         for ax in line[len(row) :]:
             ax.set_axis_off()
     _add_legend(canvas, entries)
@@ -114,9 +115,23 @@ def _take_as_words(canvas: Canvas) -> None:
 
 
 def _columns(group: Sequence[Panel]) -> int:
-    """Two panels fit well beside each other, and three where that leaves no hole."""
+    """Two panels fit well beside each other, and three where that leaves no hole and parts no workload."""
     most = min(KINDS[panel.kind].most_columns for panel in group)
-    return 3 if most == 3 and len(group) % 3 == 0 else min(2, most, len(group))
+    is_even = len(group) % 3 == 0 and len({panel.about.title for panel in group}) == len(group)
+    return 3 if most == 3 and is_even else min(2, most, len(group))
+
+
+def _rows(group: Sequence[Panel], columns: int) -> list[list[Panel]]:
+    """The panels in rows; those of a workload stay together if they can."""
+    rows: list[list[Panel]] = []
+    for own in grouped(group, lambda panel: panel.about.title).values():
+        for start in range(0, len(own), columns):
+            part = own[start : start + columns]
+            row = next((row for row in rows if len(row) + len(part) <= columns), None)
+            if row is None:
+                rows.append(row := [])
+            row += part
+    return rows
 
 
 def _height(panel: Panel) -> float:
@@ -125,56 +140,86 @@ def _height(panel: Panel) -> float:
     return kind.height if kind.mark != "rows" else _AROUND + _ROW * (1 + panel.frame["optimizer"].nunique())
 
 
-def _beside(panel: Panel) -> float:
+def _beside(panels: Iterable[Panel]) -> float:
     """Inches that the labels at the left take."""
-    if KINDS[panel.kind].mark != "rows":
-        return _BESIDE
-    return _MARGIN + _LETTER * max(len(display_name(name)) for name in panel.frame["optimizer"].unique())
+    names = [
+        display_name(name)
+        for panel in panels
+        if KINDS[panel.kind].mark == "rows"
+        for name in panel.frame["optimizer"].unique()
+    ]
+    return max(_BESIDE, 0.15 + _LETTER * SMALL * max(map(len, names), default=0))
 
 
-def _height_of_text(title: str, subtitle: str) -> float:
-    lines = {"title": title, "subtitle": subtitle}
-    return 0.1 + sum(_LINE[kind] * len(text.splitlines()) for kind, text in lines.items())
+def _height_of_text(title: Sequence[str], facts: Sequence[str], marks: Sequence[str]) -> float:
+    return 0.12 + _LINE * (_TITLE * len(title) + SMALL * len([*facts, *marks]))
 
 
 # --- text ---
 
 
-def _wrap(panel: Panel, inches: float) -> tuple[str, str]:
-    """Title and subtitle in lines that are no wider than the panel, broken between words."""
+def _texts(row: Sequence[Panel], shared: Sequence[Note], inches: float) -> list[Texts]:
+    """Of each panel the lines of its title, of what the caption does not say, and of its marks.
+
+    What stands above its left neighbour of the same title is not said again.
+    """
     texts = []
-    for kind, text in (("title", panel.title), ("subtitle", panel.subtitle)):
-        font = FontProperties(size=_SIZES[kind])
-        broken: list[str] = []
-        for line in text.splitlines():
-            broken.append("")
-            for word in line.split(" "):  # not at a space that must not break
-                longer = f"{broken[-1]} {word}" if broken[-1] else word
-                width = text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0]
-                if broken[-1] and width > 72 * inches:
-                    broken.append(word)
-                else:
-                    broken[-1] = longer
-        texts.append("\n".join(broken))
-    return texts[0], texts[1]
+    known: tuple[str, set[Note]] = ("", set())
+    for panel in row:
+        title = panel.about.title
+        said = {*shared, *(known[1] if title == known[0] else ())}
+        own = [note for note in panel.about.notes if note not in said]
+        facts = [str(note) for note in own if not is_mark(note)]
+        marks = [line for note in own if is_mark(note) for line in _wrap(str(note), SMALL, inches)]
+        above = _wrap(title if title != known[0] else "", _TITLE, inches)
+        texts.append((above, _flowing(facts, SMALL, inches), marks))
+        known = title, {*panel.about.notes}
+    return texts
 
 
-def _entitle(ax: Any, title: str, subtitle: str) -> None:
-    """Above the panel, from its left edge."""
-    below = 8 + 72 * _LINE["subtitle"] * len(subtitle.splitlines())
-    ax.set_title(title, pad=below, loc="left")
-    place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "bottom"}
-    text = ax.annotate(subtitle, (0, 1), (0, 4), size=_SIZES["subtitle"], color=GREY, **place)
-    text.set_in_layout(False)  # the title keeps its place
+def _flowing(texts: Sequence[str], size: float, inches: float) -> list[str]:
+    """Texts in lines; each stays in one if it can."""
+    found: list[str] = []
+    for text in texts:
+        longer = f"{found[-1]} · {text}" if found else text
+        if found and len(_wrap(longer, size, inches)) == 1:
+            found[-1] = longer
+        else:
+            found += _wrap(text, size, inches)
+    return found
 
 
-def _add_legend(canvas: Canvas, entries: dict[str, Any]) -> None:
-    """One legend for all panels, below them: it covers nothing. seaborn has one for each panel, beside it."""
+def _wrap(text: str, size: float, inches: float) -> list[str]:
+    """The text in lines that are no wider than that."""
+    return textwrap.wrap(text, int(inches / (_LETTER * size)), break_on_hyphens=False)
+
+
+def _entitle(ax: Any, title: Sequence[str], facts: Sequence[str], marks: Sequence[str], room: int) -> None:
+    """Above the panel, from its left edge; `room` is for the most lines below a title of the row."""
+    line = 72 * _LINE * SMALL
+    ax.set_title("\n".join(title) or " ", pad=6 + line * room, loc="left")
+    place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top", "size": SMALL}
+    for lines, above, colour in ((facts, 0, GREY), (marks, len(facts), AMBER)):
+        height = 4 + line * (room - above)
+        text = ax.annotate("\n".join(lines), (0, 1), (0, height), color=colour, **place)
+        text.set_in_layout(False)  # the title keeps its place
+
+
+def _add_legend(canvas: Canvas, entries: dict[Any, Any]) -> None:
+    """One legend for all panels, below them: it covers nothing. Sources are told apart if there are both."""
     if not entries:
         return
-    entry = 0.5 + 0.066 * max(map(len, entries))  # inches that the widest entry takes
-    columns = max(1, min(len(entries), int(canvas.get_figwidth() / entry)))
-    lines = -(-len(entries) // columns)
+    named = [entry for entry in entries if isinstance(entry, tuple)]
+    both = {source for _, source in named} >= {RUNS, PUBLISHED}
+    labels = [
+        entry
+        if isinstance(entry, str)
+        else f"{display_name(entry[0])}{', published' if both and entry[1] == PUBLISHED else ''}"
+        for entry in entries
+    ]
+    widest = 0.5 + _LETTER * 7.5 * max(map(len, labels))  # inches
+    columns = max(1, min(len(labels), int(canvas.get_figwidth() / widest)))
+    lines = -(-len(labels) // columns)
+    columns = -(-len(labels) // lines)
     canvas.set_figheight(canvas.get_figheight() + _LEGEND_LINE * max(0, lines - _LEGEND_LINES))
-    handles, labels = list(entries.values()), list(entries)
-    canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    canvas.legend([*entries.values()], labels, loc="outside lower center", ncols=columns, frameon=False)

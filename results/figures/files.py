@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,35 @@ from harness.system.folders import check_ours, make_folder
 from results.compare.ours import of_scale
 from results.compare.view import BOTH, Side, View
 from results.figures.declared import FIGURES, Figure, Panels
-from results.figures.kinds import Panel
+from results.figures.kinds import csv_text
 from results.figures.marked import Marks, marked, marks
-from results.figures.of_losses import Losses
+from results.figures.pictures import Picture, pictures
 from results.frames.rows import Frame
 
-REVISION = 1  # raised when the drawing changes, so that old pictures are drawn again
-SUFFIXES = ("png", "pdf", "csv")
-INDEX = "figures.json"  # of a folder: the digest of the data of each figure that was drawn into it
+REVISION = 2  # raised when the drawing changes, so that old pictures are drawn again
+PNG, CSV = ".png", ".csv"
+SUFFIXES = (PNG, ".pdf")  # of each picture
+INDEX = "figures.json"  # of a folder: of each figure drawn into it, the digest of its data and its files
 _LONGEST = 80  # characters of the name of a folder
 
 
 @dataclass(frozen=True)
 class FigureResult:
-    """One figure: `drawn`, `unchanged` or why there is none; where it is; what was wrong."""
+    """One figure: `drawn`, `unchanged` or why there is none; where it is; what was wrong.
+
+    Attributes:
+        name: of the figure.
+        outcome: in words.
+        paths: its files: the PNG and the PDF of each picture, and one CSV file.
+        warnings: what was wrong with its data.
+        captions: of each picture by its PNG, in their order.
+    """
 
     name: str
     outcome: str
     paths: list[Path]
     warnings: list[str]
+    captions: dict[Path, str] = field(default_factory=dict)
 
 
 def views(
@@ -90,8 +100,9 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
     noted = _noted(folder)
     check_ours(folder / INDEX, bool(noted))
     for name in names:
-        for path in _paths(folder, name):
-            check_ours(path, name in noted)
+        ours = noted.get(name, {}).get("files", [])
+        for path in (*folder.glob(f"{name}.*"), *folder.glob(f"{name}-[0-9]*.*")):
+            check_ours(path, path.name in ours)
 
 
 def update(
@@ -118,31 +129,42 @@ def update(
         UsageError: the folder can't be made or written to.
     """
     shown = views(frame, store) if shown is None else shown
-    rows = groups(FIGURES[name], frame, store, shown)
-    if not rows:
+    found = pictures_of(name, frame, store, shown, marks(frame) if known is None else known)
+    if not found:
         return FigureResult(name, _why_nothing(name, shown), [], [])
-    paths = _paths(folder, name)
-    known = marks(frame) if known is None else known
-    plain = [[[panel.facts(), known.of_panel(panel)] for panel in group] for group in rows]
-    digest = hashlib.sha256(json.dumps([REVISION, plain]).encode()).hexdigest()
+    paths = [folder / f"{one.name}{suffix}" for one in found for suffix in SUFFIXES] + [
+        folder / f"{name}{CSV}"
+    ]
+    captions = {folder / f"{one.name}{PNG}": one.caption for one in found}
+    plain = [[one.caption, [panel.facts() for panel in one.panels]] for one in found]
+    digest = hashlib.sha256(json.dumps([REVISION, plain], default=repr).encode()).hexdigest()
     noted, left_out = _noted(folder).get(name, {}), _left_out(name, shown)
     if noted.get("digest") == digest and all(path.exists() for path in paths):
-        return FigureResult(name, "unchanged", paths, [*left_out, *noted.get("warnings", [])])
+        warnings = [*left_out, *noted.get("warnings", [])]
+        return FigureResult(name, "unchanged", paths, warnings, captions)
     make_folder(folder)
-    panels, warnings = read(rows, store)
-    contents = render([[marked(panel, known) for panel in group] for group in panels])
-    _note(folder, name, "", [])  # whatever happens now, these files are known as ours
-    for path in paths:
-        atomic.write_bytes(path, contents[path.suffix[1:]])
-    _note(folder, name, digest, warnings)
-    return FigureResult(name, "drawn", paths, [*left_out, *warnings])
+    ready, warnings = read(found, store)
+    contents = {
+        folder / f"{one.name}.{suffix}": file for one in ready for suffix, file in render(one).items()
+    }
+    contents[paths[-1]] = csv_text({one.name: one.panels for one in ready}).encode()
+    note = {"digest": "", "warnings": warnings, "files": [path.name for path in paths]}
+    note["captions"] = {path.name: caption for path, caption in captions.items()}
+    old = {*noted.get("files", [])} - {*note["files"]}
+    _note(folder, name, note | {"files": [*note["files"], *old]})  # whatever happens now, these are ours
+    for path, content in contents.items():
+        atomic.write_bytes(path, content)
+    for left in old:
+        (folder / left).unlink(missing_ok=True)
+    _note(folder, name, note | {"digest": digest})
+    return FigureResult(name, "drawn", paths, [*left_out, *warnings], captions)
 
 
-def render(panels: Sequence[Sequence[Panel]]) -> dict[str, bytes]:
-    """The contents of the files by suffix. Only what must be drawn loads matplotlib."""
+def render(picture: Picture) -> dict[str, bytes]:
+    """The contents of the files of a picture by suffix. Only what must be drawn loads matplotlib."""
     from results.figures import draw
 
-    return draw.render(panels)
+    return draw.render(picture)
 
 
 def unpublished(figure: str) -> list[str]:
@@ -177,25 +199,22 @@ def groups(figure: Figure, frame: Frame | None, store: Store, shown: Sequence[Si
     return [group for group in found if group]
 
 
-def read(rows: Sequence[Panels], store: Store) -> tuple[list[list[Panel]], list[str]]:
-    """The panels with all their values, and what was wrong with the files of the store."""
-    warnings: list[str] = []
-    found: list[list[Panel]] = []
-    for group in rows:
-        found.append([])
-        for panel in group:
-            ready, wrong = panel.read(store) if isinstance(panel, Losses) else (panel, [])
-            found[-1].append(ready)
-            warnings += wrong
-    return found, warnings
+def pictures_of(
+    name: str, frame: Frame | None, store: Store, shown: Sequence[Side], known: Marks
+) -> list[Picture]:
+    """The pictures of a figure; curves of losses are not read yet."""
+    found = groups(FIGURES[name], frame, store, shown)
+    return pictures(name, [[marked(panel, known) for panel in group] for group in found]) if found else []
 
 
-def _paths(folder: Path, name: str) -> list[Path]:
-    return [folder / f"{name}.{suffix}" for suffix in SUFFIXES]
+def read(found: Iterable[Picture], store: Store) -> tuple[list[Picture], list[str]]:
+    """The pictures with all their values, and what was wrong with the files of the store."""
+    ready = [one.read(store) for one in found]
+    return [one for one, _ in ready], [warning for _, wrong in ready for warning in wrong]
 
 
-def _note(folder: Path, name: str, digest: str, warnings: Sequence[str]) -> None:
-    atomic.write_json(folder / INDEX, _noted(folder) | {name: {"digest": digest, "warnings": warnings}})
+def _note(folder: Path, name: str, note: Mapping[str, Any]) -> None:
+    atomic.write_json(folder / INDEX, _noted(folder) | {name: note})
 
 
 def _noted(folder: Path) -> dict[str, dict[str, Any]]:

@@ -7,13 +7,14 @@ columns of the file beside the picture.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from harness.show.harmless import csv_cell
+from harness.show.note import Note
 
 RUNS, PUBLISHED = "runs", "published"  # the sources of a value
 CSV = ("quantity", "series", "x", "x_sd", "y", "y_sd", "y_low", "y_high", "n", "source", "keys", "marks")
@@ -86,6 +87,7 @@ class Kind:
         markers: whether each point of a curve has a marker; no for long ones.
         cut: whether the axis of bars begins near the least, and their values are written on them.
         words: of each role in a panel with rows: for the legend and the CSV file; "" is above the texts.
+        ends: whether all curves end at the right, so that names can stand there.
         most_columns: panels that fit beside each other.
         height: of a panel without its title, in inches; rows take what they need.
     """
@@ -97,6 +99,7 @@ class Kind:
     markers: bool = True
     cut: bool = False
     words: dict[str, str] = field(default_factory=dict)
+    ends: bool = False
     most_columns: int = 3
     height: float = 2.1
 
@@ -104,11 +107,11 @@ class Kind:
 _ENDED = "ended without reaching it"
 KINDS = {
     "rates": Kind("curves", AXES["lr"], x_scale="tried"),
-    "budgets": Kind("curves", "settings tried", x_scale="tried"),
+    "budgets": Kind("curves", "settings tried", x_scale="tried", ends=True),
     "powers": Kind("curves", AXES["p"], x_scale="values"),
     "intervals": Kind("curves", "interval (steps)", x_scale="tried"),
-    "losses": Kind("curves", "step", markers=False),
-    "ranks": Kind("curves", "rank", "singular value of the update", markers=False),
+    "losses": Kind("curves", "step", markers=False, ends=True),
+    "ranks": Kind("curves", "rank", "singular value of the update", markers=False, ends=True),
     "layers": Kind("curves", x_scale="words"),
     "alphas": Kind("bars", y="mean alpha"),
     "values": Kind("bars", cut=True),
@@ -131,13 +134,40 @@ KINDS = {
 }
 
 
+@dataclass(frozen=True)
+class About:
+    """What is said of a panel. What all panels of a picture share stands once, in its caption.
+
+    Attributes:
+        title: what tells the panel from others, usually its workload.
+        family: workloads of one family share a picture.
+        metric: what was measured, on which split, with its unit.
+        seeds: how many seeds its values have.
+        tried: among how many settings each optimizer was chosen.
+        fresh: whether these seeds were used by no search.
+        notes: all else.
+    """
+
+    title: str
+    family: str = ""
+    metric: str = ""
+    seeds: Sequence[int] = ()
+    tried: Sequence[int] = ()
+    fresh: bool = True
+    notes: tuple[Note, ...] = ()
+
+    def noted(self, *notes: Note | None) -> About:
+        """The same with more notes; None stands for no note."""
+        return replace(self, notes=(*self.notes, *filter(None, notes)))
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
     """A panel with its values.
 
     Attributes:
         kind: one of KINDS.
-        title, subtitle: text above the panel; the subtitle may have several lines.
+        about: its title, and what is said of it.
         frame: the values, as `tidy` makes it.
         x_label, y_label, right_label: of the axes; values of the quantity `right_label` have their own axis.
         higher_is_better: of the metric; decides where a divergence and very bad values are marked.
@@ -148,8 +178,7 @@ class Panel:
     """
 
     kind: str
-    title: str
-    subtitle: str
+    about: About
     frame: pd.DataFrame
     x_label: str = ""
     y_label: str = ""
@@ -170,15 +199,17 @@ class Panel:
         return [vars(self) | {"frame": self.frame.to_dict("split")["data"]}]
 
 
-def lines(*texts: str) -> str:
-    """A text of several lines; those that are empty are left out."""
-    return "\n".join(filter(None, texts))
+def csv_text(pictures: Mapping[str, Iterable[Panel]]) -> str:
+    """The CSV file behind the panels of pictures, by their names.
 
-
-def csv_text(panels: Iterable[Panel]) -> str:
-    """The CSV file behind panels. Several keys are separated by spaces; an empty cell has no value."""
-    frames = [panel.frame[list(CSV)].assign(panel=panel.title) for panel in panels]
-    cells = pd.concat(frames)[["panel", *CSV]].map(_cell)
+    Several keys are separated by spaces; an empty cell has no value.
+    """
+    frames = [
+        panel.frame[list(CSV)].assign(panel=panel.about.title, picture=picture)
+        for picture, panels in pictures.items()
+        for panel in panels
+    ]
+    cells = pd.concat(frames)[["panel", *CSV, "picture"]].map(_cell)
     return cells.to_csv(index=False, lineterminator="\n")
 
 

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from harness.show.note import Note
 from results.compare.contender import reach
 from results.compare.select import OPTIMIZER, WORKLOAD, choose, has_stages
-from results.figures.kinds import Panel, lines
+from results.figures.kinds import Panel
 from results.figures.of_losses import Losses
 from results.figures.style import display_name
 from results.frames.metrics import reported, word
 from results.frames.provenance import CAN_CHANGE, is_told
 from results.frames.rows import Frame, parts
 
-_WORDS = {
-    "edge": "best at an edge of what was tried",
-    "not_final": "not final",
-    "stale": "seeds seen by a search",
-    "mixture_cell": "unlike environments",
-}
+AnyPanel = TypeVar("AnyPanel", Panel, Losses)
+KINDS = ("edge", "not_final", "stale", "mixture_cell")
+_MOST_NAMES = 4  # above a panel; the CSV file has all
 
 
 @dataclass(frozen=True)
@@ -41,13 +40,7 @@ class Marks:
         """The kinds of notes on a value of these runs."""
         mixed = len({self.environments[key] for key in keys if key in self.environments}) > 1
         found = {kind for key in keys for kind in self.choices.get(key, ())}
-        return [kind for kind in _WORDS if kind in found or (kind == "mixture_cell" and mixed)]
-
-    def of_panel(self, panel: Panel | Losses) -> list[list[str]]:
-        """Those of all values of a panel, or of the curves that it is made of."""
-        if isinstance(panel, Losses):
-            return [self.of([curve.key for curve in own]) for own in panel.runs.values()]
-        return [self.of(keys or ()) for keys in panel.frame["keys"]]
+        return [kind for kind in KINDS if kind in found or (kind == "mixture_cell" and mixed)]
 
 
 def marks(frame: Frame | None) -> Marks:
@@ -68,13 +61,32 @@ def marks(frame: Frame | None) -> Marks:
     return Marks(choices, environments)
 
 
-def marked(panel: Panel, known: Marks) -> Panel:
-    """The panel with the marks of each value, and below its title whose values have one."""
-    found = known.of_panel(panel)
+def marked(panel: AnyPanel, known: Marks) -> AnyPanel:
+    """The panel with the marks of each value, and with a note for each kind of them that says whose."""
     who: dict[str, dict[str, None]] = {}
-    for kinds, optimizer, series in zip(found, panel.frame["optimizer"], panel.frame["series"], strict=True):
-        for kind in kinds:
-            who.setdefault(kind, {})[display_name(optimizer) if optimizer else str(series)] = None
-    told = [f"{text}: {', '.join(who[kind])}" for kind, text in _WORDS.items() if kind in who]
-    frame = panel.frame.assign(marks=[" ".join(kinds) for kinds in found])
-    return replace(panel, frame=frame, subtitle=lines(panel.subtitle, *told))
+    if isinstance(panel, Losses):
+        kinds = {name: known.of([run.key for run in runs]) for name, runs in panel.runs.items()}
+        of_rows = list(kinds.items())
+    else:
+        of_rows = [
+            (str(row.optimizer or row.series), known.of(row.keys or ())) for row in panel.frame.itertuples()
+        ]
+    for name, own in of_rows:
+        for kind in own:
+            who.setdefault(kind, {})[display_name(name)] = None
+    told = (_told(f"mark_{kind}", list(who[kind])) for kind in KINDS if kind in who)
+    about = panel.about.noted(*told)
+    words = [" ".join(own) for _, own in of_rows]
+    if isinstance(panel, Losses):
+        return replace(panel, about=about, marks=dict(zip(panel.runs, words, strict=True)))
+    return replace(panel, about=about, frame=panel.frame.assign(marks=words))
+
+
+def _told(kind: str, names: list[str]) -> Note:
+    shown = names if len(names) <= _MOST_NAMES else names[: _MOST_NAMES - 1]
+    return Note(kind, names=shown, more=len(names) - len(shown))
+
+
+def is_mark(note: Note) -> bool:
+    """Whether a note tells what could change a conclusion."""
+    return note.kind in {f"mark_{kind}" for kind in KINDS}

@@ -4,7 +4,7 @@ They are matplotlib's, not those of seaborn.objects, which was tried: of eight s
 dashes, width and edge are mapped it looks at all 8^7 combinations (minutes for a figure), puts the ends of
 horizontal ranges on a logarithmic axis elsewhere, draws bands across missing values, and has no hatches, no
 second axis, no place for a value beyond the axis and no legend that several panels share. Each mark returns
-its entries for that legend.
+its entries for that legend: by a word, or by a name and its source.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ from results.figures.style import (
     DASHED,
     DOTTED,
     GREY,
+    SMALL,
     display_name,
     hatch,
     label_log,
@@ -34,7 +36,7 @@ from results.figures.style import (
     series_style,
 )
 
-Entries = dict[str, Any]  # of a legend: label -> handle
+Entries = dict[str | tuple[str, str], Any]  # of a legend: label, or name and source -> handle
 Style = dict[str, Any]  # of a line or a patch
 
 _NO_LINE: Style = {"linestyle": "none"}
@@ -50,7 +52,6 @@ _IN_ROWS: dict[str, Style] = {
     kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "zorder": 4} | _EDGE,
     kinds.MISSED: _NO_LINE | {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "zorder": 4},
 }
-_SMALL = 6.5  # points, of names and numbers
 _THIN, _THICK = 1.1, 4.5  # points; of the widest range in a row, and of those within it
 _SOLE = "#0173b2"  # of points that belong to no optimizer: the first one of the colour-blind palette
 # If the ratio of the largest to the smallest value is greater, an axis is logarithmic.
@@ -58,7 +59,12 @@ _MANY_TIMES = {"curves": 8, "words": 20, "rows": 8, "points": 4}
 _MOST_TICKS = 24  # of words
 _WIDTH = 0.8  # of a group of bars whose neighbours are 1 away
 _BESIDE, _LETTER = 0.55, 0.06  # inches that a panel's axis takes, and a letter of a label
+_MOST_MARKERS = 10  # of a curve, about
 _MOST_UPRIGHT = 8  # bars whose values fit above them without turning
+_MOST_NAMED = 8  # points of costs; of more, only the best have a name
+_LINE, _AXIS = 0.12, 0.55  # inches of a line of text, and of the axis below a panel
+_LONGEST_END = 16  # letters of a name at the end of its curve
+_OTHER: Style = _NO_LINE | {"marker": "o", "color": "0.75", "markersize": 3, "markeredgewidth": 0}
 
 
 def _each(frame: pd.DataFrame) -> list[Any]:
@@ -69,10 +75,6 @@ def _each(frame: pd.DataFrame) -> list[Any]:
 def _is_wide(values: Iterable[float], times: float) -> bool:
     known = [value for value in values if value == value]
     return bool(known) and max(known) > times * min(known) > 0
-
-
-def _label(series: str, source: str) -> str:
-    return f"{display_name(series)}, published" if source == PUBLISHED else display_name(series)
 
 
 def _beyond(panel: Panel, values: pd.Series[float]) -> pd.Series[bool]:
@@ -96,12 +98,14 @@ def curves(ax: Any, panel: Panel) -> Entries:
     crosses: Counter[float] = Counter()  # at an x; all of them must stay visible
     groups: Any = list(shown.groupby(["series", "optimizer", "source", "right"], sort=False))
     alike = Counter(tuple(who) for (_, *who), _ in groups)
+    named: dict[tuple[str, str], tuple[pd.DataFrame, Any]] = {}
     for (name, *who), own in groups:
         variant = variants[tuple(who)] if alike[tuple(who)] > 1 else None
         style = series_style(who[0], who[1], variant, who[2])
         style |= {"markersize": 3.5 if words else 5} if kind.markers else {"marker": None}
+        style |= {"markevery": max(1, len(own) // _MOST_MARKERS)}
         variants[tuple(who)] += 1
-        entries[_label(name, who[1])] = Line2D([], [], **style)
+        named[name, who[1]] = (own, Line2D([], [], **style))
         diverged = own["role"] == kinds.DIVERGED
         _curve(right if who[2] else ax, own[~diverged], style, words)
         for x in own.loc[diverged, "x"]:
@@ -113,7 +117,7 @@ def curves(ax: Any, panel: Panel) -> Entries:
                 "markeredgecolor": style["color"],
             }
             ax.plot([x], [depth if panel.higher_is_better else 1 - depth], **_CROSS, **place)
-    entries |= _levels(ax, right, panel)
+    levels = _levels(ax, right, panel)
     if (shown["role"] == CHOSEN).any():
         entries["chosen"] = Line2D([], [], **_RING, markeredgecolor=GREY)
     if crosses:
@@ -123,12 +127,44 @@ def curves(ax: Any, panel: Panel) -> Entries:
     if words:
         entries |= _words(ax, panel, shown)
     _scale_curves(ax, panel, shown)
+    if not (kind.ends and _name_ends(ax, named)):
+        entries = {name: handle for name, (_, handle) in named.items()} | levels | entries
+    else:
+        entries = levels | entries
     ax.set(xlabel=panel.x_label or kind.x, ylabel=panel.y_label)
     if right is not ax:
         right.set_ylabel(panel.right_label)
         right.grid(visible=False)
-        right.spines[["top", "left"]].set_visible(False)
+        right.spines["right"].set_visible(True)
     return entries
+
+
+def _name_ends(ax: Any, named: Mapping[tuple[str, str], tuple[pd.DataFrame, Any]]) -> bool:
+    """Write each name where its curve ends, and say whether that could be done: the curves end together, the
+    names are short, and there is room for them below each other."""
+    ends = {
+        name: own[own["y"].notna()].iloc[-1]
+        for (name, _), (own, _) in named.items()
+        if own["y"].notna().any()
+    }
+    step = _LINE / (KINDS["losses"].height - _AXIS)  # of the height of the panel
+    if len({end["x"] for end in ends.values()}) != 1 or len(ends) < len(named) or len(ends) * step > 1:
+        return False
+    if max(map(len, ends)) > _LONGEST_END:
+        return False
+    to_share = (ax.transScale + ax.transLimits).transform
+    places = {name: min(max(to_share((end["x"], end["y"]))[1], 0), 1) for name, end in ends.items()}
+    order = sorted(places, key=lambda name: places[name])
+    for below, name in pairwise(order):  # upwards, then down from the top
+        places[name] = max(places[name], places[below] + step)
+    places[order[-1]] = min(places[order[-1]], 1)
+    for name, above in pairwise(order[::-1]):
+        places[above] = min(places[above], places[name] - step)
+    for (name, _), (_, handle) in named.items():
+        colour = mixed(handle.get_color(), 0.75, 0.0)
+        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "center"}
+        ax.annotate(display_name(name), (1, places[name]), (3, 0), size=SMALL, color=colour, **place)
+    return True
 
 
 def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], words: bool) -> None:
@@ -148,7 +184,7 @@ def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], words: bool)
 
 def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
     """Horizontal lines: what an optimizer reaches that has no value on the axis."""
-    entries = {}
+    entries: Entries = {}
     for row in _each(panel.of(kinds.LEVEL)):
         on_the_right = right is not ax and row.quantity == panel.right_label
         grey = on_the_right or not row.optimizer
@@ -156,7 +192,7 @@ def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
         style: Style = {"color": colour, "linestyle": DOTTED if on_the_right else DASHED}
         style |= {"linewidth": 0.8 if grey else 1.1, "zorder": 1}
         (right if on_the_right else ax).axhline(row.y, **style)
-        entries[_label(row.series, row.source)] = Line2D([], [], **style)
+        entries[row.series, row.source] = Line2D([], [], **style)
     return entries
 
 
@@ -172,11 +208,13 @@ def _words(ax: Any, panel: Panel, shown: pd.DataFrame) -> Entries:
         ax.plot(range(len(random)), random["y"], zorder=1.5, **_RANDOM)
         entries["random matrix"] = Line2D([], [], **_RANDOM)
     labels = list(panel.frame.loc[panel.frame["series"] == shown["series"].iloc[0], "x"])
+    if shown["y"].isna().all():  # an axis of nothing
+        ax.set_yticks([])
     step = math.ceil(len(labels) / _MOST_TICKS)
     ax.set_xlim(-0.6, len(labels) - 0.4)
     ax.set_xticks(range(0, len(labels), step), labels[::step])
     if len(labels) // step > 12 or not all(label.isdigit() for label in labels):
-        ax.tick_params(axis="x", rotation=90, labelsize=_SMALL)
+        ax.tick_params(axis="x", rotation=90, labelsize=SMALL)
     return entries
 
 
@@ -212,7 +250,7 @@ def bars(ax: Any, panel: Panel) -> Entries:
     medians = {(row.series, row.x): row.y for row in _each(panel.of(kinds.MEDIAN))}
     named = all(row.x == display_name(row.optimizer) for row in _each(shown))
     rotation = 90 if len(shown) > _MOST_UPRIGHT else 0
-    text = {"ha": "center", "va": "bottom", "textcoords": "offset points", "size": 6, "zorder": 4}
+    text = {"ha": "center", "va": "bottom", "textcoords": "offset points", "size": SMALL, "zorder": 4}
     empty = {"xycoords": ax.get_xaxis_transform(), "color": GREY, "rotation": 90}
     entries: Entries = {}
     groups = list(dict.fromkeys(shown["x"]))
@@ -235,7 +273,7 @@ def bars(ax: Any, panel: Panel) -> Entries:
             if cut:
                 ax.annotate(f"{row.y:.2f}", (x, row.y + sd), (0, 2), rotation=rotation, **text)
             if not named:  # else the axis says which optimizer it is
-                entries[_label(row.optimizer, row.source)] = Patch(**face)
+                entries[row.optimizer, row.source] = Patch(**face)
     if named and (shown["source"] == PUBLISHED).any():
         entries["published"] = Patch(facecolor=mixed(GREY, 0.25, 1.0), edgecolor=GREY, linewidth=0.8)
     ax.set_xlim(-0.6, len(groups) - 0.4)
@@ -305,9 +343,9 @@ def rows(ax: Any, panel: Panel) -> Entries:
         "color": GREY,
     }
     for place, words in enumerate([kind.words[""], *marks["text"]], -1):  # the heading has a row, too
-        ax.annotate(words, (1, place), (2, 0), size=_SMALL, annotation_clip=False, **text)
+        ax.annotate(words, (1, place), (2, 0), size=SMALL, annotation_clip=False, **text)
     ax.set_ylim(len(names) - 0.4, -1.4)
-    ax.set_yticks(range(len(names)), [display_name(name) for name in names], size=_SMALL)
+    ax.set_yticks(range(len(names)), [display_name(name) for name in names], size=SMALL)
     ax.tick_params(axis="y", length=0, pad=1)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel(panel.x_label)
@@ -332,20 +370,29 @@ def rows(ax: Any, panel: Panel) -> Entries:
 
 
 def points(ax: Any, panel: Panel) -> Entries:
-    """Points with their spreads and names, the front of the best ones, and what others assume of them."""
+    """Points with their spreads and names, the front of the best ones, and what others assume of them.
+
+    Of many costs only those on the front have a name and a colour; the rest is grey.
+    """
     entries: Entries = {}
     shown, front = panel.of(POINT, SHOWN), panel.of(kinds.FRONT)
     shown["x"] = shown["x"].astype(float)
-    far = _beyond(panel, shown["y"])
-    near = shown[~far]
-    for row in _each(near):
-        style, label = _look_of_point(row)
-        entries[label] = Line2D([], [], **style)
+    far, best = _beyond(panel, shown["y"]), shown["text"].isin(front["text"])
+    named = best | (len(shown) <= _MOST_NAMED or not len(front))
+    for row in _each(shown[named & ~far]):
+        style = _look_of_point(row)
         _range(ax, row, row.y, style["color"])
         ax.errorbar(row.x, row.y, row.y_sd, elinewidth=0.7, zorder=3, **style)
-    for name, own in near[near["optimizer"] != ""].groupby("optimizer", sort=False):
+        if row.role == SHOWN or not row.optimizer:
+            said = "mean shown to be below 3.28" if row.role == SHOWN else "not shown to be below 3.28"
+            entries[said] = Line2D([], [], **style)
+    for name, own in shown[named & ~far & (shown["optimizer"] != "")].groupby("optimizer", sort=False):
         colour = optimizer_style(str(name))["color"]
         ax.plot(own["x"], own["y"], color=colour, linewidth=0.6, alpha=0.7, zorder=2)
+    if not named.all():
+        rest = shown[~named & ~far]
+        ax.plot(rest["x"], rest["y"], zorder=2, **_OTHER)
+        entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
     stairs: list[tuple[float, float]] = []  # between two points of the front the cheaper one can be had
     for row in _each(front):
         stairs += [(float(row.x), stairs[-1][1])] if stairs else []
@@ -353,7 +400,7 @@ def points(ax: Any, panel: Panel) -> Entries:
     if stairs:
         line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1}
         ax.plot(*zip(*stairs, strict=True), **line)
-        entries["Pareto front"] = Line2D([], [], **line)
+        entries["front: nothing that costs less is better"] = Line2D([], [], **line)
     ax.margins(0.12 if stairs else 0.04)
     if KINDS[panel.kind].x_scale == "log" or _is_wide(shown["x"], _MANY_TIMES["points"]):
         ax.set_xscale("log")
@@ -361,32 +408,35 @@ def points(ax: Any, panel: Panel) -> Entries:
     end = ax.get_ylim()[int(not panel.higher_is_better)]
     arrow = {"marker": "v" if panel.higher_is_better else "^", "clip_on": False, "zorder": 3}
     for row in _each(shown[far]):
-        style, _ = _look_of_point(row)
-        _range(ax, row, end, style["color"])
+        style = _look_of_point(row) if named[row.Index] else _OTHER
         ax.plot([row.x], [end], **style | arrow)
         entries["beyond the axis"] = Line2D([], [], color=GREY, **_BEYOND | arrow)
     entries |= _assumed(ax, panel)
     if ax.get_xscale() == "log":
         label_log(ax.xaxis)
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
-    best = near["text"].isin(front["text"])  # the most important names first
-    named = [(row, row.y, row.text) for row in _each(near[best])]
-    named += [(row, end, f"{row.text}: {row.y:.5g}") for row in _each(shown[far])]
-    named += [(row, row.y, row.text) for row in _each(near[~best])]
-    labels = [Label(text, row.x, y, _look_of_point(row)[0]["color"]) for row, y, text in named]
-    ax.add_artist(PointLabels(labels, stairs, 6.0 if stairs else 5.5))
+    written = [(row, row.y, row.text) for row in _each(shown[best & ~far])]  # the most important first
+    written += [(row, end, f"{row.text}: {row.y:.4g}") for row in _each(shown[far & named])]
+    written += [(row, row.y, row.text) for row in _each(shown[named & ~best & ~far])]
+    labels = [Label(text, row.x, y, _look_of_point(row)["color"]) for row, y, text in written]
+    others = shown[~named]
+    rest = [(row.x, end if far[row.Index] else row.y) for row in _each(others)]
+    spread = [
+        ((row.x + dx, row.y + dy), (row.x - dx, row.y - dy))
+        for row in _each(shown[named & ~far])
+        for dx, dy in ((0.0, row.y_sd), (row.x_sd, 0.0))
+        if dx + dy > 0  # not if there is none
+    ]
+    ax.add_artist(PointLabels(labels, [stairs, *spread], rest, SMALL))
     return entries
 
 
-def _look_of_point(row: Any) -> tuple[Style, str]:
-    """And its label in the legend."""
+def _look_of_point(row: Any) -> Style:
     if row.optimizer:
         edge = {"markeredgecolor": "white", "markeredgewidth": 0.5, "markersize": 4.5}
-        return optimizer_style(row.optimizer) | edge | _NO_LINE, display_name(row.optimizer)
+        return optimizer_style(row.optimizer) | edge | _NO_LINE
     style = _NO_LINE | {"marker": "o", "color": _SOLE, "markersize": 4, "markeredgewidth": 0.9}
-    if row.role == SHOWN:
-        return style, "mean shown to be below 3.28"
-    return style | {"markerfacecolor": "white"}, "not shown to be below 3.28"
+    return style if row.role == SHOWN else style | {"markerfacecolor": "white"}
 
 
 def _range(ax: Any, row: Any, y: float, colour: Any) -> None:

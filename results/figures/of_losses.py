@@ -10,18 +10,18 @@ import hashlib
 import math
 import statistics
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
+from harness.show.note import Note
 from harness.store import Store, curve
 from results.compare.select import OPTIMIZER, Row, choose
 from results.compare.summary import finite_values
-from results.compare.winners import over_seeds
 from results.figures import kinds
-from results.figures.kinds import Panel, lines, ranged, tidy
-from results.figures.of_runs import has_values, titles, workloads
+from results.figures.kinds import About, Panel, ranged, tidy
+from results.figures.of_runs import about, has_values, workloads
 from results.frames import imported
 from results.frames.metrics import loss_unit, reported
 from results.frames.rows import Frame, Rows, parts
@@ -57,19 +57,20 @@ class Losses:
     """One workload whose curves are not read yet.
 
     Attributes:
-        title, subtitle: text above the panel.
+        about: as of a panel.
         unit: of the loss.
         window: steps of the moving average.
         runs: the completed replicas of each optimizer's winner.
         name: of the loss in a row of a curve; others' runs may have that of the validation only.
+        marks: of each optimizer, as of a row.
     """
 
-    title: str
-    subtitle: str
+    about: About
     unit: str
     window: int
     runs: Runs
     name: str = "loss"
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     def facts(self) -> list[Any]:
         """All of it as plain values."""
@@ -87,8 +88,9 @@ class Losses:
             for step, values in zip(table.index, table.to_numpy().tolist(), strict=True):
                 known = [value for value in values if value == value]
                 row = kinds.Row(label, name, float(step), None, n=len(known), keys=keys, optimizer=name)
+                row = replace(row, marks=self.marks.get(name, ""))
                 rows += [ranged(row, known)] if known else []
-        panel = Panel("losses", self.title, self.subtitle, tidy(rows), y_label=label)
+        panel = Panel("losses", self.about, tidy(rows), y_label=label)
         limits, is_log = _limits(tables.values())
         return replace(panel, y_limits=limits, y_log=is_log), warnings
 
@@ -148,19 +150,18 @@ def loss(frame: Frame, store: Store) -> list[Losses]:
         choices = choose(part, OPTIMIZER)
         found = {str(one.fixed["optimizer"]): curves_of(one.replicas, store) for one in choices}
         runs, best = _best({name: own for name, own in found.items() if own}, part)
-        title, setting = titles(part)
-        below, unit = lines(setting, best), loss_unit(part)
+        of, unit = about(part).noted(best), loss_unit(part)
         if runs and not imported.source(part):
-            panels.append(losses(title, below, unit, runs))
+            panels.append(losses(of, unit, runs))
         elif runs and has_values(part, "val_loss"):
-            panels.append(replace(losses(title, below, unit, runs, window=1), name="val_loss"))
+            panels.append(replace(losses(of, unit, runs, window=1), name="val_loss"))
     return panels
 
 
-def _best(found: Runs, part: Rows) -> tuple[Runs, str]:
-    """All optimizers, or if too many to tell apart the best ones, which a remark says."""
+def _best(found: Runs, part: Rows) -> tuple[Runs, Note | None]:
+    """All optimizers, or if too many to tell apart the best ones, which a note says."""
     if len(found) <= _MOST:
-        return found, ""
+        return found, None
     metric = reported(part)[0]
     sign = -1 if metric.higher_is_better else 1
     ends = {
@@ -168,22 +169,22 @@ def _best(found: Runs, part: Rows) -> tuple[Runs, str]:
         for own in parts(part, ["optimizer"])
     }
     order = sorted(found, key=lambda name: (sign * ends[name], name))[:_BEST]
-    return {name: own for name, own in found.items() if name in order}, f"the {_BEST} best of {len(found)}"
+    best = {name: own for name, own in found.items() if name in order}
+    return best, Note("best_of", shown=_BEST, all=len(found))
 
 
-def losses(title: str, setting: str, unit: str, runs: Runs, window: int | None = None) -> Losses:
+def losses(of: About, unit: str, runs: Runs, window: int | None = None) -> Losses:
     """The panel of some runs, at least one.
 
     Args:
-        title, setting: text above it.
+        of: what is said of it, without seeds and average.
         unit: of the loss.
         runs: by optimizer.
         window: steps of the moving average; None takes a part of the longest run.
     """
     window = window or max(1, max(run.steps for own in runs.values() for run in own) // _WINDOWS)
-    smoothed = f", {window}-step moving average" if window > 1 else ""
-    how = over_seeds([len(own) for own in runs.values()], "mean and range") + smoothed
-    return Losses(title, lines(setting, how), unit, window, runs)
+    of = replace(of, seeds=[len(own) for own in runs.values()])
+    return Losses(of.noted(Note("moving_average", steps=window) if window > 1 else None), unit, window, runs)
 
 
 def curves_of(runs: Iterable[Row], store: Store) -> list[Curve]:

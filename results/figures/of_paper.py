@@ -10,14 +10,14 @@ from typing import TypeVar
 
 from harness.paper import experiments, reported, scales
 from harness.paper.reported import Reported, Setting
+from harness.show.note import Note
 from results.compare.measured import Measured, measured, of_choices
 from results.compare.select import Choice
 from results.compare.select import Row as Run
 from results.compare.stats import summarize
 from results.compare.view import Side
-from results.compare.winners import span
 from results.figures import kinds, of_losses, of_runs, of_spectra
-from results.figures.kinds import Panel, Row, lines, tidy
+from results.figures.kinds import About, Panel, Row, tidy
 from results.figures.style import display_name
 from results.frames.metrics import loss_unit
 from results.frames.spectra import of_runs as spectra_of
@@ -28,17 +28,6 @@ _LOSS_RATE, _LOSS_WINDOW = 0.03, 50  # of both optimizers at full scale; steps o
 _SVD_RATES = {"llama-60m": 0.03, "llama-135m": 0.02}  # of figures.csv
 _LABELS = {"accuracy": "accuracy (%)", "seconds_per_step": "s/step"}
 _STATES = {"completed": "without the figure", "waiting": "not run yet"}  # other states are words already
-_WORDS = {
-    **{
-        "llama-60m": "LLaMA-60M",
-        "llama-135m": "LLaMA-135M",
-        "llama-350m": "LLaMA-350M",
-        "llama-1b": "LLaMA-1B",
-    },
-    **{"gpt2-small": "GPT-2 small", "resnet18": "ResNet-18", "resnet50": "ResNet-50", "vit-tiny": "ViT-Tiny"},
-    **{"c4": "C4", "openwebtext": "OpenWebText", "imagenet-1k": "ImageNet-1K"},
-    **{"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"},
-}
 Place = tuple[str, str, str]  # published table, dataset and model
 AnyPanel = TypeVar("AnyPanel", Panel, of_losses.Losses)
 
@@ -100,55 +89,62 @@ def _spectra(view: Side, own: Iterable[Reported]) -> of_spectra.Measured:
 # --- words ---
 
 
-def word(name: str) -> str:
-    """A dataset or model as the paper writes it."""
-    return _WORDS.get(name, name)
-
-
 def _workload(view: Side, dataset: str, model: str) -> str:
-    """ "LLaMA-60M on C4"; at other scales the names of the twin: "llama-nano-60m on pydocs"."""
-    data, net = scales.workload(view.scale, dataset, model)
-    return f"{word(net)} on {word(data)}"
+    """ "c4 · llama-60m"; at other scales the names of the twin: "pydocs · llama-nano-60m"."""
+    return " · ".join(scales.workload(view.scale, dataset, model))
 
 
 def _model(view: Side, model: str) -> str:
-    return word(scales.workload(view.scale, "c4", model)[1])
+    return scales.workload(view.scale, "c4", model)[1]
 
 
-def _source(view: Side) -> str:
-    """The first line below a title: whose values these are."""
+def _source(view: Side) -> Note:
+    """Whose values these are."""
     if view.ours is None:
-        return "published"
-    if view.published:
-        return "ours beside the published"
-    return "ours at full scale" if view.scale == "paper" else f"{view.scale} scale, ours"
+        return Note("values_published")
+    return Note("values_both") if view.published else Note("values_ours", scale=view.scale)
 
 
-def _below(view: Side, dataset: str, model: str, *more: str) -> str:
-    """The text below a title; at other scales also the published workload that a twin stands for."""
-    twin = "" if view.scale == "paper" else f"stands for {word(model)} on {word(dataset)}"
-    return lines(_source(view), twin, *more)
+def _about(
+    view: Side, title: str, rows: Sequence[Row] = (), *notes: Note | None, split: str = "test"
+) -> About:
+    """What is said of a panel of the paper.
 
-
-def _seeds(view: Side, rows: Iterable[Row], what: str = "test") -> str:
-    """How many seeds our values have: "test, mean ± sd, n = 3"; and how many values are missing, and why."""
+    Args:
+        view: what it shows.
+        title: of the panel.
+        rows: all values that it should have: how many seeds ours have, and how many are missing, and why.
+        notes: more of them.
+        split: of our values.
+    """
     own = [row for row in rows if row.source != kinds.PUBLISHED]
-    counts = sorted({row.n for row in own if row.n is not None})
     states = Counter(row.text for row in own if row.y is None)
-    named = [what if view.scale != "paper" else "", "mean ± sd" if counts and counts[-1] > 1 else ""]
-    named += [_n("-".join(map(str, counts)))]
-    missing = [f"{count} {state}" for state, count in states.items()]
-    return ", ".join(filter(None, [*(named if counts else []), *missing]))
+    missing = Note("missing_values", states=[f"{count} {state}" for state, count in states.items()])
+    return About(
+        title,
+        metric=_label(rows) if any(row.y is not None for row in rows) else "",
+        seeds=[row.n for row in own if row.n is not None],
+        fresh=view.scale != "paper" and split == "test",
+        notes=tuple(filter(None, (_source(view), *notes, missing if states else None))),
+    )
 
 
-def _n(counts: str) -> str:
-    return f"n\u00a0=\u00a0{counts}"  # on one line
+def _of_twin(
+    view: Side, dataset: str, model: str, rows: Sequence[Row] = (), *notes: Note | None, **more: str
+) -> About:
+    """The same of a workload; at other scales also the published one that a twin stands for."""
+    twin = None if view.scale == "paper" else Note("stands_for", model=model, dataset=dataset)
+    return _about(view, _workload(view, dataset, model), rows, twin, *notes, **more)
 
 
 def _lettered(panels: Iterable[AnyPanel | None]) -> list[AnyPanel]:
     """The panels that there are; each keeps the letter that it has in the paper."""
     named = zip(ascii_lowercase, panels, strict=False)
-    return [replace(panel, title=f"({letter}) {panel.title}") for letter, panel in named if panel]
+    return [
+        replace(panel, about=replace(panel.about, title=f"({letter}) {panel.about.title}"))
+        for letter, panel in named
+        if panel
+    ]
 
 
 # --- bars ---
@@ -169,18 +165,16 @@ def _bars_of(view: Side, optimizers: Sequence[str]) -> list[Panel]:
     for model in _LLAMA:
         own = published_lines(("optimizer_variants", "c4", model), optimizers)
         rows = [row for line in own for row in values(view, line, display_name(line.setting.optimizer))]
-        panels.append(
-            _bars(_workload(view, "c4", model), _below(view, "c4", model, _seeds(view, rows)), rows)
-        )
+        panels.append(_bars(_of_twin(view, "c4", model, rows), rows))
     return _lettered(panels)
 
 
-def _bars(title: str, subtitle: str, rows: Sequence[Row]) -> Panel | None:
+def _bars(of: About, rows: Sequence[Row]) -> Panel | None:
     """None if there is no value at all."""
     if all(row.y is None for row in rows):
         return None
     label = _label(rows)
-    return Panel("values", title, subtitle, tidy(replace(row, quantity=label) for row in rows), y_label=label)
+    return Panel("values", of, tidy(replace(row, quantity=label) for row in rows), y_label=label)
 
 
 def alpha_teaser(view: Side) -> list[Panel]:
@@ -190,19 +184,19 @@ def alpha_teaser(view: Side) -> list[Panel]:
         for model in _LLAMA
     ]
     alphas: list[Row] = []
-    said = []
+    said, counts = list[Note](), list[int]()
     for group, shown in own:
         found = _spectra(view, shown)
         if found:
             rows, which = of_spectra.mean_bars(found, group)
             blank = Row("mean alpha", "", group, None, role=kinds.MISSING, text="no layer fit")
             alphas += rows or [replace(blank, series=name, optimizer=name) for name in found]
-            n = _n(span(of_spectra.seeds(found)))
-            said.append(f"{group}: {which}, {n}, {of_spectra.method(found)}")
-    title, below = "Mean alpha of the layers", lines(_source(view), *said)
-    first = Panel("alphas", title, below, tidy(alphas), y_label="mean alpha") if alphas else None
+            said.append(which)
+            counts += of_spectra.seeds(found)
+    of = replace(_about(view, "Mean alpha of the layers", (), *said), seeds=counts)
+    first = Panel("alphas", of, tidy(alphas), y_label="mean alpha") if alphas else None
     rows = [row for group, shown in own for line in shown for row in values(view, line, group)]
-    return _lettered([first, _bars("Perplexity", lines(_source(view), _seeds(view, rows)), rows)])
+    return _lettered([first, _bars(_about(view, "Perplexity", rows), rows)])
 
 
 def muon_ns_vs_svd(view: Side) -> list[Panel]:
@@ -219,30 +213,29 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
         # what a table would have of an optimizer that is only in a figure
         svd = replace(muon, row="muon_svd", setting=Setting("muon_svd"), lr=None, table="", printed="nan")
         own += [(line, _at_rate(view, line, _SVD_RATES[model])) for line in (muon, svd)]
-    rates = ", ".join(f"{rate:g} ({word(model)})" for model, rate in _SVD_RATES.items())
-    how = f"lr {rates}" if view.scale == "paper" else "each at its best lr"
+    rates = Note("rates_of_paper", rates=[f"{rate:g} ({model})" for model, rate in _SVD_RATES.items()])
+    how = rates if view.scale == "paper" else Note("best_rates")
     rows = [ours(line, found, _model(view, line.model)) for line, found in own]
-    below = lines(_source(view), ", ".join(filter(None, [how, _seeds(view, rows)])))
+    of = _about(view, "Newton-Schulz or SVD", rows, how)
     shown = [(line, spectra_of(_completed(found), view.store)) for line, found in own[:2]]
     shape = of_spectra.largest_shape(one for _, runs in shown for one in runs)
     curves = []
     for line, runs in shown:
-        name, several = line.setting.optimizer, f" and {len(runs)} seeds" if len(runs) > 1 else ""
+        name = line.setting.optimizer
         points = [
             row
             for step in of_spectra.steps(runs)
             for row in of_spectra.ranks(name, of_spectra.matrices(runs, step, shape), runs, f"step {step}")
         ]
-        which = f"matrices {shape[0]} x {shape[1]} of {_workload(view, 'c4', line.model)}"
-        said = lines(_source(view), which, f"mean and range over matrices{several}")
+        which = Note("matrices_of", rows=shape[0], columns=shape[1], model=_model(view, line.model))
+        said = replace(_about(view, f"Updates of {display_name(name)}", (), which), seeds=[len(runs)])
         frame = tidy([*points, of_spectra.ALL_ONES])
-        label = of_spectra.UPDATE
-        panel = Panel("ranks", f"{display_name(name)} updates", said, frame, y_label=label, y_log=False)
+        panel = Panel("ranks", said, frame, y_label=of_spectra.UPDATE, y_log=False)
         curves.append(panel if points else None)
     highest = max((panel.of(kinds.POINT)["y_high"].max() for panel in curves if panel), default=1.0)
     limits = (0.0, 1.05 * max(1.0, highest))
     updates = [replace(panel, y_limits=limits) if panel else None for panel in curves]
-    return _lettered([_bars("Newton-Schulz or SVD", below, rows), *updates])
+    return _lettered([_bars(of, rows), *updates])
 
 
 # --- curves ---
@@ -271,15 +264,13 @@ def _series(
     return found
 
 
-def _curves(
-    kind: str, title: str, subtitle: str, points: list[Row], rows: Sequence[Row], prefix: str = ""
-) -> Panel | None:
-    """The panel of the points among some values; None without any."""
+def _curves(kind: str, of: About, points: list[Row], prefix: str = "") -> Panel | None:
+    """The panel of some points; None without any."""
     if not points:
         return None
-    label = prefix + _label(rows)
+    label = prefix + of.metric
     frame = tidy(replace(row, quantity=label) for row in points)
-    return Panel(kind, title, subtitle, frame, y_label=label)
+    return Panel(kind, replace(of, metric=label), frame, y_label=label)
 
 
 def p_curve(view: Side) -> list[Panel]:
@@ -292,8 +283,7 @@ def p_curve(view: Side) -> list[Panel]:
             found = [row for line in own for row in values(view, line, line.setting.p or 0.0)]
             rows += found
             points += _series(found, name)
-        below = _below(view, "c4", model, _seeds(view, rows))
-        panels.append(_curves("powers", _workload(view, "c4", model), below, points, rows))
+        panels.append(_curves("powers", _of_twin(view, "c4", model, rows), points))
     return _lettered(panels)
 
 
@@ -318,9 +308,8 @@ def lr_curve(view: Side) -> list[Panel]:
             winner = choices[-1].winner if choices else None
             points += _series(found, chosen=None if winner is None else float(winner.value("lr")))
         _, dataset, model = place
-        below = _below(view, dataset, model, _seeds(view, rows, "search runs"))
         prefix = "" if view.scale == "paper" else "validation "
-        panel = _curves("rates", _workload(view, dataset, model), below, points, rows, prefix)
+        panel = _curves("rates", _of_twin(view, dataset, model, rows, split="validation"), points, prefix)
         panels.append(panel and replace(panel, higher_is_better=dataset != "c4"))
     return _lettered(panels)
 
@@ -369,9 +358,10 @@ def _interval(view: Side, model: str, optimizer: str, base: str) -> Panel | None
         for row in (row for line in published_lines(place, [base]) for row in values(view, line, "")):
             level = replace(row, quantity=label, series=f"{display_name(base)}{right}", y_sd=None, n=None)
             levels += [replace(level, role=kinds.LEVEL)] if row.y is not None else []
-    title = f"{display_name(optimizer)}, {_workload(view, 'c4', model)}"
-    below, frame = _below(view, "c4", model, _seeds(view, quality)), tidy([*points, *levels])
-    return Panel("intervals", title, below, frame, y_label=labels[0], right_label=labels[1])
+    of = _of_twin(view, "c4", model, quality)
+    of = replace(of, title=f"{display_name(optimizer)} · {of.title}")
+    frame = tidy([*points, *levels])
+    return Panel("intervals", of, frame, y_label=labels[0], right_label=labels[1])
 
 
 # --- weights, losses and hours ---
@@ -400,8 +390,7 @@ def _layers(view: Side, place: Place, beside: str, column: str) -> Panel | None:
     """Muon and another optimizer; None without a run that has measured its weights."""
     _, dataset, model = place
     found = _spectra(view, published_lines(place, ("muon", beside)))
-    title, below = _workload(view, dataset, model), _below(view, dataset, model)
-    return of_spectra.layers(title, below, found, column) if found else None
+    return of_spectra.layers(_of_twin(view, dataset, model), found, column) if found else None
 
 
 def loss(view: Side) -> list[of_losses.Losses]:
@@ -418,10 +407,11 @@ def loss(view: Side) -> list[of_losses.Losses]:
         if not curves:
             panels.append(None)
             continue
-        below = _below(view, "c4", model, f"lr {_LOSS_RATE}" if full else "each at its best lr")
+        of = _of_twin(
+            view, "c4", model, (), Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
+        )
         unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))
-        window, title = _LOSS_WINDOW if full else None, _workload(view, "c4", model)
-        panels.append(of_losses.losses(title, below, unit, curves, window))
+        panels.append(of_losses.losses(of, unit, curves, _LOSS_WINDOW if full else None))
     return _lettered(panels)
 
 
@@ -437,7 +427,7 @@ def hours(view: Side) -> list[Panel]:
             more = f"interval {line.setting.interval}" if line.setting.interval is not None else ""
             cost, test = summarize([hours_of[line.setting]]), summarize([line.value])
             points.append(of_runs.cost_point(line.setting.optimizer, more, cost, test, kinds.PUBLISHED))
-        title, below = _workload(view, dataset, model), f"published, {own[0].hardware}"
-        axis = "training time (hours)"
-        panels.append(of_runs.cost_panel(title, below, "perplexity", False, axis, points))
+        of = _about(view, _workload(view, dataset, model), (), Note("hardware", name=own[0].hardware))
+        of = replace(of, metric="perplexity")
+        panels.append(of_runs.cost_panel(of, "perplexity", False, "training time (hours)", points))
     return panels

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.choice.rates import rate_width as width_of
-from harness.show.numbers import counted
+from harness.show.note import Note, text
 from harness.store import Store
-from harness.store.points import SEARCH
+from harness.store.points import REPLICATE, SEARCH
 from results.compare.contender import settings_of
 from results.compare.edges import along
 from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
@@ -19,10 +19,10 @@ from results.compare.select import Row as Run
 from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values, metric_summary
 from results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
-from results.compare.winners import Winner, chosen_among, over_seeds, span, winners, winners_along
+from results.compare.winners import Winner, span, winners, winners_along
 from results.compare.workloads import expected_best
 from results.figures import kinds
-from results.figures.kinds import Panel, Row, lines, tidy, worst_shown
+from results.figures.kinds import About, Panel, Row, tidy, worst_shown
 from results.figures.style import display_name
 from results.frames.cost import TOTAL_FLOPS
 from results.frames.metrics import Metric, is_missing, reported, within
@@ -37,9 +37,7 @@ _READABLE = 10  # the smallest of all values is at least so many of a unit, unle
 TIME = "useful_seconds"
 # Column of the frame -> what it is, and its units. Others' records lack the second.
 COSTS = {TIME: ("training time", _SECONDS), TOTAL_FLOPS: ("operations of model and optimizer", _OPERATIONS)}
-_MOST_NAMES = 3  # that fit into a subtitle
 TOLERANCES = (0.05, 0.01)  # shares of the best value, the wider range first
-_OCTAVES = f"octaves within {' / '.join(f'{share:.0%}' for share in reversed(TOLERANCES))} of the best"
 _FEWEST = 3  # evaluations of a run; with fewer, a line between two of them says nothing
 _ENDED = ("completed", "diverged", "pruned")  # states of runs whose curve does not go on
 
@@ -49,13 +47,27 @@ def workloads(frame: Frame) -> list[Rows]:
     return parts(frame, WORKLOAD)
 
 
-def titles(part: Rows) -> tuple[str, str]:
-    """The workload, and below it what is fixed and how much is still to come."""
-    task, model, setting = (part[0][name] for name in WORKLOAD)
+def about(part: Rows, split: str = "", found: Sequence[Winner] = ()) -> About:
+    """The workload, what is fixed in it, and how much is still to come.
+
+    Args:
+        part: its rows.
+        split: of its metric: "test" or "validation"; empty if the panel has another quantity.
+        found: what is reported of it, by seeds and chosen among settings.
+    """
+    task, model, setting = (str(part[0][name]) for name in WORKLOAD)
     searches = (run for run in part if run["stage"] == SEARCH)
-    open_runs = len({run["key"] for run in searches if run["state"] in ("waiting", "running")})
-    to_come = f"{counted(open_runs, 'run')} to come" if open_runs else ""
-    return f"{task}, {model}", ", ".join(filter(None, [setting, to_come]))
+    to_come = len({run["key"] for run in searches if run["state"] in ("waiting", "running")})
+    notes = [text(setting)] if setting else []
+    notes += [Note("runs_to_come", runs=to_come)] if to_come else []
+    return About(
+        f"{task} · {model}",
+        family=task,
+        metric=f"{split} {reported(part)[0].label}" if split else "",
+        tried=[one.choice.tried for one in found],
+        fresh=all(run["stage"] == REPLICATE for one in found for run in one.runs),
+        notes=tuple(notes),
+    )
 
 
 def unit(units: Mapping[str, float], least: float) -> tuple[str, float]:
@@ -94,7 +106,8 @@ def best_of_k(frame: Frame, _: Store) -> list[Panel]:
         rows = [row for choice in choose(part, OPTIMIZER) for row in _of_budgets(choice, metric)]
         if rows:
             label, better = f"validation {metric.label}", metric.higher_is_better
-            panel = Panel("budgets", *titles(part), tidy(rows), y_label=label, higher_is_better=better)
+            of = about(part, "validation")
+            panel = Panel("budgets", of, tidy(rows), y_label=label, higher_is_better=better)
             panels.append(replace(panel, y_log=True) if metric.is_log else panel)
     return panels
 
@@ -135,9 +148,9 @@ def _against(part: Rows, axis: str, kind: str) -> Panel:
         rows.append(
             replace(best, series=f"{display_name(_REFERENCE)}, best lr", y_sd=None, n=None, role=kinds.LEVEL)
         )
-    label = f"validation {metric.label}"
-    better = metric.higher_is_better
-    return Panel(kind, *titles(part), tidy(rows), y_label=label, higher_is_better=better)
+    of = about(part, "validation")
+    of = replace(of, seeds=[row.n for row in rows if row.n], fresh=False)
+    return Panel(kind, of, tidy(rows), y_label=of.metric, higher_is_better=metric.higher_is_better)
 
 
 def _along(own: Rows, optimizer: str, axis: str, metric: Metric, chosen: Any) -> list[Row]:
@@ -184,18 +197,15 @@ def _costs(part: Rows, column: str) -> Panel | None:
     what, units = COSTS[column]
     name, size = unit(units, min(float(run[column]) for _, runs in known for run in runs))
     rows = [_cost(one, runs, column, size, metric) for one, runs in known]
-    title, setting = titles(part)
-    over = over_seeds([row.n or 0 for row in rows], "mean ± sd")
     shown = {display_name(row.optimizer) for row in rows}
     names = dict.fromkeys(one.optimizer for one in found if display_name(one.optimizer) not in shown)
-    below = lines(
-        setting,
-        ", ".join(filter(None, [over, chosen_among(found)])),
-        _named("without a result", [one for one in names if not tested[one]]),
-        _named("not counted", [one for one in names if tested[one]]),
+    of = replace(about(part, "test", found), seeds=[row.n or 0 for row in rows])
+    of = of.noted(
+        _named("without_a_result", [one for one in names if not tested[one]]),
+        _named("without_a_cost", [one for one in names if tested[one]]),
         _mixed(hardware),
     )
-    return cost_panel(title, below, f"test {metric.label}", metric.higher_is_better, f"{what} ({name})", rows)
+    return cost_panel(of, of.metric, metric.higher_is_better, f"{what} ({name})", rows)
 
 
 def _tested(run: Run, metric: Metric) -> list[float]:
@@ -227,16 +237,14 @@ def cost_point(
     return replace(row, optimizer=optimizer, text=text)
 
 
-def cost_panel(
-    title: str, subtitle: str, metric: str, higher_is_better: bool, axis: str, rows: Sequence[Row]
-) -> Panel:
+def cost_panel(of: About, metric: str, higher_is_better: bool, axis: str, rows: Sequence[Row]) -> Panel:
     """The panel of some points in the order of their cost; the front once more, under its name."""
     rows = sorted((replace(row, quantity=f"{metric} against {axis}") for row in rows), key=lambda row: row.x)
     values = [row.y for row in rows if row.y is not None]
     best = [replace(row, series="Pareto front", role=kinds.FRONT) for row in front(rows, higher_is_better)]
     limit = worst_shown(values, higher_is_better=higher_is_better)
     frame = tidy([*rows, *best])
-    return Panel("costs", title, subtitle, frame, axis, metric, "", higher_is_better, worst_shown=limit)
+    return Panel("costs", of, frame, axis, metric, "", higher_is_better, worst_shown=limit)
 
 
 def front(rows: Sequence[Row], higher_is_better: bool) -> list[Row]:
@@ -256,16 +264,13 @@ def front(rows: Sequence[Row], higher_is_better: bool) -> list[Row]:
     return found
 
 
-def _named(what: str, names: Sequence[str]) -> str:
-    """The optimizers by their names; how many, if they are many."""
+def _named(kind: str, names: Sequence[str]) -> Note | None:
     shown = list(dict.fromkeys(map(display_name, names)))
-    if len(shown) > _MOST_NAMES:
-        return f"{what}: {len(shown)} optimizers"
-    return f"{what}: {', '.join(shown)}" if shown else ""
+    return Note(kind, names=shown) if shown else None
 
 
-def _mixed(hardware: int) -> str:
-    return f"no times: the runs are from {hardware} kinds of hardware" if hardware > 1 else ""
+def _mixed(hardware: int) -> Note | None:
+    return Note("no_times", hardware=hardware) if hardware > 1 else None
 
 
 # --- a row per optimizer ---
@@ -324,14 +329,11 @@ def _seeds(part: Rows) -> Panel:
     sign = -1 if metric.higher_is_better else 1
     entries = [_seeds_of(one, metric) for one in found]
     entries.sort(key=lambda rows: (rows[0].y is None, sign * (rows[0].y or 0)))
-    title, setting = titles(part)
-    sizes = [rows[0].n for rows in entries if rows[0].n]
-    how = ", ".join(filter(None, [over_seeds(sizes) if sizes else "", chosen_among(found)]))
+    of = replace(about(part, "test", found), seeds=[rows[0].n for rows in entries if rows[0].n])
     better, means = metric.higher_is_better, [rows[0].y for rows in entries if rows[0].y is not None]
     limit = worst_shown(means, higher_is_better=better)
-    below, label = lines(setting, how), f"test {metric.label}"
     frame = tidy(sum(entries, []))
-    return Panel("seeds", title, below, frame, label, higher_is_better=better, worst_shown=limit)
+    return Panel("seeds", of, frame, of.metric, higher_is_better=better, worst_shown=limit)
 
 
 def _seeds_of(one: Winner, metric: Metric) -> list[Row]:
@@ -355,12 +357,10 @@ def lr_width(frame: Frame, _: Store) -> list[Panel]:
 
     All other settings are as chosen: an optimizer whose p was searched as well must not look wider for that.
     """
-    how = f"{_OCTAVES} validation metric, all other settings as chosen"
     panels = []
     for part in workloads(frame):
-        title, setting = titles(part)
         found = winners(part) if "lr" in part[0] else []
-        panels.append(_widths(title, lines(setting, how), [_width_of(part, one) for one in found]))
+        panels.append(_widths(about(part, "validation"), [_width_of(part, one) for one in found]))
     return [panel for panel in panels if len(panel.of(kinds.SPAN))]
 
 
@@ -374,11 +374,11 @@ def published_widths(curves: Sequence[Panel]) -> list[Panel]:
             levels = {float(x): float(y) for x, y in zip(own["x"], own["y"], strict=True)}
             best = (max if curve.higher_is_better else min)(levels, key=lambda lr: levels[lr])
             entries.append(_ranges(str(name), best, levels, [], (), kinds.PUBLISHED))
-        panels.append(_widths(curve.title, lines(curve.subtitle, f"{_OCTAVES} value"), entries))
+        panels.append(_widths(curve.about, entries))
     return [panel for panel in panels if len(panel.of(kinds.SPAN))]
 
 
-def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
+def _widths(of: About, entries: list[list[Row]]) -> Panel:
     """The widest of the narrower ranges on top; optimizers without any come last."""
 
     def width(rows: list[Row]) -> tuple[float, ...]:
@@ -386,7 +386,7 @@ def _widths(title: str, subtitle: str, entries: list[list[Row]]) -> Panel:
         return tuple(high / low for low, high in spans if low and high)
 
     rows = sum(sorted(entries, key=width, reverse=True), [])
-    return Panel("widths", title, subtitle, tidy(rows), kinds.AXES["lr"])
+    return Panel("widths", of, tidy(rows), kinds.AXES["lr"])
 
 
 def _width_of(part: Rows, one: Winner) -> list[Row]:
@@ -446,24 +446,21 @@ def _targets(part: Rows, store: Store) -> list[Panel]:
             for run, goal in own
             if goal is not None
         ]
-    title, setting = titles(part)
     hardware = timings(runs)
     counts = [len(curve) for curve in curves.values() if curve]
-    sizes = [len(own) for own in reached.values() if own]
-    over = over_seeds(sizes) if sizes else ""
-    how = ", ".join(filter(None, [over, chosen_among(found), f"{span(counts)} evaluations"]))
-    below = lines(setting, f"to the validation {metric.label} of {whose}", how, _mixed(hardware))
-    panels = [_reached(title, below, found, reached, "steps to target")]
-    if hardware <= 1:
-        times = [_seconds(run, steps) for own in reached.values() for run, steps in own]
-        name, size = unit(_SECONDS, min((one for one in times if one), default=0.0))
-        label = f"training time to target ({name})"
-        panels.append(_reached(title, below, found, reached, label, size))
+    of = replace(about(part, "validation", found), seeds=[len(own) for own in reached.values() if own])
+    target = Note("target_of", whose=whose) if whose else Note("target_worst")
+    of = of.noted(target, Note("evaluations", count=span(counts)), _mixed(hardware))
+    panels = [_reached(of, found, reached, "steps to target")]
+    times = [_seconds(run, steps) for own in reached.values() for run, steps in own]
+    if hardware <= 1 and any(times):  # others need not have told them
+        name, size = unit(_SECONDS, min(one for one in times if one))
+        panels.append(_reached(of, found, reached, f"training time to target ({name})", size))
     return panels
 
 
 def _goals(found: Sequence[Winner], metric: Metric) -> tuple[dict[Any, float], str]:
-    """The targets by seeds in the record's unit, and whose they are; by None one for all; maybe none."""
+    """The targets by seeds in the record's unit, and whose they are; by None one for all, the worst end."""
     better = metric.higher_is_better
 
     def end(run: Run) -> float | None:
@@ -473,10 +470,10 @@ def _goals(found: Sequence[Winner], metric: Metric) -> tuple[dict[Any, float], s
         winner = one.choice.winner
         if winner is not None and winner.value("rule") == _REFERENCE:
             if goals := targets(one.runs, end, higher_is_better=better):
-                return dict(goals), f"{display_name(one.optimizer)}'s run of the same seeds"
+                return dict(goals), display_name(one.optimizer)
     ends = [value for one in found for run in one.runs if (value := end(run)) is not None]
     worst = min if better else max
-    return ({None: worst(ends)}, "the worst run") if ends else ({}, "")
+    return ({None: worst(ends)} if ends else {}), ""
 
 
 def _seconds(run: Run, steps: float | None) -> float | None:
@@ -485,8 +482,7 @@ def _seconds(run: Run, steps: float | None) -> float | None:
 
 
 def _reached(
-    title: str,
-    subtitle: str,
+    of: About,
     found: Sequence[Winner],
     reached: Mapping[str, Sequence[tuple[Run, float | None]]],
     label: str,
@@ -514,4 +510,4 @@ def _reached(
         missed = sum(row.role == kinds.MISSED for row in rows)
         return (missed if len(rows) > 1 else 10**6, rows[0].y is None, rows[0].y or 0.0)
 
-    return Panel("targets", title, subtitle, tidy(sum(sorted(entries, key=order), [])), label)
+    return Panel("targets", of, tidy(sum(sorted(entries, key=order), [])), label)

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.show.numbers import counted
+from harness.show.note import Note
 from harness.store import Store
 from results.compare.select import OPTIMIZER, choose
-from results.compare.winners import over_seeds
 from results.figures import kinds
-from results.figures.kinds import Panel, Row, lines, ranged, tidy
-from results.figures.of_runs import titles, workloads
+from results.figures.kinds import About, Panel, Row, ranged, tidy
+from results.figures.of_runs import about, workloads
 from results.figures.style import display_name
 from results.frames.rows import Frame, Rows
 from results.frames.spectra import Spectra, is_sound, mean_alpha, of_runs, sound_layers
@@ -55,12 +54,9 @@ def alpha_bars(frame: Frame, store: Store) -> list[Panel]:
     panels = []
     for part, found in _weighed(frame, store):
         rows, which = mean_bars(found)
-        title, setting = titles(part)
-        how = f"{over_seeds(seeds(found), 'mean and sd')}, {method(found)}"
+        of = replace(about(part), seeds=seeds(found)).noted(which)
         if rows:
-            panels.append(
-                Panel("alphas", title, lines(setting, how, which), tidy(rows), y_label="mean alpha")
-            )
+            panels.append(Panel("alphas", of, tidy(rows), y_label="mean alpha"))
     return panels
 
 
@@ -70,17 +66,18 @@ def update_spectra(frame: Frame, store: Store) -> list[Panel]:
     for part, found in _of_winners(frame, store):
         every = [one for own in found.values() for one in own]
         shape = largest_shape(every)
-        title, setting = titles(part)
+        of = replace(about(part), seeds=seeds(found))
         for step in steps(every):
             values = {name: matrices(own, step, shape) for name, own in found.items()}
             if not any(values.values()):
                 continue
             most, runs = (max(map(len, one.values())) for one in (values, found))
-            count = counted(most // max(1, runs), "matrix", "matrices")
-            how = f"step {step}, {count} {shape[0]} x {shape[1]}, {over_seeds(seeds(found))}"
+            which = Note("matrices", count=most // max(1, runs), rows=shape[0], columns=shape[1])
             rows = [row for name, own in values.items() for row in ranks(name, own, found[name])]
             frame_of = tidy([*rows, ALL_ONES])
-            panels.append(Panel("ranks", title, lines(setting, how), frame_of, y_label=UPDATE))
+            panels.append(
+                Panel("ranks", of.noted(Note("at_step", step=step), which), frame_of, y_label=UPDATE)
+            )
     return panels
 
 
@@ -99,19 +96,19 @@ def _weighed(frame: Frame, store: Store) -> Iterator[tuple[Rows, Measured]]:
 
 
 def _layers(part: Rows, found: Measured, column: str, kind: str = "") -> Panel:
-    title, setting = titles(part)
-    return layers(", ".join(filter(None, [title, kind])), setting, found, column, kind)
+    of = about(part)
+    of = replace(of, title=f"{of.title} · {kind}") if kind else of
+    return layers(of, found, column, kind)
 
 
 # --- layers ---
 
 
-def layers(title: str, above: str, found: Measured, column: str, kind: str = "") -> Panel:
+def layers(of: About, found: Measured, column: str, kind: str = "") -> Panel:
     """One quantity of each layer.
 
     Args:
-        title: above the panel.
-        above: below the title; how many seeds is added.
+        of: what is said of the panel, without the number of seeds.
         found: at least one optimizer, each with at least one run that has measured its weights.
         column: `alpha` or one of NORMS.
         kind: only the layers of this kind; empty for all.
@@ -141,12 +138,12 @@ def layers(title: str, above: str, found: Measured, column: str, kind: str = "")
     for name, label in zip(names, labels, strict=True) if is_alpha else ():
         value = None if hides and name not in sound else first[name]["alpha_random"]
         rows.append(Row(quantity, "random matrix", label, value, role=kinds.RANDOM))
-    few = f"no layer is fit for a mean{_reasons(found, [])}" if is_alpha and not sound else ""
-    below = lines(above, over_seeds(seeds(found), "mean and range"), few)
-    return Panel("layers", title, below, tidy(rows), "block" if kind else "layer", quantity)
+    of = replace(of, seeds=seeds(found))
+    of = of.noted(Note("no_layer", why=_reasons(found, [])) if is_alpha and not sound else None)
+    return Panel("layers", of, tidy(rows), "block" if kind else "layer", quantity)
 
 
-def mean_bars(found: Measured, group: str = "") -> tuple[list[Row], str]:
+def mean_bars(found: Measured, group: str = "") -> tuple[list[Row], Note]:
     """Mean alpha of each optimizer over the layers that are sound in all runs, and which layers these are.
 
     Args:
@@ -164,18 +161,19 @@ def mean_bars(found: Measured, group: str = "") -> tuple[list[Row], str]:
                 row, quantity="median of mean alpha", y=mean.median, y_sd=None, role=kinds.MEDIAN
             )
             rows += [row, median]
-    return rows, f"mean over {len(sound)} of {len(first_weights(found))} layers{_reasons(found, sound)}"
+    layers = {"layers": len(sound), "all": len(first_weights(found)), "why": _reasons(found, sound)}
+    return rows, Note("mean_over", group=group, method=method(found), **layers)
 
 
-def _reasons(found: Measured, sound: Sequence[str]) -> str:
-    """Why layers are left out: " (small_n: 2)"."""
+def _reasons(found: Measured, sound: Sequence[str]) -> list[str]:
+    """Why layers are left out: "small_n: 2"."""
     why: dict[str, set[str]] = {}
     for name, row in (
         (name, row) for own in found.values() for one in own for name, row in one.weights.items()
     ):
         if name not in sound and not is_sound(row):
             why.setdefault(", ".join(row["flags"]) or "no alpha", set()).add(name)
-    return f" ({'; '.join(f'{flags}: {len(names)}' for flags, names in sorted(why.items()))})" if why else ""
+    return [f"{flags}: {len(names)}" for flags, names in sorted(why.items())]
 
 
 def with_weights(found: Measured) -> Measured:

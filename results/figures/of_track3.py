@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from harness.show.note import Note
 from results.compare.stats import MIN_SEEDS, Summary, summarize
 from results.compare.view import Side
-from results.figures.kinds import BAND, KINDS, POINT, PUBLISHED, SHOWN, Panel, Row, tidy, worst_shown
+from results.figures.kinds import BAND, KINDS, POINT, PUBLISHED, SHOWN, About, Panel, Row, tidy, worst_shown
 from results.track3 import verdicts
 from results.track3.recomputed import Result, Spread, committed, pooled
 
@@ -68,9 +69,9 @@ def _panel(
     shared = pooled([Summary(0.0, losses.std, losses.n) for _, losses, _ in points])
     rows.append(_spread(x_label, "pooled", shared, sum(losses.n for _, losses, _ in points), role=BAND))
     limit = worst_shown(heights, higher_is_better=False)
-    below = f"{len(points)} results with {MIN_SEEDS} runs or more, by their numbers"
+    of = About(title, notes=(Note("several_runs", results=len(points), runs=MIN_SEEDS),))
     level = verdicts.ASSUMED_SD
-    return Panel("spreads", title, below, tidy(rows), x_label, y_label, worst_shown=limit, level=level)
+    return Panel("spreads", of, tidy(rows), x_label, y_label, worst_shown=limit, level=level)
 
 
 def _spread(quantity: str, series: str, one: Spread, n: int, role: str) -> Row:

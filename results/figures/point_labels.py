@@ -25,6 +25,7 @@ _MARKER = 3.0  # points; half the width of a marker
 _GAP = 1.0  # points between labels
 _COVERED = 4.0  # what each sample of a line that is covered or crossed costs, in points of distance
 
+Point = tuple[float, float]
 Array = Any  # of numpy: points are rows of x and y; boxes rows of left, bottom, right and top
 
 
@@ -43,15 +44,20 @@ class PointLabels(Artist):
 
     Args:
         labels: the most important first; it gets the best place.
-        line: points in data coordinates of a line that labels should avoid if they can.
+        lines: in data coordinates, which labels should avoid if they can.
+        others: points without a label, which they must avoid, too.
         size: of the font, in points.
     """
 
     def __init__(
-        self, labels: Sequence[Label], line: Sequence[tuple[float, float]] = (), size: float = 6
+        self,
+        labels: Sequence[Label],
+        lines: Sequence[Sequence[Point]] = (),
+        others: Sequence[Point] = (),
+        size: float = 7,
     ) -> None:
         super().__init__()
-        self._labels, self._line, self._size = labels, line, size
+        self._labels, self._lines, self._others, self._size = labels, lines, others, size
         self.set_zorder(5)
         self.set_in_layout(False)
 
@@ -72,9 +78,10 @@ class PointLabels(Artist):
         assert self.axes is not None
         point, to_pixels = renderer.points_to_pixels(1.0), self.axes.transData.transform
         at = np.array([to_pixels((one.x, one.y)) for one in self._labels]).reshape(-1, 2)
-        taken = np.hstack([at - _MARKER * point, at + _MARKER * point])
-        samples = np.array([to_pixels(one) for one in self._line]).reshape(-1, 2)
-        samples = _samples(samples, 3 * point)
+        points = np.vstack([at, *(np.reshape(to_pixels(one), (1, 2)) for one in self._others)])
+        taken = np.hstack([points - _MARKER * point, points + _MARKER * point])
+        lines = (np.array([to_pixels(one) for one in line]).reshape(-1, 2) for line in self._lines)
+        samples = np.vstack([np.empty((0, 2)), *(_samples(line, 3 * point) for line in lines)])
         for label, place in zip(self._labels, at, strict=True):
             size = self._text(label).get_window_extent(renderer)
             distances, boxes = _candidates(place, size.width, size.height, point)

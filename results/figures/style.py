@@ -10,56 +10,65 @@ from typing import Any
 
 from results.figures.kinds import PUBLISHED
 
-# Indigo, wine and olive of Paul Tol's "muted" scheme, which colour-blind people tell apart, too.
-_MORE_COLOURS = ("#332288", "#882255", "#999933")
+# seaborn's colour-blind palette; then indigo, wine and olive of Paul Tol's "muted" scheme.
+_PALETTE = (
+    *(
+        "#0173b2",
+        "#de8f05",
+        "#029e73",
+        "#d55e00",
+        "#cc78bc",
+        "#ca9161",
+        "#fbafe4",
+        "#949494",
+        "#ece133",
+        "#56b4e9",
+    ),
+    *("#332288", "#882255", "#999933"),
+)
 _SOLID, DASHED, DOTTED = "-", (0, (4, 1.5)), (0, (1, 1.2))
-# Per optimizer: what the paper calls it (its text also has "HTMuon_NS" and so on for what are names of
-# algorithms here), index into the colour-blind palette and the above, marker, dashes, hatch of its bars.
-# Fixed, so that figures can be compared. Of bars beside each other in the paper, no two have one hatch.
-_LOOKS: dict[str, tuple[str, int, str, Any, str]] = {
-    "adam": ("Adam", 0, "v", DASHED, "--"),
-    "adamw": ("AdamW", 0, "o", _SOLID, ""),
-    "sgdm": ("SGD", 7, "s", _SOLID, "++"),
-    "muon": ("Muon", 2, "^", _SOLID, ""),
-    "muon_svd": ("Muon_SVD", 2, "v", DASHED, "////"),
-    "htmuon": ("HTMuon", 3, "D", _SOLID, "\\\\\\\\"),
-    "htmuon_ns": ("HTMuon_NS", 1, "P", _SOLID, "||"),
-    "htmuon_ht": ("HTMuon_HT", 4, "X", _SOLID, "xx"),
-    "htmuon_stream": ("htmuon_stream", 5, "<", _SOLID, ".."),
-    "htmuon_mix": ("htmuon_mix", 6, ">", _SOLID, ".."),
-    "soft_muon": ("soft_muon", 0, "P", DOTTED, ".."),
-    "contra_muon": ("contra_muon", 1, "X", DOTTED, ".."),
-    "dynmuon": ("dynmuon", 5, "*", DOTTED, ".."),
-    "soft_polar": ("soft_polar", 7, "<", DOTTED, ".."),
-    "normuon": ("NorMuon", 9, "v", _SOLID, "--"),
-    "htmuon_normuon": ("HTMuon+NorMuon", 10, "s", DASHED, "xx"),
-    "htmuon_ht_normuon": ("HTMuon_HT+NorMuon", 11, "d", DASHED, "++"),
-    "adamuon": ("AdaMuon", 12, "<", _SOLID, ".."),
-    "htmuon_adamuon": ("HTMuon+AdaMuon", 12, ">", DASHED, ".."),
-    "mars": ("MARS", 5, "h", DASHED, "//"),
-    "soap": ("SOAP", 6, "s", DASHED, "--"),
-    "cautious": ("Cautious", 1, "o", DASHED, "++"),
-    "cosmos": ("COSMOS", 7, "p", DASHED, "xx"),
-    "galore": ("GaLore", 3, "s", DOTTED, "||"),
-    "sophia": ("Sophia", 2, "*", DOTTED, ".."),
+# Per optimizer: place in the palette, marker, dashes, hatch of its bars. Fixed, so that figures can be
+# compared. Of bars beside each other in the paper, no two have one hatch.
+_LOOKS: dict[str, tuple[int, str, Any, str]] = {
+    "adam": (0, "v", DASHED, "--"),
+    "adamw": (0, "o", _SOLID, ""),
+    "sgdm": (7, "s", _SOLID, "++"),
+    "muon": (2, "^", _SOLID, ""),
+    "muon_svd": (2, "v", DASHED, "////"),
+    "htmuon": (3, "D", _SOLID, "\\\\\\\\"),
+    "htmuon_ns": (1, "P", _SOLID, "||"),
+    "htmuon_ht": (4, "X", _SOLID, "xx"),
+    "htmuon_stream": (5, "<", _SOLID, ".."),
+    "htmuon_mix": (6, ">", _SOLID, ".."),
+    "soft_muon": (0, "P", DOTTED, ".."),
+    "contra_muon": (1, "X", DOTTED, ".."),
+    "dynmuon": (5, "*", DOTTED, ".."),
+    "soft_polar": (7, "<", DOTTED, ".."),
+    "normuon": (9, "v", _SOLID, "--"),
+    "htmuon_normuon": (10, "s", DASHED, "xx"),
+    "htmuon_ht_normuon": (11, "d", DASHED, "++"),
+    "adamuon": (12, "<", _SOLID, ".."),
+    "htmuon_adamuon": (12, ">", DASHED, ".."),
+    "mars": (5, "h", DASHED, "//"),
+    "soap": (6, "s", DASHED, "--"),
+    "cautious": (1, "o", DASHED, "++"),
+    "cosmos": (7, "p", DASHED, "xx"),
+    "galore": (3, "s", DOTTED, "||"),
+    "sophia": (2, "*", DOTTED, ".."),
 }
 _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before the gap in a longer one
 _THIN = "PX*"  # markers of which a white edge would leave little
 _SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
-GREY = "0.35"
+GREY, AMBER = "0.35", "#a35200"  # of text; amber for what could change a conclusion
+SMALL = 7  # points, the size of the smallest text
 
 
 def optimizer_style(optimizer: str) -> dict[str, Any]:
     """Colour, marker and dashes of an optimizer; one that is not in the table gets its own by its name."""
-    import seaborn as sns
-    from matplotlib.colors import to_rgb
-
-    number = zlib.crc32(optimizer.encode())
-    palette = [*sns.color_palette("colorblind"), *map(to_rgb, _MORE_COLOURS)]
-    rest, by_name = divmod(number, len(palette))
-    of_others = ("", by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2], "..")
-    _, colour, marker, dashes, _ = _LOOKS.get(optimizer, of_others)
-    return {"color": palette[colour], "marker": marker, "linestyle": dashes}
+    rest, by_name = divmod(zlib.crc32(optimizer.encode()), len(_PALETTE))
+    of_others = (by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2], "..")
+    colour, marker, dashes, _ = _LOOKS.get(optimizer, of_others)
+    return {"color": _PALETTE[colour], "marker": marker, "linestyle": dashes}
 
 
 def series_style(
@@ -102,19 +111,17 @@ def mixed(colour: Any, share: float, other: float) -> Any:
 
 def hatch(optimizer: str) -> str:
     """The hatch of an optimizer's bars, which tells them apart in grey."""
-    return _LOOKS[optimizer][4] if optimizer in _LOOKS else ".."
+    return _LOOKS[optimizer][3] if optimizer in _LOOKS else ".."
 
 
 def display_name(optimizer: str) -> str:
-    """The name of an optimizer as the paper writes it; one that it does not have keeps its own.
+    """The name of an optimizer as tables write it.
 
-    A version of the code stays: "muon (revision 1)" is "Muon (revision 1)". Of a long name, which another
-    trainer may have given, the middle is left out; the CSV file has it whole.
+    Of a long one, which another trainer may have given, the middle is left out; the CSV file has it whole. A
+    version of the code stays, as in "muon (revision 1)".
     """
     name, _, version = optimizer.partition(" (")
-    shown = _LOOKS[name][0] if name in _LOOKS else name
-    if len(shown) > _LONGEST:
-        shown = f"{shown[:_START]}…{shown[_START + 1 - _LONGEST :]}"
+    shown = f"{name[:_START]}…{name[_START + 1 - _LONGEST :]}" if len(name) > _LONGEST else name
     return f"{shown} ({version}" if version else shown
 
 

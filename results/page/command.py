@@ -60,5 +60,5 @@ def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, bytes]:
     done = [update(name, frame, store, folder, shown, known) for name in FIGURES]
     for warning in (warning for one in done for warning in one.warnings):
         say(warning)
-    pictures = {one.name: path for one in done for path in one.paths if path.suffix == ".png"}
+    pictures = {path.stem: path for one in done for path in one.captions}
     return {name: path.read_bytes() for name, path in pictures.items()}

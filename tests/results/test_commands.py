@@ -76,9 +76,7 @@ def test_several_sweeps_in_any_order(demo_store, capsys, words):
 
 @pytest.mark.parametrize("name", ["table", "figure"])
 def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
-    monkeypatch.setattr(
-        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
-    )
+    monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
     word = {"table": "main_result", "figure": "lr_curve"}[name]
     call(name, demo_store.root, word, "--sweep", "demo-digits")
     behind = capsys.readouterr().out
@@ -159,9 +157,7 @@ def test_json_is_one_document_and_strictness_stays(demo_store, capsys):
 
 
 def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
-    monkeypatch.setattr(
-        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
-    )
+    monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
     assert call("figure", demo_store.root, "lr_curve") == 0
     folder = demo_store.root / "figures"
     files_of = ", ".join(f"{folder}/lr_curve.{suffix}" for suffix in ("png", "pdf", "csv"))
@@ -298,7 +294,7 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
 @pytest.fixture
 def pictures(monkeypatch):
     """Figures that are drawn at once."""
-    monkeypatch.setattr(files, "render", lambda *_: dict.fromkeys(files.SUFFIXES, b"drawn"))
+    monkeypatch.setattr(files, "render", lambda *_: {"png": b"drawn", "pdf": b"drawn"})
 
 
 def tree(folder):

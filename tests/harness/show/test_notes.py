@@ -10,13 +10,8 @@ from harness.show.note import Note, messages
 from tests.helpers.architecture import PACKAGES, ROOT
 
 DANGER = "danger_"  # the short form of another kind
-FAMILIES = (
-    "status_",
-    "tally_",
-    "reason_",
-    "failure_",
-    DANGER,
-)  # a kind for each state of a run, or each reason
+# A kind for each state of a run, each reason, each figure, each mark.
+FAMILIES = ("status_", "tally_", "reason_", "failure_", "shows_", "mark_", DANGER)
 FIELD = re.compile(r"\{(\w+)")
 
 

@@ -304,8 +304,11 @@ def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_pat
     (panel,) = (marked(panel, marks(frame)) for panel in seed_spread(frame, bench.store))
     by_optimizer = dict(zip(panel.frame["optimizer"], panel.frame["marks"], strict=True))
     assert by_optimizer == {"muon": "not_final", "adamw": "edge"}
-    assert "best at an edge of what was tried: AdamW\nnot final: Muon" in panel.subtitle
-    assert csv_text([panel]).splitlines()[0].endswith(",keys,marks")
+    assert [str(note) for note in panel.about.notes[-2:]] == [
+        "! best at an edge: adamw",
+        "! not final: muon",
+    ]
+    assert csv_text({"seed_spread": [panel]}).splitlines()[0].endswith(",keys,marks,picture")
     other = bench.add(
         "digits", "muon", 0.06, stage=REPLICATE, seed=1003, metrics=make.image(0.9, 0.4), cpu="Other 2"
     )

@@ -11,7 +11,7 @@ from harness.store.points import REPLICATE
 from results.figures import files
 from results.figures.declared import FIGURES
 from results.figures.files import update
-from results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, Panel, Row, tidy
+from results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
 from results.figures.of_losses import loss
 from results.figures.of_runs import lr_curve, p_curve
 from results.frames.load import load
@@ -61,7 +61,7 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
 
     ax = Canvas().subplots()
     rows = [Row("y", "muon", rate, 1.0, optimizer="muon") for rate in rates]
-    curves(ax, Panel("rates", "t", "", tidy(rows)))
+    curves(ax, Panel("rates", About("t"), tidy(rows)))
     shown = [float(tick) for tick in ax.get_xticks()]
     assert shown == labels if labels else shown != rates
 
@@ -92,9 +92,7 @@ def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
 
 
 def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same", "csv": b"values"}
-    )
+    monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
 
     def outcomes():
         return {
@@ -176,10 +174,8 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
     bench.add("digits", "htmuon", 0.04, p=0.1, state="diverged", reason="x at step 3", steps=3)
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
     (panel,) = lr_curve(load(bench.write()), bench.store)
-    assert (panel.title, panel.subtitle) == (
-        "digits, resnet-nano",
-        "batch_size=64, steps=100, 1 run to come",
-    )
+    assert panel.about.title == "digits · resnet-nano"
+    assert [str(note) for note in panel.about.notes] == ["batch_size=64, steps=100", "1 run to come"]
     rows = panel.frame[["series", "role", "x", "y"]].values.tolist()
     chosen, other = ["htmuon", CHOSEN, 0.01, 90.0], ["htmuon", POINT, 0.02, 80.0]
     assert rows == [chosen, other, ["htmuon", DIVERGED, 0.04, None]]
@@ -188,11 +184,11 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
 def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
     frame = load(demo_store)
     panels = p_curve(frame, demo_store)
-    assert [panel.title for panel in panels] == ["digits, resnet-nano", "pydocs, llama-nano"]
+    assert [panel.about.title for panel in panels] == ["digits · resnet-nano", "pydocs · llama-nano"]
     for panel, metric, scale, best in zip(
         panels, ("accuracy", "perplexity"), (100, 1), (max, min), strict=True
     ):
-        own = frame[(frame["task"] == panel.title.split(",")[0]) & (frame["stage"] == "search")]
+        own = frame[(frame["task"] == panel.about.family) & (frame["stage"] == "search")]
         line = panel.of(POINT, CHOSEN)
         htmuon = own[own["optimizer"] == "htmuon"]
         expected = [(p, best(group[f"val_{metric}"]) * scale) for p, group in htmuon.groupby("p")]
@@ -218,7 +214,7 @@ def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
         rows = [{"step": s, "loss": level + s} for s in range(1, 101)] + [{"step": 100, "val_loss": 0.0}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert panel.window == 4
-    assert panel.subtitle.endswith("mean and range of 2 seeds, 4-step moving average")
+    assert panel.about.seeds == [2] and str(panel.about.notes[-1]) == "4-step moving average"
     tables, warnings = panel.tables(small.store)
     table = tables["muon"]
     assert warnings == []

@@ -8,7 +8,9 @@ from harness.store.points import REPLICATE
 from results.compare.view import Side
 from results.figures.declared import FIGURES
 from results.figures.draw import draw, look, render
-from results.figures.files import groups, read
+from results.figures.files import pictures_of, read
+from results.figures.marked import marks
+from results.figures.pictures import pictures
 from results.frames.load import load
 from tests.helpers.layout import problems
 from tests.results.conftest import Bench, text
@@ -36,32 +38,34 @@ def many(tmp_path_factory):
     return bench.write()
 
 
-def panels(name, store):
-    found, _ = read(groups(FIGURES[name], load(store), store, []), store)
+def picture(name, store):
+    frame = load(store)
+    (found,), _ = read(pictures_of(name, frame, store, [], marks(frame)), store)
     return found
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_covers_another(name, many, recwarn):
     with look():
-        assert problems(draw(panels(name, many))) == []
+        assert problems(draw(picture(name, many))) == []
     assert [str(one.message) for one in recwarn] == []
 
 
 def test_the_published_ones_are_readable_too():
     for name in ("pareto", "lr_width"):
         with look():
-            assert problems(draw([FIGURES[name].paper(Side(published=True))])) == []
+            assert problems(draw(*pictures(name, [FIGURES[name].paper(Side(published=True))]))) == []
 
 
 def test_a_name_is_no_formula(many):
     """Two dollars began one, and what is none ended the drawing."""
-    ((panel, *_), *_) = panels("lr_width", many)
+    panel = picture("lr_width", many).panels[0]
+    about = dataclasses.replace(panel.about, title="$\\frac$")
     with look():
-        canvas = draw([[dataclasses.replace(panel, title="$\\frac$")]])
+        canvas = draw(*pictures("lr_width", [[dataclasses.replace(panel, about=about)]]))
         canvas.draw_without_rendering()
     assert canvas.axes[0].get_title(loc="left") == "$\\frac$"
 
 
 def test_the_same_store_gives_the_same_bytes(many):
-    assert render(panels("pareto", many)) == render(panels("pareto", many))
+    assert render(picture("pareto", many)) == render(picture("pareto", many))

@@ -10,8 +10,9 @@ from harness.paper import reported
 from harness.store import Store
 from results.figures import draw
 from results.figures.declared import FIGURES
-from results.figures.files import groups, read, update, views
+from results.figures.files import pictures_of, read, update, views
 from results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
+from results.figures.marked import marks
 from results.figures.style import display_name, hatch, optimizer_style
 from results.frames.load import load
 from tests.helpers import layout
@@ -26,14 +27,19 @@ def nano_frame(nano_store):
     return load(nano_store)
 
 
-def panels(name, frame, store, source):
-    found, wrong = read(groups(FIGURES[name], frame, store, views(frame, store, source)), store)
+def pictures(name, frame, store, source):
+    shown = views(frame, store, source)
+    found, wrong = read(pictures_of(name, frame, store, shown, marks(frame)), store)
     assert wrong == []
     return found
 
 
+def panels(name, frame, store, source):
+    return [group for one in pictures(name, frame, store, source) for group in one.groups]
+
+
 def rows(found):
-    text = csv_text(panel for group in found for panel in group)
+    text = csv_text({"": [panel for group in found for panel in group]})
     return list(csv.DictReader(io.StringIO(text)))
 
 
@@ -41,7 +47,7 @@ def assert_readable(found):
     """No warning, no text on top of another or outside."""
     with warnings.catch_warnings(), draw.look():
         warnings.simplefilter("error")
-        assert layout.problems(draw.draw(found)) == []
+        assert [layout.problems(draw.draw(one)) for one in found] == [[]] * len(found)
 
 
 def test_every_figure_of_the_paper_has_a_name():
@@ -51,23 +57,23 @@ def test_every_figure_of_the_paper_has_a_name():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAPER)
 def test_figures_can_be_read(name, nano_store, nano_frame):
+    assert_readable(pictures(name, nano_frame, nano_store, "both"))
     found = panels(name, nano_frame, nano_store, "both")
-    assert_readable(found)
     letters = "".join(row["panels"] for row in reported.rows("figures") if row["figure"] == name)
     first, last = letters.replace(" ", "-").split("-")[0][0], letters[-1]
-    titles = [panel.title for panel in found[-1]]
+    titles = [panel.about.title for panel in found[-1]]
     assert titles[0].startswith(f"({first})") and titles[-1].startswith(f"({last})")
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].sweeps])
 def test_figures_of_other_sweeps_can_be_read(name, mixed_store):
-    assert_readable(panels(name, load(mixed_store), mixed_store, "both"))
+    assert_readable(pictures(name, load(mixed_store), mixed_store, "both"))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_figures_need_no_store(name, tmp_path):
+    assert_readable(pictures(name, None, Store(tmp_path / "none"), "published"))
     found = panels(name, None, Store(tmp_path / "none"), "published")
-    assert_readable(found)
     assert {row["source"] for row in rows(found)} == {"published"}
 
 
@@ -98,7 +104,7 @@ def test_missing_bars_say_why(nano_store, nano_frame):
     missing = group[0].of(DIVERGED, MISSING)
     states = dict(zip(missing["optimizer"], missing["text"], strict=True))
     assert states == {"soap": "diverged", "cosmos": "not run yet"}
-    assert group[0].subtitle.endswith("n\u00a0=\u00a02, 1 diverged, 1 not run yet")
+    assert set(group[0].about.seeds) == {2} and str(group[0].about.notes[-1]) == "1 diverged, 1 not run yet"
 
 
 def test_bars_and_points_are_means_over_fresh_seeds(nano_store, nano_frame):
@@ -121,21 +127,22 @@ def test_a_rate_that_diverged_is_a_cross(nano_store, nano_frame):
 
 def test_both_shows_published_and_ours_in_rows_of_their_own(nano_store, nano_frame):
     published, ours = panels("p_curve", nano_frame, nano_store, "both")
-    assert published[0].title == "(a) LLaMA-60M on C4" and published[0].subtitle == "published"
-    assert ours[0].title == "(a) llama-nano-60m on pydocs"
-    assert "stands for LLaMA-60M on C4" in ours[0].subtitle
+    assert published[0].about.title == "(a) c4 · llama-60m"
+    assert [str(note) for note in published[0].about.notes] == ["published numbers"]
+    assert ours[0].about.title == "(a) pydocs · llama-nano-60m"
+    assert "stands for llama-60m on c4" in map(str, ours[0].about.notes)
 
 
 def test_at_full_scale_published_and_ours_share_a_panel(paper_store):
     frame = load(paper_store)
+    assert_readable(pictures("lr_curve", frame, paper_store, "both"))
     (group,) = panels("lr_curve", frame, paper_store, "both")
-    assert_readable([group])
     shown = dict(list(group[0].frame.groupby(["optimizer", "source"])))
     published, ours = shown["htmuon", "published"], shown["htmuon", "runs"]
     assert list(ours["x"]) == list(published["x"]) == [0.01, 0.02, 0.03, 0.04]
     assert [a - b for a, b in zip(published["y"], ours["y"], strict=True)] == pytest.approx([0.1] * 4)
+    assert_readable(pictures("muon_variants", frame, paper_store, "both"))
     (bars,) = panels("muon_variants", frame, paper_store, "both")
-    assert_readable([bars])
     assert set(bars[0].of(POINT)["source"]) == {"published", "runs"}
 
 
@@ -171,7 +178,7 @@ def test_optimizers_differ_in_grey_where_the_paper_shows_them_together():
 
 
 def test_a_version_of_an_optimizer_keeps_its_version():
-    assert display_name("htmuon_normuon (revision 2)") == "HTMuon+NorMuon (revision 2)"
+    assert display_name("htmuon_normuon (revision 2)") == "htmuon_normuon (revision 2)"
     assert display_name("mine") == "mine"
 
 

@@ -8,7 +8,7 @@ import pytest
 from harness.store.points import REPLICATE
 from results.compare.stats import Summary
 from results.compare.view import Side
-from results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS
+from results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
 from results.figures.of_paper import hours
 from results.figures.of_runs import cost_panel, cost_point, front, pareto
 from results.frames.cost import COLUMNS
@@ -17,6 +17,10 @@ from results.frames.load import load
 
 def point(name, price, metric):
     return cost_point(name, "", Summary(price, None, 1), Summary(metric, None, 1), RUNS)
+
+
+def said(panel):
+    return [str(note) for note in panel.about.notes]
 
 
 def test_the_front_has_what_no_other_beats():
@@ -58,7 +62,7 @@ def test_older_records_have_a_panel_of_times_only(two):
     assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
     muon_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["optimizer"] != "muon"))
     work = pareto(muon_lacks, store)[1]
-    assert work.subtitle.endswith("not counted: Muon") and len(work.of(POINT)) == 1
+    assert said(work)[-1] == "not counted: muon" and len(work.of(POINT)) == 1
 
 
 def test_times_of_different_hardware_are_never_on_one_axis(two):
@@ -66,7 +70,7 @@ def test_times_of_different_hardware_are_never_on_one_axis(two):
     frame.loc[frame["optimizer"] == "muon", "machine"] = "Testium 2"
     (panel,) = pareto(frame, two.store)
     assert panel.x_label.endswith("(GFLOP)")
-    assert panel.subtitle.endswith("no times: the runs are from 2 kinds of hardware")
+    assert said(panel)[-1] == "no times: the runs are from 2 kinds of hardware"
 
 
 def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
@@ -76,12 +80,13 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
         if interval < 10:
             bench.add("digits", "htmuon", 0.02, stage=REPLICATE, seed=1, seconds=0.1 / interval, **common)
     panel = pareto(load(bench.write()), bench.store)[0]
-    assert list(panel.of(POINT)["text"]) == ["HTMuon, interval 5", "HTMuon, interval 1"]
-    assert "without" not in panel.subtitle
+    assert list(panel.of(POINT)["text"]) == ["htmuon, interval 5", "htmuon, interval 1"]
+    assert not any("without" in note for note in said(panel))
     small, _ = hours(Side(published=True))
-    assert small.title == "LLaMA-60M on C4" and small.subtitle == "published, 2x RTX PRO 6000"
+    assert small.about.title == "c4 · llama-60m"
+    assert said(small) == ["published numbers", "2x RTX PRO 6000"]
     assert list(small.of(FRONT)["text"]) == [
-        *("Muon", "HTMuon_NS, interval 5", "HTMuon_NS, interval 1", "HTMuon, interval 1"),
+        *("muon", "htmuon_ns, interval 5", "htmuon_ns, interval 1", "htmuon, interval 1"),
     ]
     assert set(small.frame["source"]) == {PUBLISHED}
 
@@ -89,7 +94,7 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
 def test_who_has_no_result_is_named(two):
     two.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
     panel = pareto(load(two.write()), two.store)[0]
-    assert panel.subtitle.endswith("without a result: SGD") and len(panel.of(POINT)) == 2
+    assert said(panel)[-1] == "without a result: sgdm" and len(panel.of(POINT)) == 2
 
 
 def test_the_rows_of_the_csv_have_both_spreads_and_the_front(two):
@@ -99,28 +104,64 @@ def test_the_rows_of_the_csv_have_both_spreads_and_the_front(two):
     assert rows[0].x_sd == 0 and rows[0].y_sd == pytest.approx(0.5**0.5) and len(rows[0].keys) == 2
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_twenty_names_cover_neither_points_nor_each_other(seed):
+def scattered(seed, count):
+    noise = random.Random(seed)
+    return [point(f"optimizer_{i}", noise.uniform(1, 3), noise.gauss(50, 5)) for i in range(count)]
+
+
+def drawn(draw, width=3.4):
+    """An axes on which a function has drawn, and the boxes of its labels by their names."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    from results.figures.marks import points as draw_points
     from results.figures.point_labels import PointLabels
 
-    noise = random.Random(seed)
-    points = [point(f"optimizer_{i}", noise.uniform(1, 3), noise.gauss(50, 5)) for i in range(20)]
-    panel = cost_panel("t", "", "perplexity", False, "seconds", points)
-    canvas = Canvas(figsize=(3.4, 2.9), layout="constrained")
+    canvas = Canvas(figsize=(width, 2.9), layout="constrained")
     ax = canvas.subplots()
-    draw_points(ax, panel)
+    draw(ax)
     renderer = FigureCanvasAgg(canvas).get_renderer()
     canvas.draw(renderer)
     (labels,) = (artist for artist in ax.get_children() if isinstance(artist, PointLabels))
     found = list(labels.places(renderer))
-    boxes = [box for _, _, box in found]
-    assert len(found) >= 12 and set(panel.of(FRONT)["optimizer"]) <= {label.text for label, _, _ in found}
+    assert [box.bounds for *_, box in labels.places(renderer)] == [box.bounds for *_, box in found]
+    return ax, {label.text: box for label, _, box in found}
+
+
+def assert_free(ax, boxes, points):
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     centres = [ax.transData.transform((one.x, one.y)) for one in points]
     assert not any(box.contains(*centre) for box in boxes for centre in centres)
     assert all(ax.bbox.x0 <= box.x0 and box.x1 <= ax.bbox.x1 for box in boxes)
-    assert [box.bounds for _, _, box in labels.places(renderer)] == [box.bounds for box in boxes]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_twenty_names_cover_neither_points_nor_each_other(seed):
+    from results.figures.point_labels import Label, PointLabels
+
+    points = scattered(seed, 20)
+
+    def draw(ax):
+        ax.scatter([one.x for one in points], [one.y for one in points])
+        ax.margins(0.12)
+        ax.add_artist(PointLabels([Label(one.text, one.x, one.y, "black") for one in points], size=6))
+
+    ax, boxes = drawn(draw)
+    assert len(boxes) >= 12
+    assert_free(ax, boxes.values(), points)
+
+
+@pytest.mark.parametrize("count", [2, 5, 8, 9, 20, 60])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_front_has_names_that_cover_nothing_and_of_many_others_have_none(seed, count):
+    from results.figures.marks import points as draw_points
+
+    points = scattered(seed, count)
+    panel = cost_panel(About("t"), "perplexity", False, "seconds", points)
+    entries = {}
+    ax, boxes = drawn(lambda ax: entries.update(draw_points(ax, panel)))
+    shown = {name.partition(":")[0] for name in boxes}
+    best = {one.text for one in front(points, higher_is_better=False)}
+    far = {one.text for one in points if panel.worst_shown is not None and one.y > panel.worst_shown}
+    assert best - far <= shown and (shown <= best if count > 8 else len(shown) == count)
+    assert ("others, named in the CSV file" in entries) == (count > 8 and len(best) < count)
+    assert_free(ax, boxes.values(), [one for one in points if one.text not in far])

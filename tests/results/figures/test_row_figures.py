@@ -6,7 +6,19 @@ from types import SimpleNamespace
 import pytest
 
 from harness.store.points import REPLICATE
-from results.figures.kinds import DOT, MARK, MISSED, POINT, PUBLISHED, SPAN, Panel, Row, tidy, worst_shown
+from results.figures.kinds import (
+    DOT,
+    MARK,
+    MISSED,
+    POINT,
+    PUBLISHED,
+    SPAN,
+    About,
+    Panel,
+    Row,
+    tidy,
+    worst_shown,
+)
 from results.figures.of_runs import (
     _SECONDS,
     best_of_k,
@@ -73,7 +85,7 @@ def test_every_seed_is_a_dot_and_the_best_mean_is_on_top(bench, make):
         "82.00 ± 2.83 (2/3)",
         "waiting",
     )
-    assert panel.subtitle.endswith("2-3 seeds")
+    assert sorted(panel.about.seeds) == [2, 3]
 
 
 # --- to_target ---
@@ -84,10 +96,11 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
     replicas(bench, make, "htmuon", [(0.6, 0.7, 0.9, 0.95), (0.9, 0.8, 0.8, 0.8)], p=0.125)
     replicas(bench, make, "adamw", [(0.1, 0.2, 0.3, 0.79), (0.7, 0.91, 0.7, 0.7)])
     steps, time = to_target(load(bench.write()), bench.store)
-    assert steps.subtitle.splitlines()[1:] == [
-        "to the validation accuracy (%) of Muon's run of the same seeds",
-        "2 seeds, 4 evaluations",
+    assert [str(note) for note in steps.about.notes[1:]] == [
+        "target: where muon ends with the same seeds",
+        "4 evaluations a run",
     ]
+    assert (steps.about.metric, set(steps.about.seeds)) == ("validation accuracy (%)", {2})
     htmuon, muon, adamw = entries(steps).values()
     assert [dot.y for dot in muon.dots] == [100, 100]
     assert [dot.y for dot in htmuon.dots] == [75, 25]
@@ -100,9 +113,8 @@ def test_times_of_different_hardware_are_not_drawn(bench, make):
     replicas(bench, make, "muon", [(0.2, 0.4, 0.6, 0.8)])
     replicas(bench, make, "adamw", [(0.2, 0.4, 0.6, 0.9)], cpu="Testium 2")
     (steps,) = to_target(load(bench.write()), bench.store)
-    assert "steps" in steps.x_label and steps.subtitle.endswith(
-        "no times: the runs are from 2 kinds of hardware"
-    )
+    assert "steps" in steps.x_label
+    assert str(steps.about.notes[-1]) == "no times: the runs are from 2 kinds of hardware"
 
 
 def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_it(bench, make):
@@ -120,7 +132,7 @@ def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_
         curve=False,
     )
     steps, _ = to_target(load(bench.write()), bench.store)
-    assert "to the validation accuracy (%) of the worst run" in steps.subtitle
+    assert "target: the worst end of all runs" in map(str, steps.about.notes)
     _, sgdm = entries(steps).values()
     assert [(dot.y, dot.role) for dot in sgdm.dots] == [(100, DOT), (9, MISSED)]
 
@@ -151,7 +163,7 @@ def test_a_searched_p_does_not_widen_the_optimum(bench, make):
 def test_published_rates_have_widths_too():
     points = {0.01: 30.0, 0.02: 29.0, 0.03: 28.0}
     rows = [Row("y", "muon", x, y, source=PUBLISHED, optimizer="muon") for x, y in points.items()]
-    (panel,) = published_widths([Panel("rates", "t", "published", tidy(rows))])
+    (panel,) = published_widths([Panel("rates", About("t"), tidy(rows))])
     (muon,) = entries(panel).values()
     assert muon.mark.y == 0.03 and muon.mark.source == PUBLISHED and muon.mark.text.startswith(">")
     rows = list(panel.frame.itertuples())
@@ -208,8 +220,8 @@ def test_the_drawing_has_every_row_and_explains_what_it_shows():
         *entry("targets", "x", "sgdm", 9.0, "9.0", dots=[(9.0, run, True)]),
     ]
     ax = Canvas().subplots()
-    labels = draw_rows(ax, Panel("targets", "t", "", tidy(rows), "x", worst_shown=3.0))
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["Muon", "AdamW", "SGD"]
+    labels = draw_rows(ax, Panel("targets", About("t"), tidy(rows), "x", worst_shown=3.0))
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["muon", "adamw", "sgdm"]
     assert [text.get_text() for text in ax.texts] == ["mean", "2.0", "(0/1)", "9.0"]
     assert list(labels) == [
         *("mean", "one run", "ended without reaching it", "beyond the axis"),

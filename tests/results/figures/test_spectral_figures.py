@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.store.points import REPLICATE
 from results.figures.declared import FIGURES
 from results.figures.files import update
-from results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, Panel, Row, tidy
+from results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, About, Panel, Row, tidy
 from results.figures.of_spectra import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
 from results.frames.load import load
 
@@ -42,7 +42,7 @@ def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
     assert list(lines["adamw"]["y_high"]) == pytest.approx([1.9, 2.3, 2.0])
     assert list(lines["muon"]["y"].isna()) == [False, False, True] and set(panel.of(LEFT_OUT)["x"]) == {"1 q"}
     assert panel.frame.loc[panel.frame["role"] == RANDOM, "y"].tolist() == [2.1, 2.1, None]
-    assert panel.title == "digits, resnet-nano" and panel.subtitle.endswith("mean and range of 2 seeds")
+    assert panel.about.title == "digits · resnet-nano" and panel.about.seeds == [2, 2]
 
 
 def test_means_are_over_the_layers_that_are_sound_for_all(two):
@@ -53,7 +53,7 @@ def test_means_are_over_the_layers_that_are_sound_for_all(two):
     assert (adamw.y, adamw.n) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
     assert adamw.y_sd == pytest.approx(0.1 / 2**0.5)
     assert panel.of(MEDIAN)["y"].iloc[1] == pytest.approx((2.6 + 2.7) / 2)
-    assert panel.subtitle.endswith("mean over 2 of 3 layers (flat: 1)")
+    assert str(panel.about.notes[-1]) == "mean over 2 of 3 layers (flat: 1), hill_mid"
 
 
 def test_without_a_sound_layer_there_are_no_bars(bench, make):
@@ -66,13 +66,13 @@ def test_without_a_sound_layer_there_are_no_bars(bench, make):
 
 def test_other_figures(two):
     frame = load(two.store)
-    assert [panel.title for panel in alpha_kinds(frame, two.store)] == [
-        "digits, resnet-nano, q",
-        "digits, resnet-nano, up",
+    assert [panel.about.title for panel in alpha_kinds(frame, two.store)] == [
+        "digits · resnet-nano · q",
+        "digits · resnet-nano · up",
     ]
     assert [panel.y_label for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
-    assert first.subtitle.endswith("step 1, 3 matrices 64 x 64, 2 seeds")
+    assert [str(note) for note in first.about.notes[1:]] == ["step 1", "3 matrices of 64 x 64"]
     early, late = (panel.of(POINT).query("optimizer == 'muon'") for panel in (first, last))
     assert early[["y", "y_low", "y_high"]].values.tolist() == [[0.9] * 3] * 64
     assert list(late["y"]) == pytest.approx([1.1] * 64) and list(late["x"]) == list(range(1, 65))
@@ -100,7 +100,7 @@ def test_many_layers_are_numbered_and_have_few_ticks():
 
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
     rows = [Row("alpha", "muon", str(number), 2.0, optimizer="muon") for number in range(1, 85)]
-    curves(ax, Panel("layers", "t", "", tidy(rows)))
+    curves(ax, Panel("layers", About("t"), tidy(rows)))
     assert len(ax.get_xticks()) <= 24
 
 

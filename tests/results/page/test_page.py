@@ -240,7 +240,7 @@ def test_same_store_same_bytes_in_any_place_and_order(demo, demo_store, monkeypa
 
 
 def test_the_command_writes_the_page_and_its_figures(demo_store, capsys, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same", "csv": b""})
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same"})
     assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-digits"]) == 0
     out = demo_store.root / "report.html"
     assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()
@@ -250,7 +250,7 @@ def test_the_command_writes_the_page_and_its_figures(demo_store, capsys, monkeyp
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
 def test_the_command_replaces_its_own_files_only(demo_store, tmp_path, capsys, monkeypatch, name):
-    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same", "csv": b""})
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same"})
     out = tmp_path / "mine" / "page.html"
     words = ["report", "--root", str(demo_store.root), "--out", str(out)]
     theirs = out.parent / name

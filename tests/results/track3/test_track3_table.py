@@ -19,6 +19,7 @@ from results.figures.declared import FIGURES
 from results.figures.files import groups, update, views
 from results.figures.kinds import POINT, SHOWN
 from results.figures.of_track3 import panels
+from results.figures.pictures import pictures
 from results.figures.point_labels import PointLabels
 from results.tables.registry import TABLES
 from results.track3.recomputed import committed, results
@@ -96,7 +97,7 @@ def test_the_figure_can_be_read_and_each_result_has_its_number():
     found = panels(committed())
     with warnings.catch_warnings(), drawing.look():
         warnings.simplefilter("error")
-        canvas = drawing.draw([found])
+        canvas = drawing.draw(*pictures("track3", [found]))
         assert problems(canvas) == []
         renderer = FigureCanvasAgg(canvas).get_renderer()
         for ax, panel in zip(canvas.axes, found, strict=True):
@@ -107,7 +108,7 @@ def test_the_figure_can_be_read_and_each_result_has_its_number():
 
 def test_the_values_of_the_figure_are_those_of_the_table():
     at_step, at_target = panels(committed())
-    assert at_step.title == "(a) Loss at step 2625"
+    assert at_step.about.title == "(a) Loss at step 2625"
     result = committed()[3]
     point, interval = (row for row in at_target.frame.itertuples() if row.series == "4")
     assert (point.y, point.n, point.x) == (4875, 5, pytest.approx(result.summary.std))

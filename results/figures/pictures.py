@@ -1,0 +1,112 @@
+"""Pictures: which panels of a figure share one, and the caption that says once what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.show.note import Note
+from harness.store import Store
+from results.compare.winners import span
+from results.figures.kinds import Panel
+from results.figures.of_losses import Losses
+
+MOST_PANELS = 6  # of a picture
+AnyPanel = Panel | Losses
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a figure.
+
+    Attributes:
+        name: of its files, without suffix.
+        groups: its panels, each group in rows of its own.
+        shows: the beginning of its caption.
+        shared: what is true of all its panels.
+    """
+
+    name: str
+    groups: Sequence[Sequence[Any]]
+    shows: Note
+    shared: Sequence[Note]
+
+    @property
+    def panels(self) -> list[Any]:
+        """All of them."""
+        return [panel for group in self.groups for panel in group]
+
+    @property
+    def caption(self) -> str:
+        """What is shown, and the facts that all panels share."""
+        text = " · ".join(map(str, [self.shows, *self.shared]))
+        return text[:1].upper() + text[1:]
+
+    def read(self, store: Store) -> tuple[Picture, list[str]]:
+        """The picture with all its values, and what was wrong with the files of the store."""
+        warnings: list[str] = []
+        groups: list[list[Panel]] = []
+        for group in self.groups:
+            groups.append([])
+            for panel in group:
+                ready, wrong = panel.read(store) if isinstance(panel, Losses) else (panel, [])
+                groups[-1].append(ready)
+                warnings += wrong
+        return replace(self, groups=groups), warnings
+
+
+def pictures(figure: str, groups: Sequence[Sequence[AnyPanel]]) -> list[Picture]:
+    """The pictures of a figure: one of six panels or fewer, else some for each group, by families.
+
+    Args:
+        figure: its name, and that of the first picture.
+        groups: of panels that stand together: what is published, our runs at a scale, those of sweeps.
+    """
+    whole = (
+        [groups]
+        if sum(map(len, groups)) <= MOST_PANELS
+        else [[own] for group in groups for own in _apart(group)]
+    )
+    return [
+        _picture(figure, f"{figure}-{number}" if number > 1 else figure, own)
+        for number, own in enumerate(whole, 1)
+    ]
+
+
+def _apart(group: Sequence[AnyPanel]) -> list[list[AnyPanel]]:
+    """At most six panels each. Families stay together if they can, and the panels of a workload."""
+    found: list[list[AnyPanel]] = [[]]
+    for family in grouped(group, lambda panel: panel.about.family).values():
+        whole = (
+            [family]
+            if len(family) <= MOST_PANELS
+            else grouped(family, lambda panel: panel.about.title).values()
+        )
+        for own in whole:
+            for start in range(0, len(own), MOST_PANELS):
+                part = own[start : start + MOST_PANELS]
+                if len(found[-1]) + len(part) > MOST_PANELS:
+                    found.append([])
+                found[-1] += part
+    return found
+
+
+def _picture(figure: str, name: str, groups: Sequence[Sequence[AnyPanel]]) -> Picture:
+    about = [panel.about for group in groups for panel in group]
+    seeds, tried = (
+        [n for one in about for n in counts(one)] for counts in (lambda one: one.seeds, lambda one: one.tried)
+    )
+    metrics = list(dict.fromkeys(one.metric for one in about if one.metric))
+    sample = Note(
+        "figure_sample",
+        seeds=span(seeds) if seeds else "",
+        most=max(seeds, default=0),
+        fresh=all(one.fresh for one in about),
+        tried=span(tried) if max(tried, default=1) > 1 else "",
+    )
+    shared = [note for note in about[0].notes if all(note in one.notes for one in about)]
+    return Picture(
+        name, groups, Note(f"shows_{figure}", metrics=metrics), [*([sample] if seeds else []), *shared]
+    )
