@@ -148,7 +148,7 @@ def update(
         folder / f"{one.name}.{suffix}": file for one in ready for suffix, file in render(one).items()
     }
     contents[paths[-1]] = csv_text({one.name: one.panels for one in ready}).encode()
-    note = {"digest": "", "warnings": warnings, "files": [path.name for path in paths]}
+    note: dict[str, Any] = {"digest": "", "warnings": warnings, "files": [path.name for path in paths]}
     note["captions"] = {path.name: caption for path, caption in captions.items()}
     old = {*noted.get("files", [])} - {*note["files"]}
     _note(folder, name, note | {"files": [*note["files"], *old]})  # whatever happens now, these are ours

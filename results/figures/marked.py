@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from harness.show.note import Note
 from results.compare.contender import reach
@@ -19,7 +18,6 @@ from results.frames.metrics import reported, word
 from results.frames.provenance import CAN_CHANGE, is_told
 from results.frames.rows import Frame, parts
 
-AnyPanel = TypeVar("AnyPanel", Panel, Losses)
 KINDS = ("edge", "not_final", "stale", "mixture_cell")
 _MOST_NAMES = 4  # above a panel; the CSV file has all
 
@@ -61,16 +59,16 @@ def marks(frame: Frame | None) -> Marks:
     return Marks(choices, environments)
 
 
-def marked(panel: AnyPanel, known: Marks) -> AnyPanel:
+def marked(panel: Panel | Losses, known: Marks) -> Panel | Losses:
     """The panel with the marks of each value, and with a note for each kind of them that says whose."""
-    who: dict[str, dict[str, None]] = {}
     if isinstance(panel, Losses):
-        kinds = {name: known.of([run.key for run in runs]) for name, runs in panel.runs.items()}
-        of_rows = list(kinds.items())
+        of_rows = [(name, known.of([run.key for run in runs])) for name, runs in panel.runs.items()]
     else:
+        columns = (panel.frame[name] for name in ("optimizer", "series", "keys"))
         of_rows = [
-            (str(row.optimizer or row.series), known.of(row.keys or ())) for row in panel.frame.itertuples()
+            (str(who or series), known.of(keys or ())) for who, series, keys in zip(*columns, strict=True)
         ]
+    who: dict[str, dict[str, None]] = {}
     for name, own in of_rows:
         for kind in own:
             who.setdefault(kind, {})[display_name(name)] = None

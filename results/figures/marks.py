@@ -419,15 +419,14 @@ def points(ax: Any, panel: Panel) -> Entries:
     written += [(row, end, f"{row.text}: {row.y:.4g}") for row in _each(shown[far & named])]
     written += [(row, row.y, row.text) for row in _each(shown[named & ~best & ~far])]
     labels = [Label(text, row.x, y, _look_of_point(row)["color"]) for row, y, text in written]
-    others = shown[~named]
-    rest = [(row.x, end if far[row.Index] else row.y) for row in _each(others)]
+    alone = [((row.x, row.y), (row.x, row.y)) for row in _each(shown[~named & ~far])]
     spread = [
         ((row.x + dx, row.y + dy), (row.x - dx, row.y - dy))
         for row in _each(shown[named & ~far])
         for dx, dy in ((0.0, row.y_sd), (row.x_sd, 0.0))
         if dx + dy > 0  # not if there is none
     ]
-    ax.add_artist(PointLabels(labels, [stairs, *spread], rest, SMALL))
+    ax.add_artist(PointLabels(labels, [stairs, *spread, *alone], SMALL))
     return entries
 
 

@@ -170,7 +170,7 @@ def _best(found: Runs, part: Rows) -> tuple[Runs, Note | None]:
     }
     order = sorted(found, key=lambda name: (sign * ends[name], name))[:_BEST]
     best = {name: own for name, own in found.items() if name in order}
-    return best, Note("best_of", shown=_BEST, all=len(found))
+    return best, Note("best_shown", shown=_BEST, all=len(found))
 
 
 def losses(of: About, unit: str, runs: Runs, window: int | None = None) -> Losses:

@@ -95,9 +95,8 @@ def _apart(group: Sequence[AnyPanel]) -> list[list[AnyPanel]]:
 
 def _picture(figure: str, name: str, groups: Sequence[Sequence[AnyPanel]]) -> Picture:
     about = [panel.about for group in groups for panel in group]
-    seeds, tried = (
-        [n for one in about for n in counts(one)] for counts in (lambda one: one.seeds, lambda one: one.tried)
-    )
+    seeds = [n for one in about for n in one.seeds]
+    tried = [n for one in about for n in one.tried]
     metrics = list(dict.fromkeys(one.metric for one in about if one.metric))
     sample = Note(
         "figure_sample",

@@ -44,8 +44,7 @@ class PointLabels(Artist):
 
     Args:
         labels: the most important first; it gets the best place.
-        lines: in data coordinates, which labels should avoid if they can.
-        others: points without a label, which they must avoid, too.
+        lines: in data coordinates, which labels should avoid if they can; a point is one of no length.
         size: of the font, in points.
     """
 
@@ -53,11 +52,10 @@ class PointLabels(Artist):
         self,
         labels: Sequence[Label],
         lines: Sequence[Sequence[Point]] = (),
-        others: Sequence[Point] = (),
         size: float = 7,
     ) -> None:
         super().__init__()
-        self._labels, self._lines, self._others, self._size = labels, lines, others, size
+        self._labels, self._lines, self._size = labels, lines, size
         self.set_zorder(5)
         self.set_in_layout(False)
 
@@ -78,8 +76,7 @@ class PointLabels(Artist):
         assert self.axes is not None
         point, to_pixels = renderer.points_to_pixels(1.0), self.axes.transData.transform
         at = np.array([to_pixels((one.x, one.y)) for one in self._labels]).reshape(-1, 2)
-        points = np.vstack([at, *(np.reshape(to_pixels(one), (1, 2)) for one in self._others)])
-        taken = np.hstack([points - _MARKER * point, points + _MARKER * point])
+        taken = np.hstack([at - _MARKER * point, at + _MARKER * point])
         lines = (np.array([to_pixels(one) for one in line]).reshape(-1, 2) for line in self._lines)
         samples = np.vstack([np.empty((0, 2)), *(_samples(line, 3 * point) for line in lines)])
         for label, place in zip(self._labels, at, strict=True):

@@ -50,9 +50,7 @@ def drawn(nano_store):
     """All pictures of a store of the paper's experiments, by figure."""
     frame = load(nano_store)
     known, shown = marks(frame), views(frame, nano_store)
-    return {
-        name: read(pictures_of(name, frame, nano_store, shown, known), nano_store)[0] for name in FIGURES
-    }
+    return {name: read(pictures_of(name, frame, nano_store, shown, known), nano_store)[0] for name in FIGURES}
 
 
 def test_the_caption_says_once_what_all_panels_share(drawn):

@@ -97,7 +97,7 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
     replicas(bench, make, "adamw", [(0.1, 0.2, 0.3, 0.79), (0.7, 0.91, 0.7, 0.7)])
     steps, time = to_target(load(bench.write()), bench.store)
     assert [str(note) for note in steps.about.notes[1:]] == [
-        "target: where muon ends with the same seeds",
+        "target: where a run of muon ends",
         "4 evaluations a run",
     ]
     assert (steps.about.metric, set(steps.about.seeds)) == ("validation accuracy (%)", {2})
