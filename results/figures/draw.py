@@ -167,13 +167,13 @@ def _texts(row: Sequence[Panel], shared: Sequence[Note], inches: float) -> list[
     known: tuple[str, set[Note]] = ("", set())
     for panel in row:
         title = panel.about.title
-        said = {*shared, *(known[1] if title == known[0] else ())}
-        own = [note for note in panel.about.notes if note not in said]
-        facts = [str(note) for note in own if not is_mark(note)]
-        marks = [line for note in own if is_mark(note) for line in _wrap(str(note), SMALL, inches)]
-        above = _wrap(title if title != known[0] else "", _TITLE, inches)
-        texts.append((above, _flowing(facts, SMALL, inches), marks))
-        known = title, {*panel.about.notes}
+        above = {*shared, *(known[1] if title == known[0] else ())}
+        own = [fact for fact in panel.about.facts if fact not in above]
+        facts = [str(fact) for fact in own if not is_mark(fact)]
+        marks = [line for fact in own if is_mark(fact) for line in _wrap(str(fact), SMALL, inches)]
+        own_title = _wrap(title if title != known[0] else "", _TITLE, inches)
+        texts.append((own_title, _flowing(facts, SMALL, inches), marks))
+        known = title, {*panel.about.facts}
     return texts
 
 

@@ -145,7 +145,7 @@ class About:
         seeds: how many seeds its values have.
         tried: among how many settings each optimizer was chosen.
         fresh: whether these seeds were used by no search.
-        notes: all else.
+        facts: all else.
     """
 
     title: str
@@ -154,11 +154,11 @@ class About:
     seeds: Sequence[int] = ()
     tried: Sequence[int] = ()
     fresh: bool = True
-    notes: tuple[Note, ...] = ()
+    facts: tuple[Note, ...] = ()
 
-    def noted(self, *notes: Note | None) -> About:
-        """The same with more notes; None stands for no note."""
-        return replace(self, notes=(*self.notes, *filter(None, notes)))
+    def noted(self, *facts: Note | None) -> About:
+        """The same with more facts; None stands for none."""
+        return replace(self, facts=(*self.facts, *filter(None, facts)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,7 +125,7 @@ def _about(
         metric=_label(rows) if any(row.y is not None for row in rows) else "",
         seeds=[row.n for row in own if row.n is not None],
         fresh=view.scale != "paper" and split == "test",
-        notes=tuple(filter(None, (_source(view), *notes, missing if states else None))),
+        facts=tuple(filter(None, (_source(view), *notes, missing if states else None))),
     )
 
 

@@ -66,7 +66,7 @@ def about(part: Rows, split: str = "", found: Sequence[Winner] = ()) -> About:
         metric=f"{split} {reported(part)[0].label}" if split else "",
         tried=[one.choice.tried for one in found],
         fresh=all(run["stage"] == REPLICATE for one in found for run in one.runs),
-        notes=tuple(notes),
+        facts=tuple(notes),
     )
 
 

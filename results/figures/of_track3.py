@@ -69,7 +69,7 @@ def _panel(
     shared = pooled([Summary(0.0, losses.std, losses.n) for _, losses, _ in points])
     rows.append(_spread(x_label, "pooled", shared, sum(losses.n for _, losses, _ in points), role=BAND))
     limit = worst_shown(heights, higher_is_better=False)
-    of = About(title, notes=(Note("several_runs", results=len(points), runs=MIN_SEEDS),))
+    of = About(title, facts=(Note("several_runs", results=len(points), runs=MIN_SEEDS),))
     level = verdicts.ASSUMED_SD
     return Panel("spreads", of, tidy(rows), x_label, y_label, worst_shown=limit, level=level)
 

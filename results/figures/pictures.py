@@ -105,7 +105,7 @@ def _picture(figure: str, name: str, groups: Sequence[Sequence[AnyPanel]]) -> Pi
         fresh=all(one.fresh for one in about),
         tried=span(tried) if max(tried, default=1) > 1 else "",
     )
-    shared = [note for note in about[0].notes if all(note in one.notes for one in about)]
+    shared = [fact for fact in about[0].facts if all(fact in one.facts for one in about)]
     return Picture(
         name, groups, Note(f"shows_{figure}", metrics=metrics), [*([sample] if seeds else []), *shared]
     )

@@ -304,7 +304,7 @@ def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_pat
     (panel,) = (marked(panel, marks(frame)) for panel in seed_spread(frame, bench.store))
     by_optimizer = dict(zip(panel.frame["optimizer"], panel.frame["marks"], strict=True))
     assert by_optimizer == {"muon": "not_final", "adamw": "edge"}
-    assert [str(note) for note in panel.about.notes[-2:]] == [
+    assert [str(note) for note in panel.about.facts[-2:]] == [
         "! best at an edge: adamw",
         "! not final: muon",
     ]

@@ -175,7 +175,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
     (panel,) = lr_curve(load(bench.write()), bench.store)
     assert panel.about.title == "digits · resnet-nano"
-    assert [str(note) for note in panel.about.notes] == ["batch_size=64, steps=100", "1 run to come"]
+    assert [str(note) for note in panel.about.facts] == ["batch_size=64, steps=100", "1 run to come"]
     rows = panel.frame[["series", "role", "x", "y"]].values.tolist()
     chosen, other = ["htmuon", CHOSEN, 0.01, 90.0], ["htmuon", POINT, 0.02, 80.0]
     assert rows == [chosen, other, ["htmuon", DIVERGED, 0.04, None]]
@@ -214,7 +214,7 @@ def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
         rows = [{"step": s, "loss": level + s} for s in range(1, 101)] + [{"step": 100, "val_loss": 0.0}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert panel.window == 4
-    assert panel.about.seeds == [2] and str(panel.about.notes[-1]) == "4-step moving average"
+    assert panel.about.seeds == [2] and str(panel.about.facts[-1]) == "4-step moving average"
     tables, warnings = panel.tables(small.store)
     table = tables["muon"]
     assert warnings == []

@@ -104,7 +104,7 @@ def test_missing_bars_say_why(nano_store, nano_frame):
     missing = group[0].of(DIVERGED, MISSING)
     states = dict(zip(missing["optimizer"], missing["text"], strict=True))
     assert states == {"soap": "diverged", "cosmos": "not run yet"}
-    assert set(group[0].about.seeds) == {2} and str(group[0].about.notes[-1]) == "1 diverged, 1 not run yet"
+    assert set(group[0].about.seeds) == {2} and str(group[0].about.facts[-1]) == "1 diverged, 1 not run yet"
 
 
 def test_bars_and_points_are_means_over_fresh_seeds(nano_store, nano_frame):
@@ -128,9 +128,9 @@ def test_a_rate_that_diverged_is_a_cross(nano_store, nano_frame):
 def test_both_shows_published_and_ours_in_rows_of_their_own(nano_store, nano_frame):
     published, ours = panels("p_curve", nano_frame, nano_store, "both")
     assert published[0].about.title == "(a) c4 · llama-60m"
-    assert [str(note) for note in published[0].about.notes] == ["published numbers"]
+    assert [str(note) for note in published[0].about.facts] == ["published numbers"]
     assert ours[0].about.title == "(a) pydocs · llama-nano-60m"
-    assert "stands for llama-60m on c4" in map(str, ours[0].about.notes)
+    assert "stands for llama-60m on c4" in map(str, ours[0].about.facts)
 
 
 def test_at_full_scale_published_and_ours_share_a_panel(paper_store):

@@ -20,7 +20,7 @@ def point(name, price, metric):
 
 
 def said(panel):
-    return [str(note) for note in panel.about.notes]
+    return [str(note) for note in panel.about.facts]
 
 
 def test_the_front_has_what_no_other_beats():

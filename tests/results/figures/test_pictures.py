@@ -73,7 +73,7 @@ def test_the_caption_says_once_what_all_panels_share(drawn):
 
 def test_what_only_some_panels_have_stands_above_them():
     both, one, mark = Note("at_step", step=1), Note("at_step", step=2), Note("mark_edge", names=["a"], more=0)
-    first, second = About("a", notes=(both, one, mark)), About("b", notes=(both,))
+    first, second = About("a", facts=(both, one, mark)), About("b", facts=(both,))
     (picture,) = pictures("loss", [[Panel("seeds", of, tidy([])) for of in (first, second)]])
     assert picture.shared == [both]
     assert _texts(picture.panels, picture.shared, 3.0) == [

@@ -96,7 +96,7 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
     replicas(bench, make, "htmuon", [(0.6, 0.7, 0.9, 0.95), (0.9, 0.8, 0.8, 0.8)], p=0.125)
     replicas(bench, make, "adamw", [(0.1, 0.2, 0.3, 0.79), (0.7, 0.91, 0.7, 0.7)])
     steps, time = to_target(load(bench.write()), bench.store)
-    assert [str(note) for note in steps.about.notes[1:]] == [
+    assert [str(note) for note in steps.about.facts[1:]] == [
         "target: where a run of muon ends",
         "4 evaluations a run",
     ]
@@ -114,7 +114,7 @@ def test_times_of_different_hardware_are_not_drawn(bench, make):
     replicas(bench, make, "adamw", [(0.2, 0.4, 0.6, 0.9)], cpu="Testium 2")
     (steps,) = to_target(load(bench.write()), bench.store)
     assert "steps" in steps.x_label
-    assert str(steps.about.notes[-1]) == "no times: the runs are from 2 kinds of hardware"
+    assert str(steps.about.facts[-1]) == "no times: the runs are from 2 kinds of hardware"
 
 
 def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_it(bench, make):
@@ -132,7 +132,7 @@ def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_
         curve=False,
     )
     steps, _ = to_target(load(bench.write()), bench.store)
-    assert "target: the worst end of all runs" in map(str, steps.about.notes)
+    assert "target: the worst end of all runs" in map(str, steps.about.facts)
     _, sgdm = entries(steps).values()
     assert [(dot.y, dot.role) for dot in sgdm.dots] == [(100, DOT), (9, MISSED)]
 

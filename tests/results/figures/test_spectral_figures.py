@@ -53,7 +53,7 @@ def test_means_are_over_the_layers_that_are_sound_for_all(two):
     assert (adamw.y, adamw.n) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
     assert adamw.y_sd == pytest.approx(0.1 / 2**0.5)
     assert panel.of(MEDIAN)["y"].iloc[1] == pytest.approx((2.6 + 2.7) / 2)
-    assert str(panel.about.notes[-1]) == "mean over 2 of 3 layers (flat: 1), hill_mid"
+    assert str(panel.about.facts[-1]) == "mean over 2 of 3 layers (flat: 1), hill_mid"
 
 
 def test_without_a_sound_layer_there_are_no_bars(bench, make):
@@ -72,7 +72,7 @@ def test_other_figures(two):
     ]
     assert [panel.y_label for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
-    assert [str(note) for note in first.about.notes[1:]] == ["step 1", "3 matrices of 64 x 64"]
+    assert [str(note) for note in first.about.facts[1:]] == ["step 1", "3 matrices of 64 x 64"]
     early, late = (panel.of(POINT).query("optimizer == 'muon'") for panel in (first, last))
     assert early[["y", "y_low", "y_high"]].values.tolist() == [[0.9] * 3] * 64
     assert list(late["y"]) == pytest.approx([1.1] * 64) and list(late["x"]) == list(range(1, 65))
