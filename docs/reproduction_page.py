@@ -311,7 +311,7 @@ def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
             for path in update(name, frame, store, Path(drawn), shown).paths:
                 if path.suffix == ".png":
                     (folder / path.name).write_bytes(smaller(path.read_bytes()))
-                    names.append(name)
+                    names.append(path.stem)
     return names
 
 

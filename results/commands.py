@@ -118,6 +118,8 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
 def figure(args: argparse.Namespace) -> int:
     """Draw the figures whose data have changed, as PNG and PDF, with the CSV file of their values.
 
+    Those with nothing to draw share a line.
+
     Raises:
         UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
@@ -134,11 +136,22 @@ def figure(args: argparse.Namespace) -> int:
     if args.out:
         check_folder(args.out, names)
     known = marks(frame)
+    without: dict[str, list[str]] = {}  # why there is nothing -> figures
     for name in names:
         done = update(name, frame, store, folder, shown, known)
         for warning in done.warnings:
             say(warning)
-        emit(Report("figure", "", notes=[Note("figure_done", **vars(done))]))
+        if done.paths:
+            pictures = list(done.captions)
+            note = Note("figure_done", name=name, outcome=done.outcome, pictures=pictures)
+            emit(Report("figure", "", notes=[note]))
+        else:
+            without.setdefault(done.outcome, []).append(name)
+    emit(
+        Report(
+            "figure", "", notes=[Note("figures_without", why=why, names=own) for why, own in without.items()]
+        )
+    )
     return 0
 
 

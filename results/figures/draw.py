@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import matplotlib.style
 from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
 
 from harness.choice.winner import grouped
@@ -77,7 +78,7 @@ def draw(picture: Picture) -> Canvas:
         max(map(_height, row)) + max(_height_of_text(*text) for text in own)
         for row, own in zip(rows, texts, strict=True)
     ]
-    caption = _wrap(picture.caption, _CAPTION, width)
+    caption = _wrap(picture.caption, _CAPTION, 0.97 * width)
     height = sum(heights) + _LINE * _CAPTION * len(caption) + 0.3
     canvas = Canvas(figsize=(width, height), layout="constrained", dpi=_DPI)
     canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)
@@ -190,14 +191,23 @@ def _flowing(texts: Sequence[str], size: float, inches: float) -> list[str]:
 
 
 def _wrap(text: str, size: float, inches: float) -> list[str]:
-    """The text in lines that are no wider than that."""
-    return textwrap.wrap(text, int(inches / (_LETTER * size)), break_on_hyphens=False)
+    """The text in lines that are no wider than that, broken between words."""
+    font = FontProperties(size=size)
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        width = text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0]
+        if lines and width <= 72 * inches:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def _entitle(ax: Any, title: Sequence[str], facts: Sequence[str], marks: Sequence[str], room: int) -> None:
     """Above the panel, from its left edge; `room` is for the most lines below a title of the row."""
     line = 72 * _LINE * SMALL
-    ax.set_title("\n".join(title) or " ", pad=6 + line * room, loc="left")
+    ax.set_title("\n".join(title) or " ", pad=7 + line * room, loc="left")
     place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top", "size": SMALL}
     for lines, above, colour in ((facts, 0, GREY), (marks, len(facts), AMBER)):
         height = 4 + line * (room - above)

@@ -394,7 +394,7 @@ def points(ax: Any, panel: Panel) -> Entries:
         ax.plot(rest["x"], rest["y"], zorder=2, **_OTHER)
         entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
     stairs: list[tuple[float, float]] = []  # between two points of the front the cheaper one can be had
-    for row in _each(front):
+    for row in _each(front[~_beyond(panel, front["y"])]):
         stairs += [(float(row.x), stairs[-1][1])] if stairs else []
         stairs.append((float(row.x), row.y))
     if stairs:

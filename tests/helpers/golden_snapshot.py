@@ -22,6 +22,7 @@ from unittest import mock
 
 # All that this needs of the packages.
 from harness.cli import call
+from results.figures.declared import FIGURES
 
 RENDER = (
     "results.figures.files.render"  # draws a figure: its pictures are replaced by nothing, as they are slow
@@ -192,10 +193,10 @@ def _figures(found: Snapshot, root: Path, keys: Sequence[str], source: str) -> N
         done = say("figure", "--root", root, "--source", source, "--out", out)
     mask = _masked(keys, root)
     found.words += [mask(f"figure | warning: {line}") for line in done.err.splitlines()]
-    for line in done.out.splitlines():
-        name, _, outcome = line.partition(": ")
+    said = done.out.replace(str(out), "OUT").splitlines()
+    found.words += [mask(f"figure | {line}") for line in said]
+    for name in FIGURES:
         path, mask = out / f"{name}.csv", _masked(keys, root)
-        found.words.append(mask(f"figure {name} | {outcome.partition(':')[0]}"))
         rows = path.read_text().splitlines() if path.exists() else ["nothing"]
         found.values += [mask(f"figure {name} | {row}") for row in rows]
 

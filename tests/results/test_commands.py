@@ -160,10 +160,15 @@ def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
     monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
     assert call("figure", demo_store.root, "lr_curve") == 0
     folder = demo_store.root / "figures"
-    files_of = ", ".join(f"{folder}/lr_curve.{suffix}" for suffix in ("png", "pdf", "csv"))
-    assert capsys.readouterr().out == f"lr_curve: drawn: {files_of}\n"
+    assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, also .pdf and .csv\n"
+    assert {path.suffix for path in folder.glob("lr_curve.*")} == {".png", ".pdf", ".csv"}
     call("figure", demo_store.root, "lr_curve")
     assert capsys.readouterr().out.startswith("lr_curve: unchanged: ")
+    call("figure", demo_store.root)
+    *drawn, without, benchmark = capsys.readouterr().out.splitlines()
+    assert all(", also .pdf" in line for line in drawn) and "lr_curve: unchanged" in "".join(drawn)
+    assert without.startswith("nothing to draw yet: muon_ns_vs_svd, alpha_teaser, ")
+    assert benchmark.endswith("--source published: track3")
 
 
 def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
@@ -175,7 +180,7 @@ def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
     out, err = capsys.readouterr()
     assert (
         out.splitlines()[0].startswith("loss: drawn: ")
-        and out.splitlines()[1] == "p_curve: nothing to draw yet"
+        and out.splitlines()[1] == "nothing to draw yet: p_curve"
     )
     assert err.count("\n") == 1 and err.startswith(
         f"htbench: The curve of run {key} (muon, seed 1) is damaged: 0 of "
