@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from harness.show.harmless import visible
 from harness.show.note import Note
 from harness.show.numbers import counted
-from harness.show.report import CHOSEN, Cell, Column, Report, Section
+from harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers
 
 Attributes = Callable[[Cell], str]
 _STYLE = (
@@ -71,12 +71,25 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
         *(_row(part.columns, row, links, attributes) for row in part.rows),
         "</tbody>",
         "</table></div>",
-        *(_list("dangers", map(prose, part.dangers())) if fold else []),
-        *([f"<details><summary>{counted(len(notes), 'note')}</summary>"] if fold and notes else []),
-        *_list("notes", notes),
-        *(["</details>"] if fold and notes else []),
+        *(_folded(part.dangers(), notes) if fold else _list("notes", notes)),
     ]
     return "\n".join(lines)
+
+
+def remarks(notes: Sequence[Note]) -> str:
+    """Notes on several sections, folded like those of one."""
+    return "\n".join(
+        _folded(dangers(("", note) for note in notes), list(map(prose, notes)), " on all of these")
+    )
+
+
+def _folded(short: Iterable[Note], notes: Sequence[str], on: str = "") -> list[str]:
+    fold = [
+        f"<details><summary>{counted(len(notes), 'note')}{on}</summary>",
+        *_list("notes", notes),
+        "</details>",
+    ]
+    return [*_list("dangers", map(prose, short)), *(fold if notes else [])]
 
 
 def _list(kind: str, items: Iterable[str]) -> list[str]:

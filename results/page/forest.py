@@ -53,13 +53,6 @@ class Axis:
         return [step * i for i in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
-def leaders(answer: Answer) -> list[Place]:
-    """The rows of the first rank, if they beat any other."""
-    ranked = [place for place in answer.places if place.kind is not None]
-    first = [place for place in ranked if place.rank == ranked[0].rank]
-    return first if len(first) < len(ranked) else []
-
-
 def words(place: Place, answer: Answer) -> str:
     """What stands beside the marks of a row: its distance to the best with the interval, or why none."""
     digits, ranks = answer.metric.digits, [one.rank for one in answer.places if one.kind is not None]

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,18 @@ import pandas as pd
 from harness.show import html
 from harness.show.harmless import visible
 from harness.show.note import Note
-from harness.show.report import Report
+from harness.show.report import Report, shared, without
 from harness.store import Store
 from results.compare.view import View
 from results.figures.style import optimizer_style
 from results.page import overview
-from results.page.forest import Axis, leaders, words
+from results.page.forest import Axis, words
 from results.page.runs import Behind, details
+from results.tables import footnotes
 from results.tables.answer import Answer, answers
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
+from results.tables.verdicts import RULES
 
 MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
 STYLES = ("uPlot.min.css", "report.css")
@@ -49,6 +51,7 @@ class Part:
         title: its heading.
         reports: its tables.
         facts: names and values, above them.
+        rules: sentences, above those.
         figures: PNG by name, below them.
         is_named: whether each table stands under its name.
         is_folded: whether its tables open at a click.
@@ -58,6 +61,7 @@ class Part:
     title: str
     reports: Sequence[Report] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    rules: Sequence[Note] = ()
     figures: Mapping[str, bytes] = field(default_factory=dict)
     is_named: bool = False
     is_folded: bool = False
@@ -83,8 +87,8 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> st
     """
     view = View(frame, store=store)
     found = answers(frame, store)
-    tables = [report for make in TABLES.values() if (report := make(view)).sections]
-    claims = ledger(frame, store) if view.scales else []
+    tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
+    claims = list(map(_once, ledger(frame, store))) if view.scales else []
     behind = Behind.of([*tables, *claims], frame["key"])
     bookkeeping = [overview.sweeps(frame), overview.environments(frame)]
     parts = [
@@ -94,18 +98,25 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> st
         Part("ledger", "Ledger", claims, is_named=True),
         Part("cost", "Cost", overview.cost(frame)),
         Part("runs", "Runs", [overview.runs(frame, behind)], is_folded=True),
-        Part("method", "Method", bookkeeping, overview.in_words(frame)),
+        Part("method", "Method", bookkeeping, overview.in_words(frame), (footnotes.SPREAD, *RULES)),
     ]
     told = details(store, frame, behind)
     told["styles"] = styles({run["optimizer"] for run in told["runs"]})
     shown = {
         "scope": overview.scope(frame),
-        "answers": [(own, Axis.of(own.places), leaders(own)) for own in found],
+        "answers": [(own, Axis.of(own.places)) for own in found],
         "none": Note("answer_none"),
         "trust": [(own.workload, lines) for own in found if (lines := _lines(own))],
         "parts": [part for part in parts if part],
     }
     return _filled(shown, behind, told)
+
+
+def _once(report: Report) -> Report:
+    """The report with what is noted on all of its sections below them."""
+    told = shared([section.notes for section in report.sections])
+    sections = [replace(own, notes=tuple(without(own.notes, told))) for own in report.sections]
+    return replace(report, sections=sections, notes=[*told, *report.notes])
 
 
 def _lines(answer: Answer) -> list[tuple[str, Note]]:
@@ -137,10 +148,11 @@ def _filled(shown: Mapping[str, Any], behind: Behind, told: Mapping[str, Any]) -
     page.filters |= {
         "grid": grid,
         "prose": lambda note: Markup(html.prose(note)),
+        "remarks": lambda notes: Markup(html.remarks(notes)),
         "width": width,
         "words": words,
+        "base64": lambda png: base64.b64encode(png).decode(),
     }
-    page.filters |= {"base64": lambda png: base64.b64encode(png).decode()}
     contents, code = ([static(name) for name in names] for names in (STYLES, SCRIPTS))
     data = json.dumps(told, separators=(",", ":"), allow_nan=False).translate(_HIDDEN)
     ours = {

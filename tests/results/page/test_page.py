@@ -25,6 +25,7 @@ from results.frames.load import load
 from results.page import overview, page, runs
 from results.page.curves import MOST_POINTS
 from results.page.forest import Axis, words
+from results.tables import footnotes
 from results.tables.answer import Place, answers
 from results.tables.registry import TABLES
 
@@ -109,6 +110,13 @@ def test_what_protects_is_not_folded(_stores):
     dangers = [note for own in sections for note in own.dangers()]
     assert len({note.kind for note in dangers}) > 5
     assert [str(note) for note in dangers if html.unescape(prose(note)) not in shown] == []
+
+
+def test_what_holds_for_all_sections_of_a_table_is_said_once(demo):
+    main, _, rest = html.unescape(demo.text).partition('id="table-lr_grid"')
+    assert len(TABLES["main_result"](View(demo.frame)).sections) > 1
+    assert main.count(str(footnotes.SPREAD)) == 1
+    assert str(footnotes.SPREAD) in rest.partition('id="method"')[2]
 
 
 def place(gap, low, high):
