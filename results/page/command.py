@@ -53,12 +53,12 @@ def _is_ours(page: Path) -> bool:
         return MARK.encode() in file.read(1024)
 
 
-def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, bytes]:
-    """PNG of each figure that has something to show; what was wrong with its data goes to stderr."""
+def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, tuple[bytes, str]]:
+    """Each picture with its caption; what was wrong with its data goes to stderr."""
     shown = views(frame, store)
     known = marks(frame)
     done = [update(name, frame, store, folder, shown, known) for name in FIGURES]
     for warning in (warning for one in done for warning in one.warnings):
         say(warning)
-    pictures = {path.stem: path for one in done for path in one.captions}
-    return {name: path.read_bytes() for name, path in pictures.items()}
+    pictures = [picture for one in done for picture in one.captions.items()]
+    return {path.stem: (path.read_bytes(), caption) for path, caption in pictures}

@@ -52,7 +52,7 @@ class Part:
         reports: its tables.
         facts: names and values, above them.
         rules: sentences, above those.
-        figures: PNG by name, below them.
+        figures: PNG and caption by name, below them.
         is_named: whether each table stands under its name.
         is_folded: whether its tables open at a click.
     """
@@ -62,7 +62,7 @@ class Part:
     reports: Sequence[Report] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     rules: Sequence[Note] = ()
-    figures: Mapping[str, bytes] = field(default_factory=dict)
+    figures: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
     is_named: bool = False
     is_folded: bool = False
 
@@ -77,13 +77,13 @@ class Part:
         return [*tables, *((f"figure-{name}", name) for name in self.figures)]
 
 
-def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, bytes]) -> str:
+def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, str]]) -> str:
     """The whole page. Same store, same text.
 
     Args:
         store: where the runs are.
         frame: the tidy frame.
-        figures: PNG by name, in the order of the page.
+        figures: PNG and caption by name, in the order of the page.
     """
     view = View(frame, store=store)
     found = answers(frame, store)

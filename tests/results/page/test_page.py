@@ -59,7 +59,7 @@ class Reader(HTMLParser):
 
 
 def written(store):
-    return page.write(store, load(store), {"loss": PICTURE})
+    return page.write(store, load(store), {"loss": (PICTURE, "Loss against steps.")})
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,8 @@ def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
     assert {"#table-main_result", "#table-lr_grid", "#table-p_grid"} <= links
     assert {link[1:] for link in links} <= ids and all(link[0] == "#" for link in links)
     assert [tag for tag, _ in reader.tags].count("h1") == 1
-    assert [attrs["width"] for tag, attrs in reader.tags if tag == "img"] == ["720"]
+    images = [(attrs["width"], attrs["alt"]) for tag, attrs in reader.tags if tag == "img"]
+    assert images == [("720", "Loss against steps.")]
 
 
 def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
