@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -16,6 +17,7 @@ from harness.show.numbers import setting as shown
 from optimizers.spectral import SPECTRAL
 from optimizers.zoo.registry import ZOO, OptimizerSpec
 
+BENCH = Path(__file__).with_name("bench.md")
 _SHAPE = (256, 512)  # of the matrix whose state is measured
 _TAKES = {
     "released": "What its authors' code gives it is the default; `optimizer.routing` says otherwise.",
@@ -29,7 +31,7 @@ _CARD = """\
 
 - **Family**: {family}. **Class**: {place}.{fixed}
 - **State**: {state}; {memory} bytes per parameter of a {rows} x {columns} matrix in float32.
-- **Parameters of one dimension**: {vectors}.
+- **Parameters of one dimension**: {vectors}.{cost}
 
 `htbench zoo --routing llama-60m {name}` shows the rule of each parameter of a model. What a step costs beside
 the others: [bench.md](../bench.md#what-an-optimizer-costs).
@@ -85,6 +87,7 @@ def card(row: OptimizerSpec) -> str:
         place=f"`{row.target.replace(':', '.')}`",
         state=row.state,
         memory=f"{state_bytes(row.name):.1f}",
+        cost=cost(row.name),
         rows=_SHAPE[0],
         columns=_SHAPE[1],
         vectors=row.vectors,
@@ -94,6 +97,14 @@ def card(row: OptimizerSpec) -> str:
         takes=rest if row.has_aux else _TAKES["released" if row.rest else "all"],
         hyperparameters=hyperparameters(row),
     )
+
+
+def cost(name: str) -> str:
+    """The bounds on the time of a step that docs/bench.md has for a row, as a sentence; empty without any."""
+    bounds = BENCH.read_text(encoding="utf-8").partition("### At most")[2].partition("\n#")[0]
+    rows = re.findall(rf"^\| (`{name}`.*?) \| (.*?) \| (.*?) \|$", bounds, re.MULTILINE)
+    told = "; ".join(f"{label}: {factor} times {beside}" for label, beside, factor in rows)
+    return f"\n- **Time of a step, at most**: {told}." if told else ""
 
 
 def rule(row: OptimizerSpec) -> str:
