@@ -59,21 +59,6 @@ def _reported(choice: Choice) -> list[Row]:
     return choice.winner.runs
 
 
-def chosen_among(found: Sequence[Winner]) -> str:
-    """The numbers of settings in words: "best of 6-30 settings"; empty if nothing was chosen."""
-    sizes = sorted({one.choice.tried for one in found})
-    if not sizes or sizes[-1] == 1:
-        return ""
-    return f"best of {span(sizes)} settings"
-
-
-def over_seeds(counts: Sequence[int], spread: str = "") -> str:
-    """How many seeds, and what is drawn of several: "mean and sd of 2-3 seeds", "3 seeds", "one seed"."""
-    if max(counts) == 1:
-        return "one seed"
-    return f"{spread} of {span(counts)} seeds" if spread else f"{span(counts)} seeds"
-
-
 def span(numbers: Sequence[int]) -> str:
     """The least and the greatest of some numbers: "3", or "1-3"."""
     return "-".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))

@@ -9,9 +9,7 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
-from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
-from matplotlib.ticker import FixedFormatter
 
 from harness.choice.winner import grouped
 from harness.show.note import Note
@@ -45,6 +43,7 @@ _LOOK = {
     **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
     **{f"{axis}tick.minor.width": 0.6 for axis in "xy"},
     **{"lines.markersize": 4.8, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6},
+    "text.parse_math": False,  # names may hold any signs: two dollars would be a formula, or end the drawing
     "axes.formatter.useoffset": False,  # a number that is added to all labels is overlooked
 }
 
@@ -92,24 +91,7 @@ def draw(picture: Picture) -> Canvas:
         for ax in line[len(row) :]:
             ax.set_axis_off()
     _add_legend(canvas, entries)
-    _take_as_words(canvas)
     return canvas
-
-
-def _take_as_words(canvas: Canvas) -> None:
-    """Names may hold any signs: two dollars would be a formula, which ends the drawing if it is none.
-
-    Numbers at an axis are formulas, such as powers of ten.
-    """
-    axes = [axis for ax in canvas.axes for axis in (ax.xaxis, ax.yaxis)]
-    numbers = {
-        label
-        for axis in axes
-        if not isinstance(axis.get_major_formatter(), FixedFormatter)
-        for label in (*axis.get_ticklabels(), *axis.get_ticklabels(minor=True))
-    }
-    for text in set(canvas.findobj(Text)) - numbers:
-        text.set_parse_math(False)
 
 
 # --- sizes ---

@@ -47,13 +47,15 @@ class Picture:
     def read(self, store: Store) -> tuple[Picture, list[str]]:
         """The picture with all its values, and what was wrong with the files of the store."""
         warnings: list[str] = []
-        groups: list[list[Panel]] = []
-        for group in self.groups:
-            groups.append([])
-            for panel in group:
-                ready, wrong = panel.read(store) if isinstance(panel, Losses) else (panel, [])
-                groups[-1].append(ready)
-                warnings += wrong
+
+        def ready(panel: AnyPanel) -> Panel:
+            if not isinstance(panel, Losses):
+                return panel
+            found, wrong = panel.read(store)
+            warnings.extend(wrong)
+            return found
+
+        groups = [[ready(panel) for panel in group] for group in self.groups]
         return replace(self, groups=groups), warnings
 
 

@@ -2,7 +2,7 @@
 
 from harness.store.points import REPLICATE
 from results.compare.edges import along
-from results.compare.winners import chosen_among, over_seeds, span, winners
+from results.compare.winners import span, winners
 from results.frames.load import load
 
 
@@ -19,7 +19,7 @@ def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):
     assert [run["key"] for run in muon.runs] == keys and muon.state == "completed"
     assert (adamw.runs, adamw.state) == ([], "waiting")
     assert (sgdm.runs, sgdm.state) == ([], "diverged")
-    assert chosen_among([muon, adamw]) == "best of 1-2 settings" and chosen_among([adamw]) == ""
+    assert [muon.choice.tried, adamw.choice.tried] == [2, 1]
 
 
 def test_with_the_papers_protocol_the_search_run_is_reported(bench, make):
@@ -40,11 +40,6 @@ def test_neighbours_differ_in_one_setting_only(bench, make):
     assert [(one.value("lr"), one.value("p")) for one in found] == [
         (lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)
     ]
-
-
-def test_one_seed_has_no_spread():
-    assert over_seeds([3, 2], "mean ± sd") == "mean ± sd of 2-3 seeds" and over_seeds([2]) == "2 seeds"
-    assert over_seeds([1, 1], "mean ± sd") == over_seeds([1]) == "one seed"
 
 
 def test_spans_in_words():
