@@ -77,7 +77,7 @@ def draw(picture: Picture) -> Canvas:
         max(map(_height, row)) + max(_height_of_text(*text) for text in own)
         for row, own in zip(rows, texts, strict=True)
     ]
-    caption = _wrap(picture.caption, _CAPTION, 0.97 * width)
+    caption = _flowing(picture.words, _CAPTION, 0.97 * width)
     height = sum(heights) + _LINE * _CAPTION * len(caption) + 0.3
     canvas = Canvas(figsize=(width, height), layout="constrained", dpi=_DPI)
     canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)

@@ -39,10 +39,15 @@ class Picture:
         return [panel for group in self.groups for panel in group]
 
     @property
+    def words(self) -> list[str]:
+        """What is shown, and each fact that all panels share."""
+        shows, *facts = map(str, [self.shows, *self.shared])
+        return [shows[:1].upper() + shows[1:], *facts]
+
+    @property
     def caption(self) -> str:
-        """What is shown, and the facts that all panels share."""
-        text = " · ".join(map(str, [self.shows, *self.shared]))
-        return text[:1].upper() + text[1:]
+        """The same as one text."""
+        return " · ".join(self.words)
 
     def read(self, store: Store) -> tuple[Picture, list[str]]:
         """The picture with all its values, and what was wrong with the files of the store."""
