@@ -168,7 +168,7 @@ def _name(pair: Pair) -> str:
 
 def _against(one: Verdict) -> str:
     rule = f"the rule {'passes' if one.published else 'fails'} by the printed numbers ({one.printed:.4f})"
-    return f'{rule}, our test says "{one.ours}" (p = {one.p:.3g})'
+    return f'{rule}, our test says "{one.ours}" (p-value {one.p:.3g})'
 
 
 def caution(results: Sequence[Result], found: Sequence[Verdict]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from harness.show.harmless import visible
 from harness.show.note import Note
 from harness.show.numbers import counted
-from harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers
+from harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers, legend
 
 Attributes = Callable[[Cell], str]
 _STYLE = (
@@ -30,10 +30,11 @@ def escape(text: str) -> str:
 
 
 def write(reports: Sequence[Report]) -> str:
-    """All of them as one page."""
+    """All of them as one page, with one legend."""
     title = ", ".join(report.name for report in reports)
     head = f'<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>\n{_STYLE}\n</style>'
-    body = "\n".join(map(_report, reports))
+    told = _meanings(legend(p for report in reports for p in report.sections if not p.too_wide()))
+    body = "\n".join([*map(_report, reports), *(["<h3>Legend</h3>", *_list("notes", told)] if told else [])])
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
@@ -50,7 +51,7 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
         part: the section.
         attributes: of the element of a cell, as HTML that begins with a space; for example its runs.
         fold: begins the addresses of the notes, which then open at a click, on a mark or below the grid; what
-            protects from a false conclusion stays in view, in short. Empty: all notes do.
+            protects from a false conclusion stays in view, in short. Empty: all notes do, but for the legend.
     """
     if note := part.too_wide():
         return f"<h3>{escape(part.title)}</h3>\n<p>{prose(note)}</p>"
@@ -59,8 +60,8 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
     ids = {mark: f' id="{fold}-{mark}"' if fold else "" for mark in marks.values()}
     notes = [
         *(f"<sup{ids[mark]}>{mark}</sup> {prose(note)}" for note, mark in marks.items()),
-        *(f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in part.legend()),
-        *map(prose, part.notes),
+        *(_meanings(part.legend()) if fold else []),
+        *map(prose, part.notes if fold else part.facts),
     ]
     lines = [
         *(f"<p>{prose(note)}</p>" for note in part.above),
@@ -90,6 +91,10 @@ def _folded(short: Iterable[Note], notes: Sequence[str], on: str = "") -> list[s
         "</details>",
     ]
     return [*_list("dangers", map(prose, short)), *(fold if notes else [])]
+
+
+def _meanings(legend: Iterable[tuple[str, Note]]) -> list[str]:
+    return [f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in legend]
 
 
 def _list(kind: str, items: Iterable[str]) -> list[str]:

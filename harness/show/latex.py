@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from harness.show.harmless import in_a_line
 from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section
+from harness.show.report import CHOSEN, Cell, Column, Report, Section, legend
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -27,8 +27,13 @@ _FITTED = r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def write(reports: Sequence[Report]) -> str:
-    """All of them."""
-    return "\n".join(map(_report, reports))
+    """All of them, with one legend."""
+    told = legend(part for report in reports for part in report.sections if not part.too_wide())
+    lines = [f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in told]
+    below = (
+        ["", r"{\footnotesize\raggedright", *(rf"  {line}\par" for line in lines), "}", ""] if lines else []
+    )
+    return "\n".join(map(_report, reports)) + "\n".join(below)
 
 
 def _report(report: Report) -> str:
@@ -68,8 +73,7 @@ def _section(report: Report, section: Section) -> str:
 def _notes(section: Section, marks: Mapping[Note, str]) -> list[str]:
     return [
         *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),
-        *(f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in section.legend()),
-        *map(_prose, section.notes),
+        *map(_prose, section.facts),
     ]
 
 

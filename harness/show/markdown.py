@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from harness.show.harmless import markdown, markdown_cell
 from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section
+from harness.show.report import CHOSEN, Cell, Column, Report, Section, legend
 
 
 def write(reports: Sequence[Report]) -> str:
-    """All of them."""
-    return "\n".join(map(_report, reports))
+    """All of them, with one legend."""
+    told = legend(part for report in reports for part in report.sections if not part.too_wide())
+    lines = [f"`{symbol}` {meaning}" if symbol else str(meaning) for symbol, meaning in told]
+    below = ["\n### Legend\n\n" + "\n".join(f"- {markdown(line)}" for line in lines) + "\n"] if lines else []
+    return "\n".join(map(_report, reports)) + "".join(below)
 
 
 def _report(report: Report) -> str:
@@ -26,11 +29,11 @@ def _section(section: Section) -> str:
     marks = section.marks()
     notes = [
         *(f"[{mark}] {note}" for note, mark in marks.items()),
-        *(f"`{symbol}` {meaning}" if symbol else str(meaning) for symbol, meaning in section.legend()),
-        *map(str, section.notes),
+        *map(str, section.facts),
     ]
     head = [f"### {markdown(section.title)}", "", *(f"{markdown(str(note))}\n" for note in section.above)]
-    return "\n".join([*head, *_grid(section, marks), "", *(f"- {markdown(note)}" for note in notes)])
+    below = ["", *(f"- {markdown(note)}" for note in notes)] if notes else []
+    return "\n".join([*head, *_grid(section, marks), *below])
 
 
 def _grid(section: Section, marks: Mapping[Note, str]) -> list[str]:

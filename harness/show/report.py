@@ -18,6 +18,16 @@ from harness.show.status import Status
 Term = TypeVar("Term")
 
 CHOSEN = "*"
+# Notes that say what signs and columns mean, wherever they stand: a document tells them once.
+_RULES = frozenset(
+    [
+        *("bold", "bold_never", "judged", "spread", "time_step", "time_step_imported", "workloads_best_on"),
+        *("flops_counted", "flops_formula", "flops_htmuon", "flops_muon", "flops_roots", "flops_unit"),
+        *("hyper_ours", "hyper_paper", "paper_published", "paper_search", "paper_selected"),
+        *("claims_families", "claims_few", "claims_first", "claims_verdicts"),
+        *("ledger_noise", "ledger_no_spread", "ledger_scale"),
+    ]
+)
 _MOST_ALIKE = 4  # dangers of one kind that have a line of their own
 _MOST_STEPS = 16  # columns of a grid that a page holds; a search tries a new value in each trial
 
@@ -206,6 +216,19 @@ class Section:
         legend += [(state.symbol, Note(f"status_{state}")) for state in Status if state in states]
         unplanned = self.axis and any(not cell.text() for cell in cells)
         return [*legend, ("", Note("not_planned"))] if unplanned else legend
+
+    @property
+    def facts(self) -> list[Note]:
+        """The notes that hold for this section alone."""
+        return [note for note in self.notes if note.kind not in _RULES]
+
+
+def legend(sections: Iterable[Section]) -> list[tuple[str, Note]]:
+    """What the signs and columns of some sections mean, each once: a symbol, or none, with its meaning."""
+    parts = list(sections)
+    symbols = [pair for section in parts for pair in section.legend()]
+    rules = [("", note) for section in parts for note in section.notes if note.kind in _RULES]
+    return list(dict.fromkeys([*symbols, *rules]))
 
 
 def dangers(facts: Iterable[tuple[str, Note]]) -> list[Note]:

@@ -15,7 +15,7 @@ from typing import TextIO
 
 from harness.show.harmless import in_a_line, obeyed, visible
 from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section, shared, without
+from harness.show.report import CHOSEN, Cell, Column, Report, Section, legend, shared, without
 from harness.show.status import Status
 
 _JSON, _WIDE = "--json has all", "--wide has all"  # where a screen leaves columns out
@@ -133,7 +133,11 @@ def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
     told = any(section.brief for section in report.sections) and not shown.wide
     head = _plain(wrapped(report.title, width)) if report.title and not told else []
     if shown.notes:
-        return _joined([head, *(_whole(section, shown) for section in sections), notes])
+        told = _told(_spaced(legend(sections)), (), width)
+        own = [_whole(section, shown) for section in sections]
+        if len(own) == 1:
+            return _joined([head, own[0] + told, notes])
+        return _joined([head, *own, told, notes])
     below, feet = [_below(section) for section in sections], [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
     blocks = [
@@ -165,7 +169,7 @@ def _told(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], width: int
 def _below(section: Section) -> list[tuple[str, Note]]:
     """What stands below a section where its notes do not: each line with the mark that begins it."""
     return [
-        *_legend(section),
+        *_spaced(section.legend()),
         *(("!", note) for note in section.dangers()),
         *(("?", note) for note in section.open),
     ]
@@ -180,15 +184,15 @@ def _brief(
 
 
 def _whole(section: Section, shown: Shown) -> list[Line]:
-    """A section with all its notes."""
+    """A section with all its notes, but for the legend."""
     marks, width = section.marks(), shown.width
-    marked = [*((f"{mark} ", note) for note, mark in marks.items()), *_legend(section)]
-    notes = _told([*marked, *(("", note) for note in section.notes)], (), width)
+    marked = [*((f"{mark} ", note) for note, mark in marks.items()), *(("", note) for note in section.facts)]
+    notes = _told(marked, (), width)
     return _joined([_head(section, width), _grid(section, shown, marks), notes, _script(section)])
 
 
-def _legend(section: Section) -> list[tuple[str, Note]]:
-    return [(f"{symbol} " if symbol else "", meaning) for symbol, meaning in section.legend()]
+def _spaced(legend: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:
+    return [(f"{symbol} " if symbol else "", meaning) for symbol, meaning in legend]
 
 
 def _head(section: Section, width: int | None) -> list[Line]:

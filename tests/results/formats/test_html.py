@@ -45,7 +45,7 @@ class Reader(HTMLParser):
 
 def a_table(text, **cell):
     column = Column("x", text, "text")
-    return Report(text, text, [Section(text, {}, [column], [[Cell(text, **cell)]], notes=(text,))])
+    return Report(text, text, [Section(text, {}, [column], [[Cell(text, **cell)]], notes=(note.text(text),))])
 
 
 @pytest.mark.parametrize("name", GENERAL)

@@ -217,6 +217,7 @@ def test_a_workload_per_section_and_their_budget_in_its_title(bench, make):
     assert titles == [
         "### digits, resnet-nano (batch_size=64, steps=100)",
         "### digits, resnet-nano (batch_size=64, steps=500)",
+        "### Legend",
     ]
 
 
@@ -302,7 +303,7 @@ def test_rows_that_cannot_be_told_apart_share_a_rank_and_the_notes_say_what_woul
     found = {name: row(text, name) for name in ("muon", "adamw", "sgdm")}
     assert [cells["rank"] for cells in found.values()] == ["1=", "1=", "3"]
     assert [cells["verdict"] for cells in found.values()] == ["best", "unknown", "worse"]
-    assert "- Not told from the best row, muon: adamw (gap 0.17 points, p = " in text
+    assert "- Not told from the best row, muon: adamw (gap 0.17 points, p-value " in text
     assert "limited by the test set" in text, "the sampling error of 360 pictures alone is larger"
 
 
@@ -313,7 +314,7 @@ def test_the_notes_say_how_many_seeds_would_tell_two_rows_apart(bench, make):
             bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss))
     text = main_result(bench)
     assert re.search(
-        r"- Not told from the best row, muon: adamw \(gap 0\.\d{4} nats, p = 0\.\d+: \d+ seeds would tell, "
+        r"- Not told from the best row, muon: adamw \(gap 0\.\d{4} nats, p-value 0\.\d+: \d+ seeds would tell, "
         r"\d+ to \d+\)",
         text,
     )
@@ -350,7 +351,7 @@ def test_dropped_runs_count_in_the_budget_and_can_not_win(bench, make):
     bench.add("digits", "muon", 0.08, stage=DROPPED, state="waiting")  # never begun
     bench.add("digits", "muon", 0.2, stage=DROPPED, base={"steps": 5}, metrics=make.image(0.99, 0.1))
     bench.add("digits", "sgdm", 0.2, stage=DROPPED, metrics=make.image(0.99, 0.1))
-    _, text, *rest = main_result(bench).split("### ")
+    _, text, *rest, _ = main_result(bench).split("### ")  # the last part is the legend
     assert row(text, "muon") | {"tried": "1"} == before | {"tried": "1"} and row(text, "muon")["tried"] == "2"
     assert row(text, "adamw")["tried"] == "1 [a]" and "sgdm" not in text
     assert "- muon was chosen among 2 settings, adamw among 1." in text

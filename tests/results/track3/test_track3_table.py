@@ -42,6 +42,7 @@ def test_golden():
 
 def test_it_needs_no_store_and_depends_on_nothing_else(tmp_path):
     words = [sys.executable, "-m", "harness.cli", "table", "track3", "--source", "published"]
+    words += ["--format", "md"]
     places = {"LC_ALL": "C.UTF-8", "TZ": "Asia/Kathmandu", "PYTHONHASHSEED": "4711"}
     words += ["--root", str(tmp_path / "none")]
     done = subprocess.run(words, capture_output=True, check=True, env=os.environ | places)
@@ -84,7 +85,7 @@ def test_it_is_shown_if_it_or_published_numbers_are_asked_for():
 
 def test_it_stands_beside_our_tables_only_if_it_is_named(demo_store, capsys):
     for words, beside in (([], False), (["track3"], True)):
-        assert cli.main(["table", *words, "--root", str(demo_store.root)]) == 0
+        assert cli.main(["table", *words, "--format", "md", "--root", str(demo_store.root)]) == 0
         assert ("## track3" in capsys.readouterr().out) == beside
 
 

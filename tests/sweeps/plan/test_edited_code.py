@@ -58,7 +58,7 @@ def test_an_edited_optimizer_makes_runs_and_rows_of_its_own(copy):
     assert again and "4 to run" in plan  # the settings of muon and its replicas; sgdm keeps its runs
 
     copy("sweep", "run", "after.yaml")
-    table = copy("table", "main_result")
+    table = copy("table", "main_result", "--format", "md")
     heads = re.findall(r"^\| (muon|sgdm)( \([^)]*\))?", table, re.MULTILINE)
     assert heads == [
         ("muon", f" (edited {again[1]})"),

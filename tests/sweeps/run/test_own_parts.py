@@ -48,7 +48,7 @@ def test_own_optimizers_beside_ours_in_plan_run_table_and_status(user):
     part, spec = lay_out(user.cwd)
     assert "8 points" in done(user, "sweep", "plan", spec, "--no-measure")
     assert "8 of 8 points have a result" in done(user, "sweep", "run", spec, "--workers", "2")
-    table = done(user, "table", "main_result")
+    table = done(user, "table", "main_result", "--format", "md")
     rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
     assert rows.keys() > {"adamw", "torch.optim:RAdam", "my_opt:SignMomentum"}
     assert " beta " in rows["optimizer"]
@@ -59,7 +59,7 @@ def test_own_optimizers_beside_ours_in_plan_run_table_and_status(user):
     status = done(user, "sweep", "status", spec)
 
     part.unlink()
-    assert done(user, "table", "main_result") == table, "tables need the records alone"
+    assert done(user, "table", "main_result", "--format", "md") == table, "tables need the records alone"
     assert done(user, "sweep", "status", spec) == status
     assert done(user, "runs", "ls").count("my_opt:SignMomentum") == 4
     ended = user("sweep", "plan", spec, "--no-measure")

@@ -46,7 +46,7 @@ def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
     (status, _) = json.loads(htbench("sweep", "status", path, "--json").stdout)
     assert status["points"] == 7 and status["pruned"] >= 1
     assert sum(status.get(word, 0) for word in ("completed", "diverged", "pruned")) == 7
-    table = htbench("table", "main_result")
+    table = htbench("table", "main_result", "--format", "md")
     assert table.returncode == 0 and "edge of its grid" not in table.stdout, table.stderr
     terms = "in 6 trials, pruned by asha (min_resource=2, reduction_factor=2)"
     assert f"- Each optimizer was searched by {mode} {terms}." in table.stdout
