@@ -132,20 +132,20 @@ def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
     notes = [line for note in report.notes for line in _prose(note, width)]
     told = any(section.brief for section in report.sections) and not shown.wide
     head = _plain(wrapped(report.title, width)) if report.title and not told else []
+    if not sections and not notes:
+        return _joined([head, _prose(report.empty, width)]) + _told([], hints, width)
     if shown.notes:
-        told = _told(_spaced(legend(sections)), (), width)
-        own = [_whole(section, shown) for section in sections]
-        if len(own) == 1:
-            return _joined([head, own[0] + told, notes])
-        return _joined([head, *own, told, notes])
+        meanings = _told(_spaced(legend(sections)), (), width)
+        whole = [_whole(section, shown) for section in sections]
+        if len(whole) == 1:
+            return _joined([head, whole[0] + meanings, notes])
+        return _joined([head, *whole, meanings, notes])
     below, feet = [_below(section) for section in sections], [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
     blocks = [
         _brief(section, shown, without(own, everywhere), without(footer, foot))
         for section, own, footer in zip(sections, below, feet, strict=True)
     ]
-    if not blocks and not notes:
-        blocks = [_prose(report.empty, width)]
     return _joined([head, *blocks]) + _told(everywhere, (*foot, *hints), width) + notes
 
 

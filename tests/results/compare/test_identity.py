@@ -70,6 +70,7 @@ def test_runs_on_two_data_sets_are_two_sections_by_name(bench, make):
     assert titles == [
         "### digits, resnet-nano (batch_size=64, steps=100, data=0123456789abcdef)",
         "### digits, resnet-nano (batch_size=64, steps=100, data=ffffffffffffffff)",
+        "### Legend",
     ]
     assert text.count("n=4") == 0 and "| 2 |" in " ".join(text.split())
 
@@ -158,7 +159,7 @@ def test_an_old_default_of_what_is_fixed_is_another_section(bench, make):
 def test_every_table_ends_with_where_its_numbers_are_from(demo_store):
     for name, make_table in GENERAL.items():
         text = render(make_table(View(load(demo_store))), "md")
-        for section in text.split("### ")[1:]:
+        for section in text.partition("### Legend")[0].split("### ")[1:]:
             last = section.strip().splitlines()[-1]
             assert last.startswith("- Made by ") and "code 0123456789ab, torch 2.13.0" in last, name
 
@@ -181,24 +182,27 @@ def test_a_mixture_that_can_change_numbers_is_marked_and_strict_refuses_it(
     keys = chosen(bench, make, (0.80, 0.90))
     root = bench.write().root
     rewrite(bench, keys[1], items_digest="a" * 16)  # not known of the others, as if they had diverged
-    assert cli.main(["table", "main_result", "--root", str(root), "--strict"]) == 0
+    assert cli.main(["table", "main_result", "--format", "md", "--root", str(root), "--strict"]) == 0
     rewrite(bench, keys[0], **changes)
     capsys.readouterr()
-    assert cli.main(["table", "main_result", "--root", str(root), "--strict"]) == 1
+    assert cli.main(["table", "main_result", "--format", "md", "--root", str(root), "--strict"]) == 1
     out, err = capsys.readouterr()
     assert f"a mixture: the runs differ in {told}" in out
     assert (
         f"htbench: main_result, digits, resnet-nano (batch_size=64, steps=100): the runs differ in {told}"
         in err
     )
-    assert cli.main(["table", "main_result", "--root", str(root)]) == 0
+    assert cli.main(["table", "main_result", "--format", "md", "--root", str(root)]) == 0
 
 
 def test_two_versions_of_our_code_with_the_same_numbers_are_told_and_no_mixture(bench, make, capsys):
     """Code that makes other numbers makes other runs: see tests/harness/config/test_revisions.py."""
     keys = chosen(bench, make, (0.80, 0.90))
     rewrite(bench, keys[0], environment={"code": "fedcba987654+3fa1c2d4"})
-    assert cli.main(["table", "main_result", "--root", str(bench.write().root), "--strict"]) == 0
+    assert (
+        cli.main(["table", "main_result", "--format", "md", "--root", str(bench.write().root), "--strict"])
+        == 0
+    )
     assert "code 0123456789ab and fedcba987654+3fa1c2d4," in capsys.readouterr().out
 
 

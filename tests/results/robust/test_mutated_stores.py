@@ -102,7 +102,7 @@ def look(root, also=()):
         assert status in (EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE), (words, err)
     for one in doctor.examine(root, (doctor._store, doctor._rows)):
         assert "could not be looked at" not in str(one.finding), one
-    status, out, err = said(root, "table")
+    status, out, err = said(root, "table", "--format", "md")
     assert status != EXIT_BUG, err
     return out if status == EXIT_OK else "", err
 

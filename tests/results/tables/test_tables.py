@@ -314,8 +314,8 @@ def test_the_notes_say_how_many_seeds_would_tell_two_rows_apart(bench, make):
             bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss))
     text = main_result(bench)
     assert re.search(
-        r"- Not told from the best row, muon: adamw \(gap 0\.\d{4} nats, p-value 0\.\d+: \d+ seeds would tell, "
-        r"\d+ to \d+\)",
+        r"- Not told from the best row, muon: adamw \(gap 0\.\d{4} nats, p-value 0\.\d+: "
+        r"\d+ seeds would tell, \d+ to \d+\)",
         text,
     )
 
