@@ -1,14 +1,19 @@
 """The answer of a workload: its facts, whatever the sentences are."""
 
+import io
 import math
+import random
 
 import pytest
 
 from harness.show.note import Note
+from harness.show.terminal import show
 from harness.store.points import REPLICATE
 from results.compare.judge import Kind
+from results.compare.view import View
 from results.frames.load import load_rows
 from results.tables.answer import answers
+from results.tables.registry import GENERAL
 
 
 def contest(bench, make, workload="digits", lr=0.02, samples=None, **tests):
@@ -100,3 +105,51 @@ def test_without_enough_runs_there_is_no_verdict(bench, make, tests, kind):
     assert found.verdict.kind == kind
     assert all((place.gap, place.low, place.high) == (None, None, None) for place in found.places)
     assert str(found.verdict).endswith(".")
+
+
+def screen(bench, width, monkeypatch):
+    """What a terminal of this width shows of the main table, without colours."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    store = bench.write()
+    show([GENERAL["main_result"](View(load_rows(store), store=store))], stream, wide=False, notes=False)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_protects_stays_on_the_first_screen(bench, make, monkeypatch, width):
+    contest(bench, make, muon=(0.90, 0.91, 0.92), adamw=(0.80, 0.81, 0.82), htmuon=(0.7, 0.71))
+    bench.add("digits", "muon", 0.01, metrics=make.image(0.8, 0.4))  # .02 is at the edge, budgets are unequal
+    bench.add("digits", "sgdm", 0.3, state="failed", reason="oom")
+    bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=9, state="diverged", steps=3)
+    where = {"environment": {"torch": "2.9.1"}}
+    bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=10, metrics=make.image(0.9, 0.4), **where)
+    text = screen(bench, width, monkeypatch)
+    (found,) = answers(load_rows(bench.write()))
+    assert {"danger_edge", "danger_budget", "danger_failed_run", "danger_replicas_count"} <= {
+        note.kind for note in found.dangers
+    }
+    assert "danger_mixture" in kinds(found.dangers)
+    words = " ".join(text.split())
+    assert all(" ".join(f"! {note}".split()) in words for note in found.dangers)
+    assert max(map(len, text.splitlines())) <= width
+    assert found.places[0].has_edge and "muon !" in text and "add 0.04 to block muon" in text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_interval_leaves_out_0_exactly_where_ranks_differ(bench, make, seed):
+    noise = random.Random(seed)
+    rows = {
+        name: [3 + gap + noise.gauss(0, 0.01) for _ in range(3)]
+        for name, gap in (("muon", 0.0), ("htmuon", noise.random() / 20), ("adamw", noise.random() / 5))
+    }
+    contest(bench, make, "pydocs", **rows)
+    best, *others = answer(bench).places
+    assert best.rank in ("1", "1=")
+    for place in others:
+        assert place.low <= place.gap <= place.high
+        if place.kind is not Kind.EQUAL:
+            assert (place.low > 0) == (place.rank not in ("1", "1=")) == (place.kind is Kind.WORSE)
