@@ -76,13 +76,13 @@ class Note:
     def danger(self) -> Note | None:
         """The fact in short if it protects from a false conclusion, with the fields it needs; else None."""
         kind = f"danger_{self.kind}"
-        if kind not in messages():
+        if kind not in templates():
             return None
-        needed = {name for name, _, _ in _FIELD.findall(messages()[kind])} & self.fields.keys()
+        needed = {name for name, _, _ in _FIELD.findall(templates()[kind])} & self.fields.keys()
         return Note(kind, **{name: self.fields[name] for name in self.fields if name in needed})
 
     def __str__(self) -> str:
-        template = self.fields["text"] if self.kind == "text" else messages()[self.kind]
+        template = self.fields["text"] if self.kind == "text" else templates()[self.kind]
         return template if self.kind == "text" else _filled(template, self.fields)
 
 
@@ -92,7 +92,7 @@ def text(value: str) -> Note:
 
 
 @functools.cache
-def messages() -> dict[str, str]:
+def templates() -> dict[str, str]:
     """The sentence of each kind. A line that is indented goes on with the sentence above it."""
     kinds: dict[str, str] = {}
     kind = ""

@@ -13,7 +13,7 @@ from typing import Any
 from harness.choice.winner import grouped
 from harness.show.note import Note
 from harness.show.numbers import setting as plain
-from harness.show.report import Cell, Column, Section, by_columns, dangers
+from harness.show.report import Cell, Column, Section, by_columns, dangers, without
 from harness.store import Store
 from results.compare.judge import Kind, Verdict
 from results.compare.select import WORKLOAD
@@ -175,7 +175,7 @@ def _screen(own: Answer, whole: Section, staged: bool) -> Section:
     columns = {
         Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
         Column("optimizer", kind="text", importance=10): [
-            Cell(row.name, bold=leads, notes=tuple(n for n in row.notes if n not in row.ms_per_step.notes))
+            Cell(row.name, bold=leads, notes=tuple(without(row.notes, row.ms_per_step.notes)))
             for row, leads in zip(rows, own.leads, strict=True)
         ],
         Column("value", "mean ± sd", importance=9): [

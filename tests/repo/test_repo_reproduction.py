@@ -10,6 +10,7 @@ from PIL import Image
 from docs import reproduction_page as pages
 from docs import reproduction_records as records
 from harness.paper import experiments
+from harness.show.note import text
 from harness.show.report import Cell, Column, Report, Section
 from harness.store import Store
 from results.frames.load import load
@@ -37,7 +38,7 @@ def _time(seconds):
 def table(*rows):
     columns = [Column("claim", "claim", "text"), Column("verdict", "verdict", "text")]
     cells = [[Cell(word) for word in row] for row in rows]
-    notes = ("one", "two", "three")
+    notes = (text("one"), text("two"), text("three"))
     return Report("ledger", "all", [Section("p, nano", {}, columns, cells, notes=notes)])
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from harness.show import note as notes
-from harness.show.note import Note, messages
+from harness.show.note import Note, templates
 from tests.helpers.architecture import PACKAGES, ROOT
 
 DANGER = "danger_"  # the short form of another kind
@@ -34,10 +34,10 @@ def test_every_note_has_a_sentence_and_gives_what_it_says():
     for place, kind, fields in places:
         if kind == "text":
             assert fields == {"text"}, place
-        elif kind not in messages():
+        elif kind not in templates():
             pytest.fail(f"{place}: messages.txt has no '{kind}'")
         elif None not in fields:  # `**values` may hold any of them
-            assert fields >= set(FIELD.findall(messages()[kind])), f"{place}: '{kind}' needs more fields"
+            assert fields >= set(FIELD.findall(templates()[kind])), f"{place}: '{kind}' needs more fields"
 
 
 def test_every_sentence_is_made_somewhere():
@@ -45,13 +45,13 @@ def test_every_sentence_is_made_somewhere():
         path.read_text(encoding="utf-8") for package in PACKAGES for path in (ROOT / package).rglob("*.py")
     ]
     words = set(re.findall(r"[\"'](\w+)[\"']", "\n".join(sources)))
-    unused = [kind for kind in messages() if kind not in words and not kind.startswith(FAMILIES)]
+    unused = [kind for kind in templates() if kind not in words and not kind.startswith(FAMILIES)]
     assert unused == []
 
 
 def test_every_danger_is_the_short_form_of_a_note():
-    short = [kind.removeprefix(DANGER) for kind in messages() if kind.startswith(DANGER)]
-    assert [kind for kind in short if kind not in messages() and kind != "more"] == []
+    short = [kind.removeprefix(DANGER) for kind in templates() if kind.startswith(DANGER)]
+    assert [kind for kind in short if kind not in templates() and kind != "more"] == []
 
 
 def test_no_kind_stands_twice():
@@ -78,7 +78,7 @@ def test_no_kind_stands_twice():
     ],
 )
 def test_a_sentence_is_made_of_its_fields(monkeypatch, template, fields, sentence):
-    monkeypatch.setattr(notes, "messages", lambda: {"kind": template})
+    monkeypatch.setattr(notes, "templates", lambda: {"kind": template})
     assert str(Note("kind", **fields)) == sentence
 
 
