@@ -79,20 +79,20 @@ class Tally:
     calls: int = 0
     peak: int = 0
 
-    def add(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, times: int = 1) -> None:
-        """Count an operation so often, unless it is a view."""
+    def add(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Count an operation, unless it is a view."""
         if func.is_view or func in _NO_KERNEL or func.namespace == "profiler":
             return
-        self.calls += times
-        self.moved += times * sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
+        self.calls += 1
+        self.moved += sum(x.numel() * x.itemsize for part in (args, out) for x in _tensors(part))
         packet = func._overloadpacket
         formula = flop_registry.get(_SAME_WORK.get(packet, packet))
         if formula is not None:
             precision = str(args[0].dtype).removeprefix("torch.")
-            self.flops[precision] += times * formula(*args, **kwargs, out_val=out)
+            self.flops[precision] += formula(*args, **kwargs, out_val=out)
         elif packet in DECOMPOSITIONS:
             name, formula = DECOMPOSITIONS[packet]
-            self.flops[name] += times * formula(*args[0].shape)
+            self.flops[name] += formula(*args[0].shape)
 
 
 class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -110,7 +110,6 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.phases: dict[str, Tally] = defaultdict(Tally)
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._phase = "set-up"
-        self._times = 1
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Tally]:
@@ -121,15 +120,6 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
             yield self.phases[name]
         finally:
             self._phase = before
-
-    @contextmanager
-    def repeated(self, times: int) -> Iterator[None]:
-        """What is done inside counts so often; its memory counts once."""
-        self._times, before = times, self._times
-        try:
-            yield
-        finally:
-            self._times = before
 
     def follow(self, tensors: Iterable[Tensor]) -> None:
         """Count the memory of tensors, unless it is counted already, until it is freed."""
@@ -161,7 +151,7 @@ class Ledger(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **kwargs)
         _note_share(func, args, out)
         again = self._phase == "backward" and torch.is_grad_enabled()
-        self.phases["recomputation" if again else self._phase].add(func, args, kwargs, out, self._times)
+        self.phases["recomputation" if again else self._phase].add(func, args, kwargs, out)
         self.follow(_tensors(out))
         return out
 

@@ -1,7 +1,8 @@
 """Steps of a run's optimizer on tensors without memory: their work, the state and the temporaries.
 
-On a GPU two things differ: parameters of one shape step as a stack, and the products of maps are not divided
-(`optimizers/spectral/products.py`).
+On a GPU three things differ: parameters of one shape step as a stack, the products of maps are not divided
+(`optimizers/spectral/products.py`), and no map asks for a number of the device
+(`optimizers/spectral/exact.py`).
 """
 
 from __future__ import annotations
@@ -26,12 +27,10 @@ from harness.cost.passes import fake_model, fake_task
 from harness.cost.shapes import Shapes
 from harness.parallel.sharding import deal_out
 from harness.train.building import build_optimizer
-from optimizers import spectral
 from optimizers.base import UpdateRule
 from optimizers.cost import separable
 from optimizers.reach import treatments
-from optimizers.spectral import products
-from optimizers.spectral.exact import graded_power
+from optimizers.spectral import exact, products
 from optimizers.zoo.registry import PERIODS
 
 # Parameters are divided among processes by seconds (`optimizers/cost.py`). Here so many operations take as
@@ -106,7 +105,7 @@ def matrices(config: RunConfig, shapes: Shapes) -> Iterator[tuple[tuple[int, int
     with mode, ledger:
         ours = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
         lots = [lot for lot in _lots(optimizer, 1) if lot.params[0] in ours and lot.params[0].ndim > 1]
-        with _as_on_a_gpu(optimizer, ledger):
+        with _as_on_a_gpu(optimizer):
             for lot in lots:
                 _measure(lot, optimizer, ledger, 1)
     numbers: Counter[tuple[int, int]] = Counter()
@@ -124,7 +123,7 @@ def matrices(config: RunConfig, shapes: Shapes) -> Iterator[tuple[tuple[int, int
 def run(config: RunConfig, shapes: Shapes, device: str) -> Steps:
     """Make a few steps of the optimizer with each kind of parameter, as on "cpu" or "cuda"."""
     optimizer, model, mode, ledger = _prepared(config, shapes)
-    with mode, ledger, _as_on_a_gpu(optimizer, ledger) if device == "cuda" else nullcontext():
+    with mode, ledger, _as_on_a_gpu(optimizer) if device == "cuda" else nullcontext():
         period = _shorten_periods(optimizer)
         owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
         lots = list(_lots(optimizer, owners))
@@ -143,25 +142,14 @@ def _prepared(config: RunConfig, shapes: Shapes) -> tuple[Optimizer, nn.Module, 
 
 
 @contextmanager
-def _as_on_a_gpu(optimizer: Optimizer, ledger: Ledger) -> Iterator[None]:
+def _as_on_a_gpu(optimizer: Optimizer) -> Iterator[None]:
     """The optimizer's steps inside are those on a GPU."""
     for rule in getattr(optimizer, "parts", (optimizer,)):
         if isinstance(rule, UpdateRule) and rule.stacked is None:
             rule.stacked = True
 
-    def graded(stack: Tensor, p: float) -> Tensor:
-        """It maps a stack one by one, in thousands of operations: one matrix stands for all."""
-        if stack.ndim < 3:
-            return graded_power(stack, p)
-        first, *rest = stack.flatten(0, -3)
-        with ledger.repeated(0):
-            others = [torch.empty_like(matrix) for matrix in rest]
-        with ledger.repeated(1 + len(rest)):
-            done = graded_power(first, p)
-        return torch.stack([done, *others]).view(stack.shape)
-
     whole = patch.multiple(products, _crawls=lambda _: False, _block_rows=lambda x: [(0, x.shape[-2])])
-    with whole, patch.object(spectral, "graded_power", graded):
+    with whole, patch.object(exact, "_host_reads", lambda _: False):
         yield
 
 

@@ -123,7 +123,8 @@ def graded_power(M: Tensor, p: float) -> Tensor:
 
     Args:
         M: (..., m, n), one matrix or a stack of them, which is mapped one by one: the number of large rows
-            decides about shapes. For that reason torch.compile gets `gram_power` in float64 instead; and a
+            decides about shapes. Where the host can't read that number without waiting, on a GPU and in
+            torch.compile, the stack goes to `gram_power` in float64 instead, with one call of the solver. A
             float64 M goes to `svd_power`, because who works in float64 wants all digits.
         p: exponent of the singular values, in [-0.5, 1].
 
@@ -138,7 +139,7 @@ def graded_power(M: Tensor, p: float) -> Tensor:
     check_power(p, "graded_power")
     if M.dtype == torch.float64:
         return svd_power(M, p)
-    if torch.compiler.is_compiling():
+    if not _host_reads(M):
         return gram_power(M, p)
     if M.ndim > 2:
         stack = M.flatten(0, -3)
@@ -168,6 +169,11 @@ def _graded(Y: Tensor, p: float, floor: float) -> Tensor:
         return O
     small = Y[:rest]
     return torch.addmm(O, V[:, :rest], _graded(small - small @ N.mT @ N, p, floor))
+
+
+def _host_reads(M: Tensor) -> bool:
+    """Whether a number on the device of M is known to Python without waiting for other work."""
+    return M.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def check_power(p: float, name: str, low: float = -0.5) -> None:

@@ -49,7 +49,8 @@ class SpectralRule(UpdateRule):
         interval_phase: "last" for steps k, 2k, ..., as released; "first" for steps 1, k+1, ...
         ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it. The dtype is also
             that of "soft_muon", "contra_muon", "dynmuon" and "soft_polar", which make 12 steps of their own.
-        gram_dtype: of "gram_power"; with "graded" matrices of up to 64 rows or columns get the SVD.
+        gram_dtype: of "gram_power"; with "graded" matrices of up to 64 rows or columns get the SVD, larger
+            ones `exact.graded_power` and, on a GPU, `exact.gram_power` in float64.
         root_steps, root_eps, root_eps_relative, gram_side: of "ns_root".
         rank, qr_eps: of "stream_power".
         mix_set, mix_dtype, mix_fp32_steps: of "mix_power".

@@ -47,8 +47,8 @@ MAPS: Final = {
         str,
         "graded",
         choices=("graded", "float32", "float64"),
-        help="precision of the Gram matrix of gram_power; graded: float32, by steps; an SVD up to 64 rows "
-        "or columns",
+        help="precision of the Gram matrix of gram_power; graded: float32, by steps (on a GPU float64 at "
+        "once); an SVD up to 64 rows or columns",
     ),
     "root_steps": Param(int, 5, low=1, help="coupled iterations of each square root of ns_root"),
     "root_eps": eps(1e-6, "added to the Gram matrix of ns_root"),

@@ -2,13 +2,17 @@
 
 import copy
 import io
+from collections import Counter
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.bench.machine import CallCount
 from optimizers import ZOO, Hybrid, Muon, UpdateRule, build, stacks
+from optimizers.spectral import exact
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
@@ -169,3 +173,31 @@ def test_a_stacked_step_of_a_language_model_makes_few_calls(name: str, most: int
     optimizer = build(name, [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix")
     assert 10 * calls(optimizer, params, True) < calls(optimizer, params, False)
     assert calls(optimizer, params, True) <= most
+
+
+def test_on_a_gpu_the_default_htmuon_asks_the_device_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One solver call for each stack; its status, which torch reads, is all that a step waits for."""
+    monkeypatch.setattr(exact, "_host_reads", lambda M: False)
+    seen: Counter[str] = Counter()
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen[func._overloadpacket._qualified_op_name.removeprefix("aten::")] += 1
+            return func(*args, **(kwargs or {}))
+
+    moved = []
+    for stacked in (True, False):
+        torch.manual_seed(0)
+        params = [nn.Parameter(torch.zeros(shape)) for shape in [(66, 66)] * 4 + [(65, 90)] * 2 + [(90, 65)]]
+        optimizer = build("htmuon", [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix")
+        force(optimizer, stacked)
+        for p in params:
+            p.grad = torch.randn(p.shape)
+        with Watch() if stacked else nullcontext():
+            optimizer.step()
+        moved.append([p.detach() for p in params])
+        monkeypatch.undo()
+    torch.testing.assert_close(*moved, rtol=1e-4, atol=1e-6)  # from the levels in float32
+    assert seen["_linalg_eigh"] == 3 and seen["_linalg_svd"] == 0
+    assert not seen["_local_scalar_dense"] and not seen["nonzero"]
+    assert seen.total() < 300
