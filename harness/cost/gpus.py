@@ -2,8 +2,9 @@
 
 A row has the dense peak of matrix products by precision. Data sheets print twice as much for tensor cores,
 "with sparsity"; that is not meant here. The V100 and T4 have tensor cores for float16 only. Links are PCIe
-3.0, 4.0 and 5.0 x16 with 16, 32 and 64 GB/s in one direction, else NVLink. Chips for graphics have one unit
-of double precision for 64 of single precision.
+3.0, 4.0 and 5.0 x16 with 16, 32 and 64 GB/s in one direction, else NVLink; bridges between pairs of cards are
+not counted. Chips for graphics have one unit of double precision for 64 of single precision. No sheet has the
+dense rates of RTX PRO 6000's server edition: 2 and 4 times float32, as in the other edition.
 
 A CPU's row is one core, because a run uses `threads` of them: clock rate x operations in a cycle, and about
 the bandwidth that one core gets out of its memory. Zen 3 has two 256-bit units; Zen 4 the same for float32,
@@ -37,7 +38,8 @@ class Processor:
         link: to another one of the same node, GB/s in one direction.
         float32, tf32, bfloat16, float16, float64: dense peak of matrix products, TFLOP/s. Without such units
             it is the rate of the units that do the work instead.
-        device: part of the name that the driver gives it, by which records tell it; empty: not recognised.
+        device: the last words of the name that the driver gives it, by which records tell it; empty: not
+            recognised.
         source: of these figures.
         cpu: whether it is one core of a CPU.
     """
@@ -110,8 +112,12 @@ def named(words: str | None, table: Mapping[str, Processor]) -> list[Processor]:
 
 
 def recognised(device: str, table: Mapping[str, Processor] = PROCESSORS) -> Processor | None:
-    """The processor whose driver calls it so; None if the table has none."""
-    rows = [row for row in table.values() if row.device and row.device in device]
+    """The processor whose driver calls it so; None if the table has none.
+
+    Whole words at the end, since a letter or a word more is something else: RTX A4000, L40S, RTX 4090 Laptop
+    GPU, a slice of a GPU (A100-SXM4-80GB MIG 1g.10gb).
+    """
+    rows = [row for row in table.values() if row.device and f" {device}".endswith(f" {row.device}")]
     return max(rows, key=lambda row: len(row.device), default=None)
 
 

@@ -23,15 +23,41 @@ def test_rows_are_plausible_and_say_where_they_come_from():
         ("NVIDIA L40", "l40"),
         ("NVIDIA L40S", "l40s"),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-server"),
         ("Tesla V100-SXM2-32GB", "v100"),
+        ("NVIDIA A40", "a40"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-pcie"),
+        ("NVIDIA H100 NVL", "h100-nvl"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA H200 NVL", "h200-nvl"),
+        ("NVIDIA GH200 480GB", "gh200"),
+        ("NVIDIA B200", "b200"),
     ],
 )
 def test_the_driver_s_names_are_recognised(device, name):
     assert recognised(device).name == name
 
 
-def test_an_unknown_device_is_not_guessed():
-    assert recognised("AMD Instinct MI300X") is None
+@pytest.mark.parametrize(
+    "device",
+    [
+        "AMD Instinct MI300X",
+        "NVIDIA RTX A4000",
+        "NVIDIA RTX A400",
+        "NVIDIA T400 4GB",
+        "NVIDIA GH200 144G HBM3e",
+        "NVIDIA GB200",
+        "NVIDIA A100-SXM4-80GB MIG 1g.10gb",
+        "NVIDIA A40-8Q",
+        "NVIDIA GeForce RTX 4090 Laptop GPU",
+        "NVIDIA GeForce RTX 3090 Ti",
+        "Tesla V100-SXM2-16GB",
+    ],
+)
+def test_an_unknown_device_and_a_slice_of_one_are_not_guessed(device):
+    assert recognised(device) is None
 
 
 def test_rates_by_precision():
