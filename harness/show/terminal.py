@@ -66,9 +66,11 @@ class Shown:
         return section if self.wide else section.brief or section
 
 
-def write(reports: Sequence[Report], *, wide: bool | None = None, notes: bool = True) -> str:
-    """Reports as plain text, as wide as they need to be; `wide` and `notes` as in `Shown`."""
-    return "".join(f"{line.text}\n" for line in _screen(reports, Shown(None, wide, notes)))
+def write(
+    reports: Sequence[Report], *, wide: bool | None = None, notes: bool = True, width: int | None = None
+) -> str:
+    """Reports as plain text; `wide`, `notes` and `width` as in `Shown`."""
+    return "".join(f"{line.text}\n" for line in _screen(reports, Shown(width, wide, notes)))
 
 
 def show(

@@ -87,22 +87,6 @@ def test_the_index_for_language_models_has_them_all():
     assert linked == {path.stem for path in (ROOT / "docs").glob("*.md")} - {"README"}
 
 
-def test_ci_runs_the_two_commands_of_the_readme_verbatim():
-    script = read(".ci/run")
-    demo, tests = (block.strip() for block in blocks(README, "sh")[:2])
-    assert (
-        demo
-        == "python3 -m venv .venv && .venv/bin/pip install -e . -c constraints.txt && .venv/bin/htbench demo"
-    )
-    assert tests == ".venv/bin/pip install -e '.[dev]' -c constraints.txt && .venv/bin/pytest -n 2"
-    assert demo in script
-    assert tests in script
-
-
-def test_the_readme_is_short():
-    assert 120 <= len(README.splitlines()) <= 150 and len(README.split()) <= 1200
-
-
 def test_the_page_of_commands_lists_them_all_and_no_others():
     assert set(re.findall(r"`htbench ([a-z]+)", COMMANDS_PAGE)) == set(COMMANDS)
 

@@ -1,0 +1,204 @@
+"""The answer that README.md begins with, as a picture and as a screen, from the compact records of the demo.
+
+    python -m docs.readme_page                 whether README.md and the picture are what the records say
+    python -m docs.readme_page --write         makes them so
+    python -m docs.readme_page --root STORE    whether a demo has ended in a store as README.md tells
+
+Another machine has other last digits and other times. What must be the same there: workloads, rows, what was
+searched, the number of seeds, which rows are ahead of others, and that no setting lies at an edge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure as Canvas
+from PIL import Image
+
+from docs import reproduction_records as records
+from docs.pages import DEMO
+from harness import cli
+from harness.errors import UsageError
+from harness.show import terminal
+from harness.store import Store
+from results.compare.view import View
+from results.figures.draw import look
+from results.figures.style import GREY, optimizer_style
+from results.frames.load import load_rows
+from results.page.forest import Axis, words
+from results.tables.answer import Answer, answers
+from results.tables.registry import TABLES
+
+ROOT = Path(__file__).parents[1]
+README, PICTURE = ROOT / "README.md", ROOT / "docs" / "demo" / "answer.png"
+BEGIN, END = "<!-- by docs/readme_page.py -->", "<!-- end -->"
+SHOWN = DEMO[0]  # whose screen stands below the picture, which has them all
+_COLUMNS = 80  # of the screen
+_DRAWN = "Description"  # the entry of the PNG that says what was drawn: pixels depend on matplotlib's version
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Compare, or write."""
+    parser = argparse.ArgumentParser(prog="python -m docs.readme_page", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write README.md and its picture")
+    parser.add_argument("--root", type=Path, metavar="STORE", help="compare the demo in a store with them")
+    args = parser.parse_args(given)
+    return cli.carry_out(lambda: _compare(args, parser.prog))
+
+
+def _compare(args: argparse.Namespace, program: str) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        store = records.unpacked(Path(folder), DEMO)
+        if args.write:
+            _write(store)
+        found = differs(store, Store(args.root)) if args.root else stale(store)
+    if found:
+        print(f"{program}: {found}", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _write(store: Store) -> None:
+    found = _answers(store)
+    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURE.write_bytes(png(found))
+    before, _, after = _parts(README.read_text(encoding="utf-8"))
+    README.write_text(f"{before}{BEGIN}\n{made(store, found)}\n{END}{after}", encoding="utf-8")
+
+
+def stale(store: Store) -> str:
+    """What is not as the records say, as a sentence; empty: nothing."""
+    found = _answers(store)
+    again = "python -m docs.readme_page --write makes it so."
+    if _parts(README.read_text(encoding="utf-8"))[1] != made(store, found):
+        return f"The answer in README.md is not what the records of the demo say; {again}"
+    with Image.open(PICTURE) as picture:
+        if picture.info.get(_DRAWN) != drawn(found):
+            return f"{PICTURE.relative_to(ROOT)} does not show what the records of the demo say; {again}"
+    return ""
+
+
+def differs(store: Store, other: Store) -> str:
+    """In what a demo has ended otherwise than README.md tells, as a sentence; empty: nothing."""
+    ours, theirs = ({one.workload: form(one) for one in _answers(at)} for at in (store, other))
+    for workload, told in ours.items():
+        for what, value in told.items():
+            printed = theirs.get(workload, {}).get(what)
+            if printed != value:
+                return f"{', '.join(workload)}: README.md has as {what} {value}, and the demo {printed}."
+    return ""
+
+
+def form(answer: Answer) -> dict[str, Any]:
+    """What is to be the same on every machine."""
+    ahead = [place.name for place, leads in zip(answer.places, answer.leads, strict=True) if leads]
+    return {
+        "metric": answer.metric.name,
+        "seeds of a row": answer.seeds,
+        "rows": sorted(place.name for place in answer.places),
+        "settings": sorted({name for place in answer.places for name in place.setting}),
+        "rows ahead of others": sorted(ahead),
+        "rows with a setting at an edge": sorted(place.name for place in answer.places if place.has_edge),
+    }
+
+
+def _answers(store: Store) -> list[Answer]:
+    return [one for name in DEMO for one in answers(load_rows(store, [name]), store)]
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """A page before, between and after the marks."""
+    before, begin, rest = text.partition(f"{BEGIN}\n")
+    between, end, after = rest.partition(f"\n{END}")
+    if not begin or not end:
+        raise UsageError(f"README.md lacks the lines '{BEGIN}' and '{END}'.")
+    return before, between, after
+
+
+# --- what is made ---
+
+
+def made(store: Store, found: Sequence[Answer]) -> str:
+    """What stands between the marks."""
+    table = TABLES["main_result"](View(load_rows(store, [SHOWN]), store=store))
+    screen = terminal.write([table], notes=False, width=_COLUMNS)
+    told = " ".join(f"{one.workload[0]}: {one.verdict}" for one in found)
+    place = PICTURE.relative_to(ROOT).as_posix()
+    return f"![{told}]({place})\n\n```text\n$ htbench table main_result {SHOWN}\n{screen}```"
+
+
+def drawn(found: Sequence[Answer]) -> str:
+    """All that the picture shows, in words."""
+    lines = []
+    for answer in found:
+        lines += [" · ".join(answer.workload), str(answer.verdict)]
+        lines += [f"{one.rank} {one.name} {one.value.text()} {words(one, answer)}" for one in answer.places]
+    return "\n".join(lines)
+
+
+def png(found: Sequence[Answer]) -> bytes:
+    """The picture as a file that says what it shows."""
+    file = io.BytesIO()
+    with look():
+        draw(found).savefig(file, format="png", dpi=200, metadata={"Software": None, _DRAWN: drawn(found)})
+    return file.getvalue()
+
+
+# Inches. Text is larger than in figures of a paper: a page on GitHub shows the picture at 0.65 of its size.
+_WIDTH, _ROW, _HEAD, _FOOT = 6.9, 0.21, 0.68, 0.34
+_LEFT, _RIGHT = 2.05, 1.6  # beside the axis, for names and values, and for distances
+_RANK, _NAME, _VALUE, _BEHIND = -2.0, -1.7, -0.15, _WIDTH - _LEFT - _RIGHT + 0.12  # from its left end
+_TITLE, _TEXT, _SMALL = 9.5, 8.5, 7.5  # points
+
+
+def draw(found: Sequence[Answer]) -> Canvas:
+    """A forest plot for each workload: how far a row is behind the best, with the interval that decides."""
+    heights = [_HEAD + _ROW * len(answer.places) + _FOOT for answer in found]
+    height = sum(heights)
+    canvas = Canvas(figsize=(_WIDTH, height))
+    for at, answer in enumerate(found):
+        low, rows = sum(heights[at + 1 :]) + _FOOT, _ROW * len(answer.places)
+        width = _WIDTH - _LEFT - _RIGHT
+        ax = canvas.add_axes((_LEFT / _WIDTH, low / height, width / _WIDTH, rows / height))
+        _forest(ax, answer)
+    return canvas
+
+
+def _forest(ax: Any, answer: Answer) -> None:
+    axis, metric, count = Axis.of(answer.places), answer.metric, len(answer.places)
+
+    def text(inches: float, row: float, shown: str, **style: Any) -> None:
+        style = {"size": _TEXT, "va": "center", "annotation_clip": False} | style
+        ax.annotate(shown, (0, row), (72 * inches, 0), ("axes fraction", "data"), "offset points", **style)
+
+    text(_RANK, -2.9, " · ".join(answer.workload), size=_TITLE, weight="bold")
+    text(_RANK, -2, str(answer.verdict), size=_TITLE)
+    measured = f"test {metric.label} {'↑' if metric.higher_is_better else '↓'}, {answer.seeds[0]} seeds"
+    text(_VALUE, -1, measured, size=_SMALL, color=GREY, ha="right")
+    text(_BEHIND, -1, "behind the best [95 %]", size=_SMALL, color=GREY)
+    for row, (place, leads) in enumerate(zip(answer.places, answer.leads, strict=True)):
+        style, weight = optimizer_style(place.name), "bold" if leads else "normal"
+        text(_RANK, row, place.rank)
+        text(_NAME, row, f"{place.name}{' !' * place.has_edge}", weight=weight)
+        text(_VALUE, row, place.value.text(), ha="right", weight=weight)
+        text(_BEHIND, row, words(place, answer))
+        if place.low is not None and place.high is not None:
+            ax.plot([place.low, place.high], [row, row], color=style["color"], linewidth=1.8)
+        if place.kind is not None:
+            look_of_mark = {"color": style["color"], "markersize": 6.5, "markeredgecolor": "white"}
+            ax.plot(place.gap or 0, row, style["marker"], zorder=3, **look_of_mark)
+    ax.set(ylim=(count - 0.4, -0.6), yticks=[])
+    if axis is not None:
+        ax.set(xlim=(axis.low, axis.high), xticks=axis.ticks)
+        ax.axvline(0, color=GREY, linewidth=0.8, zorder=1)
+    ax.grid(axis="y", visible=False)
+    ax.spines["left"].set_visible(False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
