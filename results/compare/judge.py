@@ -41,7 +41,8 @@ LEVEL = 0.05
 POWER = 0.8
 MARGIN = 0.005  # nats: half a percent of perplexity
 SHARE_MARGIN = 0.002  # of right answers: .2 points, two of 1,000 images
-_MOST_SEEDS = 1000
+MOST_SEEDS = 1000  # above these a number is no plan any more
+MOST_ITEMS = 1_000_000
 _TINY = 1e-200
 _ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
 
@@ -100,8 +101,8 @@ class SeedsNeeded:
 
     Attributes:
         estimate: with the variance as estimated.
-        low, high: with the ends of its 95 % interval; `high` is None above 1,000. The gap is taken for the
-            true one: that of an undecided row may always be 0, and then no number of seeds is enough.
+        low, high: with the ends of its 95 % interval; `high` is None above `MOST_SEEDS`. The gap is taken for
+            the true one: that of an undecided row may always be 0, and then no number of seeds is enough.
     """
 
     estimate: int
@@ -118,13 +119,15 @@ class Verdict:
         kind: beside the best.
         rank, is_tied: 1 for the best and all that are not worse; those that share a rank are tied.
         mean, n: of its values.
-        gap: how much it is worse than the best by its mean, on the scale of the comparison; not negative.
+        gap: how much it is worse than the best by its mean, on the scale of the comparison; not negative, and
+            0 where only rounding differs.
         low, high: the simultaneous interval of the gap; infinite where nothing tells the spread.
         p_value: adjusted for all rows; 1 for the best.
         parts, freedom: the variance of the gap and its degrees of freedom.
-        seeds_needed: to tell an unknown row from the best; None if seeds alone can't.
-        limited_by_test_set: how many items the test set would need, where it is too small to tell an unknown
-            row whatever the seeds; else None.
+        seeds_needed: to tell an unknown row from the best; None if seeds alone can't, or more than
+            `MOST_SEEDS` would be needed.
+        limited_by_test_set: whether the test set is too small to tell an unknown row, whatever the seeds.
+        items_needed: how many items it would need then; None above `MOST_ITEMS`.
         limited_by_search: whether the test set would do, but the noise of the search is too large for it.
     """
 
@@ -141,7 +144,8 @@ class Verdict:
     parts: Parts
     freedom: float
     seeds_needed: SeedsNeeded | None = None
-    limited_by_test_set: int | None = None
+    limited_by_test_set: bool = False
+    items_needed: int | None = None
     limited_by_search: bool = False
 
     def may_catch_up(self, gain: float | None) -> bool:
@@ -273,7 +277,9 @@ class _Column:
         search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
         known = np.where(np.isfinite(seeds), seeds, 0.0)
         _, full = _sum((known, freedom), (tuning, search_freedom), (items, item_freedom))
-        return _Gaps(self.means - self.means[best], seeds, freedom, tuning, items, full, discordant)
+        gaps = self.means - self.means[best]
+        gaps[np.abs(gaps) <= _ROUNDING * np.abs(self.means)] = 0.0
+        return _Gaps(gaps, seeds, freedom, tuning, items, full, discordant)
 
     def _of_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
         """What the test set adds to the variance of each gap, its degrees of freedom, and exact counts."""
@@ -434,8 +440,8 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
     squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
     gap, items = gaps.gap[i] ** 2, gaps.items[i]
     if gap <= squared * items:
-        total = item_count(column.rows[i])
-        return {"limited_by_test_set": math.ceil(total * squared * items / gap)}
+        needed = math.ceil(item_count(column.rows[i]) * squared * items / gap)
+        return {"limited_by_test_set": True, "items_needed": needed if needed <= MOST_ITEMS else None}
     if gap <= squared * (items + gaps.tuning[i]):
         return {"limited_by_search": True}
     freedom = float(min(own.freedom[i], own.freedom[best]))
@@ -448,13 +454,13 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
         needed = (ranges.critical(k, known, level) + special.stdtrit(known, POWER)) ** 2
         rest = gap - needed * (items + gaps.tuning[i])
         n = np.where(
-            rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * _MOST_SEEDS), 2 * _MOST_SEEDS
+            rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * MOST_SEEDS), 2 * MOST_SEEDS
         )
     least = int(column.n[[i, best]].min()) + 1  # as many as there are have not told
     estimate, low, high = (max(least, math.ceil(count)) for count in n)
-    if estimate > _MOST_SEEDS:
+    if estimate > MOST_SEEDS:
         return {}
-    return {"seeds_needed": SeedsNeeded(estimate, low, high if high <= _MOST_SEEDS else None)}
+    return {"seeds_needed": SeedsNeeded(estimate, low, high if high <= MOST_SEEDS else None)}
 
 
 def item_count(row: Row) -> int:

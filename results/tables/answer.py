@@ -15,7 +15,7 @@ from harness.show.note import Note
 from harness.show.numbers import setting as plain
 from harness.show.report import Cell, Column, Section, by_columns, dangers, without
 from harness.store import Store
-from results.compare.judge import Kind, Verdict
+from results.compare.judge import MOST_ITEMS, MOST_SEEDS, Kind, Verdict
 from results.compare.select import WORKLOAD
 from results.compare.stats import MIN_SEEDS
 from results.frames.metrics import Metric, task_kind
@@ -215,10 +215,11 @@ def _order(found: Outcome) -> list[int]:
     """The rows, the best first: by rank where there is one, then by the mean; last those without a value."""
     sign = -1 if found.metric.higher_is_better else 1
 
-    def place(at: int) -> tuple[float, float]:
+    def place(at: int) -> tuple[float, float, bool]:
         row, value = _judged(found, at), found.tests[found.metric][at].number()
-        rank = math.inf if row is None or row.n < MIN_SEEDS else row.rank
-        return rank, math.inf if value is None else sign * value
+        if row is not None:
+            return math.inf if row.n < MIN_SEEDS else row.rank, row.gap, row.kind is not Kind.BEST
+        return math.inf, math.inf if value is None else sign * value, False
 
     return sorted(range(len(found.names)), key=place)
 
@@ -312,9 +313,10 @@ def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) ->
     rivals = [row for row in leaders if row.kind is not Kind.BEST]
     if all(row.kind is Kind.EQUAL for row in rivals):
         return Note("answer_equal", rows=len(leaders))
-    if all(row.limited_by_test_set for row in rivals):
+    apart = [row for row in rivals if row.gap > 0]
+    if apart and all(row.limited_by_test_set for row in apart):
         return Note("answer_items", rows=len(leaders), **_items(found, verdict))
-    if all(row.limited_by_search for row in rivals):
+    if apart and all(row.limited_by_search for row in apart):
         return Note("answer_search", rows=len(leaders))
     return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
 
@@ -343,6 +345,8 @@ def _needs(row: Verdict) -> str:
         return "open_few"
     if row.kind is Kind.EQUAL:
         return "open_equal"
+    if row.gap == 0:
+        return "open_same"
     if row.limited_by_test_set:
         return "open_test_set"
     if row.limited_by_search:
@@ -352,16 +356,19 @@ def _needs(row: Verdict) -> str:
 
 def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verdicts) -> Note:
     scale, unit = found.metric.gap
-    needed = [row.seeds_needed.estimate if row.seeds_needed else row.limited_by_test_set or 0 for row in own]
-    seeds = MIN_SEEDS if kind == "open_few" else max(needed)
+    needed = [row.seeds_needed.estimate if row.seeds_needed else row.items_needed for row in own]
+    seeds = MIN_SEEDS if kind == "open_few" else max(filter(None, needed), default=0)
     fields = {
         "names": [row.name for row in own],
         "best": verdict.best,
         "needed": needed,
         "rows": [
-            Note("open_row", name=row.name, needed=f"{count:,}")
+            Note("open_row", name=row.name, needed=count)
             for row, count in zip(own, needed, strict=True)
+            if count is not None
         ],
+        "over": [row.name for row, count in zip(own, needed, strict=True) if count is None],
+        "most": MOST_ITEMS if kind == "open_test_set" else MOST_SEEDS,
         "seeds": seeds,
         "plan": seeds if found.staged else 0,  # a sweep file can ask for them
         "margin": f"{scale * found.metric.margin:g}",

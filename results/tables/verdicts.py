@@ -222,14 +222,21 @@ def _untold(row: Verdict, metric: Metric) -> Note:
         return Note("untold_few", seeds=MIN_SEEDS, **fields)
     if row.kind is Kind.EQUAL:
         return Note("untold_equal", margin=f"{scale * (metric.margin or 0):g}", **fields)
+    if row.gap == 0:
+        return Note("untold_same", name=row.name)
     if row.limited_by_test_set:
-        return Note("untold_test_set", items=row.limited_by_test_set, p=row.p_value, **fields)
+        return Note("untold_test_set", items=row.items_needed, p=row.p_value, **fields)
     if row.limited_by_search:
         return Note("untold_search", p=row.p_value, **fields)
     if row.seeds_needed is not None:
         needed = row.seeds_needed
-        high = needed.high or "over 1000"
         return Note(
-            "untold_seeds", p=row.p_value, needed=needed.estimate, low=needed.low, high=high, **fields
+            "untold_seeds",
+            p=row.p_value,
+            needed=needed.estimate,
+            low=needed.low,
+            high=needed.high,
+            most=0 if needed.high else judge.MOST_SEEDS,
+            **fields,
         )
-    return Note("untold_never", p=row.p_value, **fields)
+    return Note("untold_never", p=row.p_value, most=judge.MOST_SEEDS, **fields)

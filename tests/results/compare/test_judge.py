@@ -268,7 +268,7 @@ def test_a_test_set_can_be_too_small():
     assert judge(rows_of(values)).verdicts[1].kind is Kind.WORSE
     found = judge(rows).verdicts[1]
     assert found.kind is Kind.UNKNOWN and found.seeds_needed is None
-    assert found.limited_by_test_set > 200 and found.parts.items > found.parts.seeds
+    assert found.limited_by_test_set and found.items_needed > 200 and found.parts.items > found.parts.seeds
 
 
 def test_a_search_can_be_too_noisy():
@@ -329,9 +329,28 @@ def test_all_right_is_not_proof():
     found = judge([accuracy("a", 295 / 299), accuracy("b", 1.0)], higher_is_better=True, is_share=True)
     row = found.verdicts[0]
     assert (found.best, row.kind) == (1, Kind.UNKNOWN) and row.p_value == pytest.approx(0.125, abs=1e-6)
-    assert row.low < 0 < row.high and row.limited_by_test_set > 299
+    assert row.low < 0 < row.high and row.items_needed > 299
     found = judge([accuracy("a", 280 / 299), accuracy("b", 1.0)], higher_is_better=True, is_share=True)
     assert found.verdicts[0].kind is Kind.WORSE
+
+
+def test_rows_that_only_rounding_tells_apart_have_the_same_mean():
+    shares = [[290 / 299, 292 / 299, 291 / 299], [291 / 299, 291 / 299, 291 / 299]]
+    rows = [
+        Row(name, {(seed, seed): share for seed, share in enumerate(own)}, item_count=299)
+        for name, own in zip("ab", (shares[0], np.array(shares[1]) + 1e-15), strict=True)
+    ]
+    found = judge(rows, higher_is_better=True, is_share=True)
+    rival = found.verdicts[1 - found.best]
+    assert (rival.kind, rival.gap) == (Kind.UNKNOWN, 0)
+    assert (rival.seeds_needed, rival.limited_by_test_set, rival.items_needed) == (None, False, None)
+
+
+@pytest.mark.parametrize(("wrong", "possible"), [(18, True), (11.001, False)])
+def test_nobody_is_told_to_find_more_items_than_there_are(wrong, possible):
+    rows = [accuracy("a", 1 - wrong / 299), accuracy("b", 1 - 11 / 299)]
+    row = judge(rows, higher_is_better=True, is_share=True).verdicts[0]
+    assert row.limited_by_test_set and (row.items_needed is not None) == possible
 
 
 def test_answers_by_item_are_paired():

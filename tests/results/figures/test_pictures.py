@@ -85,7 +85,8 @@ def test_what_only_some_panels_have_stands_above_them():
 def test_every_figure_has_a_caption_and_every_caption_a_figure():
     from harness.show.note import templates
 
-    assert {kind for kind in templates() if kind.startswith("shows_")} == {f"shows_{name}" for name in FIGURES}
+    shown = {kind for kind in templates() if kind.startswith("shows_")}
+    assert shown == {f"shows_{name}" for name in FIGURES}
 
 
 def test_an_optimizer_has_one_colour_in_all_figures(drawn):

@@ -90,6 +90,19 @@ def test_no_winner_because_of_the_test_set(bench, make):
     assert found.places[1].gap == pytest.approx(100 * (0.91 - (0.91 + 0.9 + 0.915) / 3), abs=1e-6)
 
 
+def test_the_same_mean_asks_for_no_number(bench, make):
+    same = {"muon": (0.90, 0.92, 0.91), "adamw": (0.91, 0.91, 0.91)}
+    contest(bench, make, samples=299, sgdm=(0.9, 0.9, 0.9), htmuon=(0.9099, 0.9101, 0.90999), **same)
+    found = answer(bench)
+    lines = {line.kind: line for line in found.open}
+    assert lines.keys() == {"open_same", "open_test_set"} and found.verdict.kind == "answer_items"
+    assert {found.places[0].name, *lines["open_same"]["names"]} == {"muon", "adamw"}
+    assert found.places[0].gap is None and found.places[1].gap == 0
+    assert [row["name"] for row in lines["open_test_set"]["rows"]] == ["sgdm"]
+    assert lines["open_test_set"]["over"] == ["htmuon"]
+    assert str(lines["open_test_set"]).endswith("over 1,000,000 for htmuon")
+
+
 @pytest.mark.parametrize(
     ("tests", "kind"),
     [
