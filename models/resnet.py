@@ -7,6 +7,7 @@ CIFAR (github.com/kuangliu/pytorch-cifar) and a bottleneck's stride on its 3x3 c
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -88,6 +89,9 @@ class ResNet(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, classes). Images may come in float32 whatever the precision of the parameters."""
-        x = self.stages(self.stem(images.to(self.fc.weight.dtype)))
+        x = images.to(self.fc.weight.dtype)
+        if x.is_cuda:  # the layout of cuDNN's kernels for tensor cores; a convolution keeps that of its input
+            x = x.contiguous(memory_format=torch.channels_last)
+        x = self.stages(self.stem(x))
         logits: Tensor = self.fc(x.mean(dim=(2, 3)))
         return logits

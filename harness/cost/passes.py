@@ -1,8 +1,8 @@
 """A forward and a backward pass of a run, and a pass without gradients, on tensors without memory.
 
 They are fake tensors of the CPU: those of a GPU need a torch that was built for one, and a login node may
-have none. What a GPU does otherwise in a pass is attention with dropout, which has a kernel there that keeps
-no T x T weights.
+have none. What a GPU does otherwise in a pass: attention with dropout has a kernel there that keeps no T x T
+weights, and the chunks of the loss are larger.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from harness.config import RunConfig
 from harness.cost.ledger import Ledger, Tally
 from harness.cost.shapes import LM, Shapes
 from harness.data.images import ImageTask
+from harness.data.loss import CHUNK_LOGITS
 from harness.data.task import SPLITS, Batch, cross_entropy, evaluating
 from harness.parallel.group import ALONE, buckets, flattened
 from harness.train.building import build_model
@@ -71,7 +72,7 @@ def run(config: RunConfig, shapes: Shapes, device: str) -> Passes:
     ledger.follow([*model.parameters(), *model.buffers()])
     weights = ledger.live
     autocast = torch.autocast("cpu", torch.bfloat16, enabled=config.precision.autocast != "none")
-    with mode, ledger, _attention_of_a_gpu() if device == "cuda" else nullcontext():
+    with mode, ledger, _as_on_a_gpu() if device == "cuda" else nullcontext():
         batch = _fake_batch(shapes, samples)
         inputs = ledger.live - weights
         for _ in range(min(micros, 2)):
@@ -137,13 +138,14 @@ def _curvature(task: DataTask, model: nn.Module, batch: Batch, autocast: torch.a
 
 
 @contextmanager
-def _attention_of_a_gpu() -> Iterator[None]:
+def _as_on_a_gpu() -> Iterator[None]:
     fused = F.scaled_dot_product_attention
 
     def without_dropout(*args: Any, dropout_p: float = 0.0, **kwargs: Any) -> Tensor:
         return fused(*args, **kwargs)
 
-    with patch.object(F, "scaled_dot_product_attention", without_dropout):
+    chunks = patch.dict(CHUNK_LOGITS, cpu=CHUNK_LOGITS["cuda"])
+    with patch.object(F, "scaled_dot_product_attention", without_dropout), chunks:
         yield
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harness.data.order import uniforms
 from harness.data.randaugment import LAYERS, places, randaugment
-from harness.data.task import Batch, Mix
+from harness.data.task import Batch, Mix, moved
 
 AREA = (0.08, 1.0)  # share of the image that a resized crop keeps, as in Inception (arXiv 1409.4842)
 ASPECT = 4 / 3  # largest ratio of its sides
@@ -50,9 +50,8 @@ class Recipe:
 
     def standardised(self, images: Tensor) -> Tensor:
         """Float32 of images in 0 to 255."""
-        mean, deviation = (
-            torch.tensor([self.mean, self.deviation], device=images.device)[..., None, None] * 255
-        )
+        both = moved(torch.tensor([self.mean, self.deviation]), images.device)
+        mean, deviation = both[..., None, None] * 255
         standardised: Tensor = (images.float() - mean) / deviation
         return standardised
 
@@ -84,7 +83,7 @@ class Augmented:
         """The batch augmented, standardised and mixed."""
         images = batch.inputs
         if self.images is not None:
-            images = torch.cat([images, self.images[-1:].to(images.device)])
+            images = torch.cat([images, moved(self.images[-1:], images.device)])
         changed = AUGMENTS[self.recipe.augment](images, self.draws, self.recipe.size)
         return self._mixed(replace(batch, inputs=self.recipe.standardised(changed)))
 
@@ -92,10 +91,10 @@ class Augmented:
         if self.labels is None:
             return batch
         device = batch.inputs.device
-        weights = beta(self.draws[:-1, 5], self.recipe.mixup).to(device)
+        weights = moved(beta(self.draws[:-1, 5], self.recipe.mixup), device)
         first, second = batch.inputs[:-1], batch.inputs[1:]
         mixed = torch.lerp(second, first, weights[:, None, None, None])
-        return replace(batch, inputs=mixed, mix=Mix(self.labels[1:].to(device), weights))
+        return replace(batch, inputs=mixed, mix=Mix(moved(self.labels[1:], device), weights))
 
 
 def draws(batch_size: int, seed: int, step: int) -> Tensor:
@@ -131,7 +130,7 @@ def crop_flip(images: Tensor, u: Tensor, size: int) -> Tensor:
     steps = torch.arange(size)
     rows = top[:, None] + steps
     columns = left[:, None] + torch.where(u[:, 2:3] < 0.5, steps.flip(0), steps)
-    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(n, 1, -1).to(images.device)
+    pixels = moved((rows[:, :, None] * width + columns[:, None, :]).view(n, 1, -1), images.device)
     chosen = images.view(n, channels, -1).gather(2, pixels.expand(-1, channels, -1))
     return chosen.view(n, channels, size, size)
 
@@ -147,7 +146,7 @@ def resized_crop_flip(images: Tensor, u: Tensor, size: int) -> Tensor:
     x, y = (1 - width) * (2 * u[:, 1] - 1), (1 - height) * (2 * u[:, 0] - 1)  # its centre, in -1 to 1
     zero = torch.zeros_like(x)
     maps = torch.stack([width * torch.where(u[:, 2] < 0.5, -1, 1), zero, x, zero, height, y], dim=1)
-    grid = places(maps.view(-1, 2, 3).float().to(images.device), size)
+    grid = places(moved(maps.view(-1, 2, 3).float(), images.device), size)
     resized = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
     return resized.round().to(torch.uint8)
 

@@ -16,6 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from harness.data.task import moved
+
 LAYERS = 2
 ANGLE = math.radians(30)
 SHEAR = 0.3
@@ -37,14 +39,14 @@ def randaugment(images: Tensor, u: Tensor) -> Tensor:
         u: (N, 2 LAYERS) in [0, 1), on the CPU: the choice and the sign of each operation.
     """
     images = images.clone()
+    choices = (u[:, ::2] * len(OPERATIONS)).long()
+    chosen = moved(choices.argsort(dim=0, stable=True), images.device)
+    signs = moved(torch.where(u[:, 1::2] < 0.5, -1.0, 1.0), images.device)
     for layer in range(LAYERS):
-        choices = (u[:, 2 * layer] * len(OPERATIONS)).long()
-        signs = torch.where(u[:, 2 * layer + 1] < 0.5, -1.0, 1.0)
-        for number, operation in enumerate(OPERATIONS.values()):
-            chosen = (choices == number).nonzero().squeeze(1)
-            if len(chosen):
-                there = chosen.to(images.device)
-                images[there] = operation(images[there], signs[chosen])
+        counts = choices[:, layer].bincount(minlength=len(OPERATIONS)).tolist()
+        for operation, there in zip(OPERATIONS.values(), torch.split(chosen[:, layer], counts), strict=True):
+            if len(there):
+                images[there] = operation(images[there], signs[there, layer])
     return images
 
 
@@ -65,7 +67,7 @@ def _geometry(affine: Callable[[float], list[list[float]]]) -> Operation:
     maps = torch.tensor([affine(-1.0), affine(1.0)])
 
     def operation(images: Tensor, signs: Tensor) -> Tensor:
-        grid = places(maps[(signs > 0).long()].to(images.device), images.shape[-1])
+        grid = places(moved(maps, images.device)[(signs > 0).long()], images.shape[-1])
         shifted = F.grid_sample(images.float() - FILL, grid, mode="nearest", align_corners=False)
         return (shifted + FILL).to(torch.uint8)
 
@@ -88,7 +90,7 @@ def _blended(other: Tensor, images: Tensor) -> Tensor:
 def _grey(images: Tensor) -> Tensor:
     if images.shape[1] == 1:
         return images
-    weights = torch.tensor(_GREY, device=images.device)[:, None, None]
+    weights = moved(torch.tensor(_GREY), images.device)[:, None, None]
     return ((images * weights).sum(dim=1, keepdim=True) // 1000).to(torch.uint8)
 
 

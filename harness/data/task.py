@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +31,13 @@ class Transform(Protocol):
         """The batch that the model gets; `batch` is on the device and has no transform."""
 
 
+def moved(x: Tensor, device: torch.device | str) -> Tensor:
+    """x on `device`. The copy to a GPU waits for its turn there, and nobody waits for the copy."""
+    if torch.device(device).type != "cuda" or x.is_cuda:
+        return x.to(device)
+    return x.pin_memory().to(device, non_blocking=True)
+
+
 @dataclass(frozen=True)
 class Mix:
     """The second class (N,) of every mixed sample, and the weight (N,) of its first one."""
@@ -44,7 +51,8 @@ class Batch:
     """Inputs and targets with samples along the first dimension.
 
     `count` is the number of targets that are not IGNORED; in a process's part of a global batch, that of the
-    whole batch. `to` applies the transform; `mix` is what it may leave for the loss.
+    whole batch. `to` applies the transform, whose `mix` is for the loss. It notes as `kept` the places of the
+    counted among all targets, int64 (K,), or None if these are all.
     """
 
     inputs: Tensor
@@ -52,6 +60,7 @@ class Batch:
     count: int
     transform: Transform | None = None
     mix: Mix | None = None
+    kept: Tensor | None = None
 
     @classmethod
     def of(cls, inputs: Tensor, targets: Tensor, transform: Transform | None = None) -> Batch:
@@ -74,8 +83,14 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on `device`, transformed."""
-        moved = Batch(self.inputs.to(device), self.targets.to(device), self.count)
-        return moved if self.transform is None else self.transform(moved)
+        counted = (self.targets.flatten() != IGNORED).nonzero().flatten()  # here no GPU has to be waited for
+        kept = None if len(counted) == self.targets.numel() else moved(counted, device)
+        there = Batch(moved(self.inputs, device), moved(self.targets, device), self.count, kept=kept)
+        return there if self.transform is None else self.transform(there)
+
+    def pinned(self) -> Batch:
+        """The same batch in memory that a GPU reads by itself."""
+        return replace(self, inputs=self.inputs.pin_memory(), targets=self.targets.pin_memory())
 
     def _cut(self, start: int, stop: int) -> Batch:
         transform = None if self.transform is None else self.transform.cut(start, stop)

@@ -243,7 +243,7 @@ class TextTask:
         Above `CHUNK_ABOVE` words the logits are not held whole, if the model can leave its head to the loss.
         """
         if self._leaves_head(model):
-            return linear_cross_entropy(*self._before_head(model, batch), IGNORED)
+            return linear_cross_entropy(*self._before_head(model, batch), batch.kept)
         return cross_entropy(self.logits(model, batch), batch.targets)
 
     def _leaves_head(self, model: nn.Module) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.data.task import in_float32
+from harness.data.task import IGNORED, in_float32
 from harness.errors import UsageError
 from harness.export.cloze import Question
 
@@ -65,12 +65,13 @@ class Scorer:
             chosen = order[start : start + self.batch_size]
             rows = [self._inputs(*pairs[number]) for number in chosen]
             inputs = nn.utils.rnn.pad_sequence(rows, batch_first=True)  # no position sees those after it
-            logits = in_float32(self.model(inputs.to(self.device))).log_softmax(-1).cpu()
-            for number, row, every in zip(chosen, rows, logits, strict=True):
-                tokens = torch.tensor(pairs[number][1])
-                ours = every[: len(row)][-len(tokens) :]
-                likely = ours.gather(1, tokens[:, None]).sum().item()
-                scores[number] = likely, bool((ours.argmax(-1) == tokens).all())
+            ends = [_ending(len(row), pairs[number][1]) for row, number in zip(rows, chosen, strict=True)]
+            wanted = nn.utils.rnn.pad_sequence(ends, batch_first=True, padding_value=IGNORED).to(self.device)
+            logits = in_float32(self.model(inputs.to(self.device))).log_softmax(-1)
+            ignored = wanted == IGNORED
+            likely = logits.gather(-1, wanted.clamp(min=0)[..., None])[..., 0].masked_fill(ignored, 0).sum(1)
+            every = ((logits.argmax(-1) == wanted) | ignored).all(1)
+            scores |= zip(chosen, zip(likely.tolist(), every.tolist(), strict=True), strict=True)
             advance(len(chosen))
         return [scores[number] for number in range(len(pairs))]
 
@@ -90,6 +91,11 @@ class Scorer:
         pairs = [self.pair(question.context, f" {ending}") for question, ending in asked]
         scores = iter(self.log_likelihoods(pairs, advance))
         return [[next(scores)[0] for _ in question.endings] for question in questions]
+
+
+def _ending(length: int, tokens: list[int]) -> Tensor:
+    """What a row of so many inputs is to predict: at the last places the tokens, before them nothing."""
+    return torch.tensor([IGNORED] * (length - len(tokens)) + tokens)
 
 
 def right(questions: Sequence[Question], scores: Sequence[Sequence[float]]) -> tuple[list[bool], list[bool]]:

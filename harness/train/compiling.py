@@ -33,7 +33,9 @@ def artifacts(config: RunConfig, device: torch.device) -> Path:
     part = config.micro_batch or config.batch_size // config.processes
     shapes = (config.task, config.model, part, config.seq_len, config.layout, config.dropout)
     how = (config.precision, config.activation_checkpointing, config.sync_batch_norm, config.threads)
-    where = torch.cuda.get_device_name() if device.type == "cuda" else socket.gethostname()
+    where = socket.gethostname()
+    if device.type == "cuda":  # the code for a GPU names its number
+        where = f"{torch.cuda.get_device_name()} {torch.cuda.current_device()}"
     described = repr((shapes, how, where, torch.__version__, environment.code_version()))
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     return caches / "htbench" / "compiled" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.bin"
@@ -50,14 +52,14 @@ def load(file: Path) -> bool:
 
 
 def keep(file: Path) -> None:
-    """Write what this process has compiled, unless the file is there. A full disk is no reason to stop."""
-    if file.exists():
-        return
+    """Write what this process has compiled, unless the file has as much. A full disk is no reason to stop."""
     made = torch.compiler.save_cache_artifacts()
     if made is None:
         return
     content = made[0]
     try:
+        if file.exists() and file.stat().st_size >= len(content):
+            return
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _is_private(file.parent):
             atomic.write_with(file, lambda stream: stream.write(content))

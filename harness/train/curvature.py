@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from harness.data.task import IGNORED, Batch, Task, cross_entropy
+from harness.data.task import IGNORED, Batch, Task, cross_entropy, moved
 from harness.parallel.group import ALONE, Group
 from harness.parallel.sharding import Shards
 from optimizers.base import UpdateRule
@@ -54,7 +54,7 @@ def observe(
             micro = micro.to(device)
             with autocast:
                 logits = task.logits(model, micro)
-                loss = cross_entropy(logits, sample(logits, micro.targets, u.to(device)))
+                loss = cross_entropy(logits, sample(logits, micro.targets, moved(u, device)))
             torch.autograd.backward(loss / batch.count)
     group.sum_gradients(model)
     if shards is not None:

@@ -52,10 +52,14 @@ class Batches:
             return self.task.batch(step, self.group)
         expected, self._next = self._next, None
         if expected is None or expected[0] != step:
-            expected = step, self._thread.submit(self.task.batch, step, self.group)
+            expected = step, self._thread.submit(self._gather, step)
         batch = expected[1].result()
-        self._next = step + 1, self._thread.submit(self.task.batch, step + 1, self.group)
+        self._next = step + 1, self._thread.submit(self._gather, step + 1)
         return batch
+
+    def _gather(self, step: int) -> Batch:
+        batch = self.task.batch(step, self.group)
+        return batch.pinned() if torch.cuda.is_available() else batch
 
 
 class Learner:
@@ -85,6 +89,7 @@ class Learner:
         self.batches = Batches(task, group, ahead=device.type == "cuda")
 
         torch.set_num_threads(config.threads)
+        torch.backends.cudnn.benchmark = device.type == "cuda"  # where a run need not repeat bit for bit
         # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
         self.model = build_model(config, task, device, group)

@@ -91,6 +91,7 @@ class Training:
     began_at: int = 0
     saved_at: float = 0.0
     scores: Scores | None = None
+    _evaluated: bool = False
 
     @property
     def config(self) -> RunConfig:
@@ -274,6 +275,9 @@ class Training:
 
     def _evaluate(self, step: int, metrics: Metrics, split: str = "val") -> dict[str, float]:
         found = self.learner.evaluate(split)
+        if self.compiled is not None and not self._evaluated:  # the graph without gradients is another one
+            compiling.keep(self.compiled)
+        self._evaluated = True
         self.scores = found if isinstance(found, Scores) else None
         values = found.metrics if isinstance(found, Scores) else found
         named = {f"{split}_{name}": value for name, value in values.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from optimizers.spectral.products import combine, gram, matmul, square
 
@@ -33,10 +34,21 @@ def newton_schulz(M: Tensor, steps: int = 5, dtype: torch.dtype = torch.bfloat16
         return newton_schulz(M.mT, steps, dtype).mT
     X: Tensor = M.to(dtype)
     X = X / (torch.linalg.matrix_norm(X, keepdim=True) + 1e-7)
+    columns, width = X.shape[-1], _width(X)
+    if width > columns:  # zeros change neither X X^T nor the other columns
+        X = pad(X, (0, width - columns))
     iterate = _iterate_as_released if X.shape[-2] <= 16 and dtype == torch.bfloat16 else _iterate
     for _ in range(steps):
         X = iterate(X)
-    return X.to(M.dtype)
+    return X[..., :columns].to(M.dtype)
+
+
+def _width(X: Tensor) -> int:
+    """The columns to iterate with. Tensor cores want rows that begin at multiples of 16 bytes or more.
+
+    Source: https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication
+    """
+    return -(-X.shape[-1] // 32) * 32 if X.is_cuda else X.shape[-1]
 
 
 def _iterate(X: Tensor) -> Tensor:

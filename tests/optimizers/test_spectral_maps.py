@@ -252,6 +252,14 @@ def test_a_gram_matrix_from_block_rows_is_the_whole_product(
     assert error(B, 0.5 * A.double() + 0.01 * A.double() @ A.double()) < 16 * torch.finfo(dtype).eps
 
 
+@pytest.mark.parametrize("shape", [(20, 61), (61, 20), (3, 64, 65), (32, 64)])
+def test_columns_of_zeros_change_nothing(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]) -> None:
+    M = gaussian(*shape)
+    plain = newton_schulz(M, dtype=f64)
+    monkeypatch.setitem(newton_schulz.__globals__, "_width", lambda X: -(-X.shape[-1] // 32) * 32)
+    torch.testing.assert_close(newton_schulz(M, dtype=f64), plain, rtol=0, atol=1e-12)
+
+
 # --- inputs ---
 
 

@@ -21,6 +21,7 @@ def test_the_same_batches_in_any_order(task, steps):
     for step in steps:
         assert torch.equal(plain.at(step).inputs, ahead.at(step).inputs)
         assert torch.equal(plain.at(step).targets, ahead.at(step).targets)
+    ahead._thread.shutdown()  # before the next test replaces `batch`
 
 
 def test_a_thread_of_its_own_gathers_the_next_one(task, monkeypatch):

@@ -56,6 +56,25 @@ def test_nothing_is_loaded_from_or_kept_where_others_can_write(own, tmp_path, mo
     assert f"others can write into {own}" in caplog.text
 
 
+def test_what_an_evaluation_compiles_is_kept_too(own, monkeypatch):
+    """Its graph comes after the first step's; a process that has compiled less takes nothing away."""
+    for made in (b"training", b"training, evaluation", b"training"):
+        monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda made=made: (made, None))
+        compiling.keep(own / "x.bin")
+    assert (own / "x.bin").read_bytes() == b"training, evaluation"
+
+
+def test_each_gpu_of_a_node_has_a_file_of_its_own(tiny, monkeypatch):
+    """The code for a GPU names its number."""
+    config = resolve_config(tiny | LM | {"compile": True})
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "GPU")
+    files = set()
+    for number in range(2):
+        monkeypatch.setattr(torch.cuda, "current_device", lambda number=number: number)
+        files.add(compiling.artifacts(config, torch.device("cuda")))
+    assert len(files) == 2
+
+
 def test_nothing_is_loaded_from_a_folder_of_somebody_else(own, monkeypatch):
     own.mkdir(parents=True)
     (own / "x.bin").write_bytes(b"planted")
