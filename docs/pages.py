@@ -6,8 +6,6 @@ card of an optimizer, which has no file. The site is made of the same (`docs/sit
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import sys
 import tempfile
@@ -16,9 +14,10 @@ from pathlib import Path
 
 from docs import command_page, config_page, json_page, zoo_page
 from docs import reproduction_records as records
-from harness import cli
+from harness.show import terminal
 from harness.show.emit import as_text
 from results.compare.view import View
+from results.frames.load import load_rows
 from results.tables.registry import TABLES
 
 FOLDER = Path(__file__).parent
@@ -30,13 +29,12 @@ def flops() -> str:
     return as_text([TABLES["flops"](View(source="published"))], "md")
 
 
-def screen() -> str:
-    """The main table of the demo, as it stands on a screen."""
-    printed = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(printed):
-        records.unpacked(Path(folder), DEMO)
-        cli.call(["table", "main_result", "--root", folder])
-    return printed.getvalue().strip()
+def screen(sweeps: Sequence[str] = DEMO) -> str:
+    """The main table of the demo, or of a part of it, as it stands on a screen of 80 columns."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = records.unpacked(Path(folder), sweeps)
+        table = TABLES["main_result"](View(load_rows(store), store=store))
+    return terminal.write([table], notes=False, width=80).strip()
 
 
 GENERATED: Mapping[str, Callable[[], str]] = {

@@ -22,24 +22,20 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from docs import reproduction_records as records
-from docs.pages import DEMO
+from docs.pages import DEMO, screen
 from harness import cli
 from harness.errors import UsageError
-from harness.show import terminal
 from harness.store import Store
-from results.compare.view import View
 from results.figures.draw import look
 from results.figures.style import GREY, optimizer_style
 from results.frames.load import load_rows
 from results.page.forest import Axis, words
 from results.tables.answer import Answer, answers
-from results.tables.registry import TABLES
 
 ROOT = Path(__file__).parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "docs" / "demo" / "answer.png"
 BEGIN, END = "<!-- by docs/readme_page.py -->", "<!-- end -->"
 SHOWN = DEMO[0]  # whose screen stands below the picture, which has them all
-_COLUMNS = 80  # of the screen
 _DRAWN = "Description"  # the entry of the PNG that says what was drawn: pixels depend on matplotlib's version
 
 
@@ -68,14 +64,14 @@ def _write(store: Store) -> None:
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_bytes(png(found))
     before, _, after = _parts(README.read_text(encoding="utf-8"))
-    README.write_text(f"{before}{BEGIN}\n{made(store, found)}\n{END}{after}", encoding="utf-8")
+    README.write_text(f"{before}{BEGIN}\n{made(found)}\n{END}{after}", encoding="utf-8")
 
 
 def stale(store: Store) -> str:
     """What is not as the records say, as a sentence; empty: nothing."""
     found = _answers(store)
     again = "python -m docs.readme_page --write makes it so."
-    if _parts(README.read_text(encoding="utf-8"))[1] != made(store, found):
+    if _parts(README.read_text(encoding="utf-8"))[1] != made(found):
         return f"The answer in README.md is not what the records of the demo say; {again}"
     with Image.open(PICTURE) as picture:
         if picture.info.get(_DRAWN) != drawn(found):
@@ -123,13 +119,11 @@ def _parts(text: str) -> tuple[str, str, str]:
 # --- what is made ---
 
 
-def made(store: Store, found: Sequence[Answer]) -> str:
+def made(found: Sequence[Answer]) -> str:
     """What stands between the marks."""
-    table = TABLES["main_result"](View(load_rows(store, [SHOWN]), store=store))
-    screen = terminal.write([table], notes=False, width=_COLUMNS)
     told = " ".join(f"{one.workload[0]}: {one.verdict}" for one in found)
     place = PICTURE.relative_to(ROOT).as_posix()
-    return f"![{told}]({place})\n\n```text\n$ htbench table main_result {SHOWN}\n{screen}```"
+    return f"![{told}]({place})\n\n```text\n$ htbench table main_result {SHOWN}\n{screen([SHOWN])}\n```"
 
 
 def drawn(found: Sequence[Answer]) -> str:

@@ -43,6 +43,7 @@ MARGIN = 0.005  # nats: half a percent of perplexity
 SHARE_MARGIN = 0.002  # of right answers: .2 points, two of 1,000 images
 MOST_SEEDS = 1000  # above these a number is no plan any more
 MOST_ITEMS = 1_000_000
+MOST_SEARCH_SEEDS = 100
 _TINY = 1e-200
 _ROUNDING = 1e-9  # a relative spread below this is what rounding leaves of equal values
 
@@ -129,6 +130,8 @@ class Verdict:
         limited_by_test_set: whether the test set is too small to tell an unknown row, whatever the seeds.
         items_needed: how many items it would need then; None above `MOST_ITEMS`.
         limited_by_search: whether the test set would do, but the noise of the search is too large for it.
+        search_seeds_needed: how many seeds each setting would need in the search then. Half of the error that
+            the gap allows is left to the fresh seeds. None above `MOST_SEARCH_SEEDS`.
     """
 
     name: str
@@ -147,6 +150,7 @@ class Verdict:
     limited_by_test_set: bool = False
     items_needed: int | None = None
     limited_by_search: bool = False
+    search_seeds_needed: int | None = None
 
     def may_catch_up(self, gain: float | None) -> bool:
         """Whether the row would be as good as the best if it gained so much; None: an unknown amount."""
@@ -249,13 +253,24 @@ class _Column:
         self.own, self.seeds = found.own, found.seeds
         self._seeds_freedom, self._shares = found.seeds_freedom, found.shares
         self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
-        for i, row in enumerate(rows):
-            if row.search is not None and self.n[i] > 1:
-                of_run = self.own.variance[i], self.own.freedom[i]
-                mean = self.sign * self.means[i]
-                self._tuning[i] = tuning_variance(
-                    row.search, mean, *of_run, higher_is_better=higher_is_better
-                )
+        self._tuning = np.array([self._of_search(i) for i in range(len(rows))])
+
+    def _of_search(self, i: int, times: int = 1) -> float:
+        """What the search adds to the variance of a row, had each of its settings so many times the seeds."""
+        search, own = self.rows[i].search, self.own
+        if search is None or own is None or self.n[i] < 2:
+            return 0.0
+        of_run, mean = (own.variance[i] / times, own.freedom[i]), self.sign * self.means[i]
+        return tuning_variance(search, mean, *of_run, higher_is_better=self.sign < 0)
+
+    def search_seeds_needed(self, i: int, best: int, allowed: float) -> int | None:
+        """Seeds of each setting with which two searches add no more than so much to the variance of a gap."""
+        found = [row.search for row in (self.rows[i], self.rows[best]) if row.search is not None]
+        had = max(len(setting.values) for search in found for setting in search.settings)
+        for times in range(2, MOST_SEARCH_SEEDS // had + 1):
+            if self._of_search(i, times) + self._of_search(best, times) <= allowed:
+                return times * had
+        return None
 
     def against(self, best: int) -> _Gaps:
         """How each row compares with one of them."""
@@ -443,7 +458,8 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
         needed = math.ceil(item_count(column.rows[i]) * squared * items / gap)
         return {"limited_by_test_set": True, "items_needed": needed if needed <= MOST_ITEMS else None}
     if gap <= squared * (items + gaps.tuning[i]):
-        return {"limited_by_search": True}
+        needed = column.search_seeds_needed(i, best, (gap / squared - items) / 2)
+        return {"limited_by_search": True, "search_seeds_needed": needed}
     freedom = float(min(own.freedom[i], own.freedom[best]))
     ends = special.chdtri(freedom, np.array([0.025, 0.975])) / freedom
     of_run = (own.variance[i] + own.variance[best]) / np.array([1.0, *ends])

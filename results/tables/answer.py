@@ -15,7 +15,7 @@ from harness.show.note import Note
 from harness.show.numbers import setting as plain
 from harness.show.report import Cell, Column, Section, by_columns, dangers, without
 from harness.store import Store
-from results.compare.judge import MOST_ITEMS, MOST_SEEDS, Kind, Verdict
+from results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
 from results.compare.select import WORKLOAD
 from results.compare.stats import MIN_SEEDS
 from results.frames.metrics import Metric, task_kind
@@ -25,6 +25,7 @@ from results.tables.outcome import Outcome, outcome, searched_parts
 from results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
+_MOST = {"open_test_set": MOST_ITEMS, "open_search": MOST_SEARCH_SEEDS}
 
 
 @dataclass(frozen=True)
@@ -356,7 +357,10 @@ def _needs(row: Verdict) -> str:
 
 def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verdicts) -> Note:
     scale, unit = found.metric.gap
-    needed = [row.seeds_needed.estimate if row.seeds_needed else row.items_needed for row in own]
+    needed = [
+        row.seeds_needed.estimate if row.seeds_needed else row.items_needed or row.search_seeds_needed
+        for row in own
+    ]
     seeds = MIN_SEEDS if kind == "open_few" else max(filter(None, needed), default=0)
     fields = {
         "names": [row.name for row in own],
@@ -368,7 +372,7 @@ def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verd
             if count is not None
         ],
         "over": [row.name for row, count in zip(own, needed, strict=True) if count is None],
-        "most": MOST_ITEMS if kind == "open_test_set" else MOST_SEEDS,
+        "most": _MOST.get(kind, MOST_SEEDS),
         "seeds": seeds,
         "plan": seeds if found.staged else 0,  # a sweep file can ask for them
         "margin": f"{scale * found.metric.margin:g}",

@@ -227,7 +227,7 @@ def _untold(row: Verdict, metric: Metric) -> Note:
     if row.limited_by_test_set:
         return Note("untold_test_set", items=row.items_needed, p=row.p_value, **fields)
     if row.limited_by_search:
-        return Note("untold_search", p=row.p_value, **fields)
+        return Note("untold_search", seeds=row.search_seeds_needed, p=row.p_value, **fields)
     if row.seeds_needed is not None:
         needed = row.seeds_needed
         return Note(

@@ -279,6 +279,19 @@ def test_a_search_can_be_too_noisy():
     assert found.parts.tuning > 0 and (found.limited_by_search or found.seeds_needed is not None)
 
 
+def test_a_noisy_search_needs_so_many_seeds():
+    """With four times the seeds the search would be as noisy as if its runs had half the deviation."""
+    values = 0.01 * noise(2, 20) + np.array([[0.0], [0.006]])
+
+    def searched(count):
+        settings = [Setting(str(i), [0.006 + 0.01 * i] * count, float(i)) for i in range(5)]
+        return judge([*rows_of(values)[:1], Row("b", rows_of(values)[1].values, Search(settings, "0"))])
+
+    found = searched(1).verdicts[1]
+    assert found.limited_by_search and found.search_seeds_needed > 1
+    assert not searched(found.search_seeds_needed).verdicts[1].limited_by_search
+
+
 def test_the_parabola_reads_more_from_a_search_than_its_values():
     rates = np.arange(-2.0, 3.0)
     clear = Search([Setting(str(x), [float(x * x)], x) for x in rates], "0.0")
