@@ -64,8 +64,8 @@ def table(args: argparse.Namespace) -> int:
         emit(reports, args)
     else:  # the first one has the answer, and a screen holds no more
         first, *others = reports
-        more = Note("more_tables", names=[report.name for report in others])
-        emit(replace(first, notes=[*first.notes, *([more] if others else [])]), args)
+        more = [Note("more_tables", names=[report.name for report in others])] if others else []
+        emit(replace(first, footer=more), args)
     return _report_mixtures(reports) if args.strict else 0
 
 
@@ -147,11 +147,9 @@ def figure(args: argparse.Namespace) -> int:
             emit(Report("figure", "", notes=[note]))
         else:
             without.setdefault(done.outcome, []).append(name)
-    emit(
-        Report(
-            "figure", "", notes=[Note("figures_without", why=why, names=own) for why, own in without.items()]
-        )
-    )
+    notes = [Note("figures_without", why=why, names=own) for why, own in without.items()]
+    if notes:
+        emit(Report("figure", "", notes=notes))
     return 0
 
 

@@ -308,6 +308,7 @@ class Report:
         title: what it shows; empty on a screen that needs none.
         sections: its tables, maybe none.
         notes: below them all.
+        footer: what a screen says in its last line.
         data: its facts for programs: dataclasses and plain values; None: the sections are its facts.
         empty: what is said if there is no section.
     """
@@ -316,5 +317,6 @@ class Report:
     title: str
     sections: Sequence[Section] = ()
     notes: Sequence[Note] = ()
+    footer: Sequence[Note] = ()
     data: Any = field(default=None, repr=False)
     empty: Note = Note("nothing_to_show")

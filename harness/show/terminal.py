@@ -44,7 +44,7 @@ class Shown:
     Attributes:
         width: columns of the terminal; None: a pipe, which is as wide as it needs to be.
         wide: all columns, however wide; else each section's brief form, fitted. None: nobody can ask for it.
-        notes: all notes; else only what protects from a false conclusion, in short.
+        notes: all notes, below what protects from a false conclusion, in short; else that alone.
     """
 
     width: int | None = None
@@ -133,15 +133,17 @@ def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
     sections = [shown.of(section) for section in sorted(report.sections, key=lambda own: own.brief is None)]
     notes = [line for note in report.notes for line in _prose(note, width)]
     told = any(section.brief for section in report.sections) and not shown.wide
+    hints = [*hints, *report.footer]
     head = _plain(wrapped(report.title, width)) if report.title and not told else []
     if not sections and not notes:
         return _joined([head, _prose(report.empty, width)]) + _told([], hints, width)
     if shown.notes:
         meanings = _told(_spaced(legend(sections)), (), width)
         whole = [_whole(section, shown) for section in sections]
+        foot = _told([], hints, width)
         if len(whole) == 1:
-            return _joined([head, whole[0] + meanings, notes])
-        return _joined([head, *whole, meanings, notes])
+            return _joined([head, whole[0] + meanings, notes, foot])
+        return _joined([head, *whole, meanings, notes, foot])
     below, feet = [_below(section) for section in sections], [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
     blocks = [
@@ -170,11 +172,11 @@ def _told(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], width: int
 
 def _below(section: Section) -> list[tuple[str, Note]]:
     """What stands below a section where its notes do not: each line with the mark that begins it."""
-    return [
-        *_spaced(section.legend()),
-        *(("!", note) for note in section.dangers()),
-        *(("?", note) for note in section.open),
-    ]
+    return [*_spaced(section.legend()), *_protects(section)]
+
+
+def _protects(section: Section) -> list[tuple[str, Note]]:
+    return [*(("!", note) for note in section.dangers()), *(("?", note) for note in section.open)]
 
 
 def _brief(
@@ -186,11 +188,12 @@ def _brief(
 
 
 def _whole(section: Section, shown: Shown) -> list[Line]:
-    """A section with all its notes, but for the legend."""
+    """A section with all its notes, but for the legend. What can be asked for is below the first screen."""
     marks, width = section.marks(), shown.width
     marked = [*((f"{mark} ", note) for note, mark in marks.items()), *(("", note) for note in section.facts)]
-    notes = _told(marked, (), width)
-    return _joined([_head(section, width), _grid(section, shown, marks), notes, _script(section)])
+    first = [] if shown.wide is None else _told(_protects(section), section.footer, width)
+    top = _head(section, width), _grid(section, shown, marks) + first
+    return _joined([*top, _told(marked, (), width), _script(section)])
 
 
 def _spaced(legend: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:

@@ -6,7 +6,7 @@ It is made of what the table `main_result` is made of, and says it in the unit o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,11 +139,15 @@ def _unsaid(notes: Iterable[Note], whole: Section) -> tuple[Note, ...]:
     if any(note.kind == "replicas_count" for note in found):
         found = [note for note in found if note.kind != "fewer_reported"]
     unlike = {name for note in whole.notes if note.kind == "fixed_unlike" for name in note["columns"]}
-    return tuple(
-        note
-        for note in found
-        if note.kind != "fixed_not_default" or not unlike.issuperset(own["name"] for own in note["settings"])
-    )
+    return tuple(note for note in (_but(unlike, note) for note in found) if note is not None)
+
+
+def _but(told: Collection[str], note: Note) -> Note | None:
+    """A note without the fixed settings that are told elsewhere; None if nothing is left of it."""
+    if note.kind != "fixed_not_default":
+        return note
+    left = [own for own in note["settings"] if own["name"] not in told]
+    return Note(note.kind, settings=left) if left else None
 
 
 # --- the screen ---
@@ -219,7 +223,7 @@ def _order(found: Outcome) -> list[int]:
     def place(at: int) -> tuple[float, float, bool]:
         row, value = _judged(found, at), found.tests[found.metric][at].number()
         if row is not None:
-            return math.inf if row.n < MIN_SEEDS else row.rank, row.gap, row.kind is not Kind.BEST
+            return row.rank if _is_ranked(found, row) else math.inf, row.gap, row.kind is not Kind.BEST
         return math.inf, math.inf if value is None else sign * value, False
 
     return sorted(range(len(found.names)), key=place)
@@ -229,9 +233,16 @@ def _judged(found: Outcome, at: int) -> Verdict | None:
     return found.verdict.rows[at] if found.verdict is not None else None
 
 
+def _is_ranked(found: Outcome, row: Verdict) -> bool:
+    """Whether a row and the best one, which it is ranked beside, have enough seeds."""
+    assert found.verdict is not None
+    best = (own.n for own in found.verdict.rows if own is not None and own.kind is Kind.BEST)
+    return min(row.n, *best) >= MIN_SEEDS
+
+
 def _place(found: Outcome, at: int, own: tuple[Note, ...]) -> Place:
     row = _judged(found, at)
-    if row is not None and row.n < MIN_SEEDS:
+    if row is not None and not _is_ranked(found, row):
         row = None
     behind: list[float | None] = [None, None, None]
     if row is not None and row.kind is not Kind.BEST:

@@ -41,7 +41,7 @@ def test_the_answer_comes_first_and_the_other_tables_are_named(demo_store, capsy
     first, *others = GENERAL
     assert out.splitlines()[-1].endswith(", ".join(others)) and err == ""
     call("table", demo_store.root, first)
-    assert out.startswith(capsys.readouterr().out)
+    assert out.startswith(capsys.readouterr().out.rstrip())
 
 
 def test_all_tables_are_written_in_order(demo_store, capsys):
@@ -226,7 +226,7 @@ def test_a_sweep_is_named_by_name_or_file_as_a_word_or_as_an_option(demo_store, 
     expected = capsys.readouterr().out
     assert call("table", demo_store.root, *words) == 0
     printed = capsys.readouterr().out
-    assert "digits" in expected and "pydocs" not in printed and expected in printed
+    assert "digits" in expected and "pydocs" not in printed and expected.rstrip() in printed
     assert printed == expected or "main_result" not in words
 
 

@@ -1,14 +1,16 @@
 """The answer of a workload: its facts, whatever the sentences are."""
 
+import dataclasses
 import io
 import math
 import random
+import re
 
 import pytest
 
 from harness.show.note import Note
 from harness.show.terminal import show
-from harness.store.points import REPLICATE
+from harness.store.points import DROPPED, REPLICATE
 from results.compare.judge import Kind
 from results.compare.view import View
 from results.frames.load import load_rows
@@ -120,16 +122,24 @@ def test_without_enough_runs_there_is_no_verdict(bench, make, tests, kind):
     assert str(found.verdict).endswith(".")
 
 
-def screen(bench, width, monkeypatch):
+def screen(store, width, monkeypatch, sweeps=None, notes=False):
     """What a terminal of this width shows of the main table, without colours."""
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     stream = io.StringIO()
     stream.isatty = lambda: True
-    store = bench.write()
-    show([GENERAL["main_result"](View(load_rows(store), store=store))], stream, wide=False, notes=False)
+    view = View(load_rows(store, sweeps), store=store)
+    show([GENERAL["main_result"](view)], stream, wide=False, notes=notes)
     return stream.getvalue()
+
+
+def protects(text, found):
+    """Whether all that protects from a false conclusion stands on a screen."""
+    words = " ".join(text.split())
+    lines = [*(f"! {note}" for note in found.dangers), *(f"? {note}" for note in found.open)]
+    assert [line for line in lines if " ".join(line.split()) not in words] == []
+    return True
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -140,16 +150,165 @@ def test_what_protects_stays_on_the_first_screen(bench, make, monkeypatch, width
     bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=9, state="diverged", steps=3)
     where = {"environment": {"torch": "2.9.1"}}
     bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=10, metrics=make.image(0.9, 0.4), **where)
-    text = screen(bench, width, monkeypatch)
-    (found,) = answers(load_rows(bench.write()))
+    store = bench.write()
+    text = screen(store, width, monkeypatch)
+    (found,) = answers(load_rows(store))
     assert {"danger_edge", "danger_budget", "danger_failed_run", "danger_replicas_count"} <= {
         note.kind for note in found.dangers
     }
     assert "danger_mixture" in kinds(found.dangers)
-    words = " ".join(text.split())
-    assert all(" ".join(f"! {note}".split()) in words for note in found.dangers)
-    assert max(map(len, text.splitlines())) <= width
+    assert protects(text, found) and max(map(len, text.splitlines())) <= width
     assert found.places[0].has_edge and "muon !" in text and "add 0.04 to block muon" in text
+
+
+def amended(bench, change, optimizer="adamw", seeds=(0, 1, 2, 3)):
+    """The store with changed records of some runs of an optimizer; a change gets the record."""
+    store = bench.write()
+    for points in bench.points.values():
+        for point in points:
+            if point.block == optimizer and point.overrides["seed"] in seeds:
+                store.amend(point.key, change)
+    return store
+
+
+def an_edited_sweep(bench, make):
+    for lr in (0.04, 0.08):
+        bench.add("digits", "muon", lr, sweep="before", metrics=make.image(0.9, 0.4))
+    return bench.write()
+
+
+def settings_dropped_from_the_plan(bench, make):
+    bench.add("digits", "muon", 0.04, stage=DROPPED, metrics=make.image(0.9, 0.4))
+    return bench.write()
+
+
+def runs_to_come(bench, make):
+    bench.add("digits", "muon", 0.04, state="waiting")
+    return bench.write()
+
+
+def seeds_of_the_search(bench, make):
+    bench.add("digits", "muon", 0.02, seed=1, sweep="before", metrics=make.image(0.9, 0.4))
+    return bench.write()
+
+
+def a_second_look(bench, make):
+    points = bench.points["demo-digits"]
+    points[:] = [
+        dataclasses.replace(point, look=int(point.overrides["seed"] == 3 and point.block == "muon"))
+        for point in points
+    ]
+    return bench.write()
+
+
+def lost_items(bench, make):
+    return amended(bench, lambda record: dataclasses.replace(record, items_digest="a" * 16))
+
+
+def a_failed_run(bench, make):
+    bench.add("digits", "sgdm", 0.02, state="failed", reason="oom")
+    return bench.write()
+
+
+def a_failed_seed(bench, make):
+    bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=4, state="failed", reason="oom")
+    return bench.write()
+
+
+def a_diverged_seed(bench, make):
+    bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=4, state="diverged", steps=3)
+    return bench.write()
+
+
+def unlike_scatter(bench, make):
+    contest(bench, make, sgdm=(0.2, 0.8, 0.5))
+    return bench.write()
+
+
+def unequal_budgets(bench, make):
+    bench.add("digits", "muon", 0.01, metrics=make.image(0.9, 0.4))
+    return bench.write()
+
+
+def mixed_environments(bench, make):
+    where = {"environment": {"torch": "2.9.1"}}
+    bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=4, metrics=make.image(0.8, 0.4), **where)
+    return bench.write()
+
+
+def another_machine(bench, make):
+    return amended(bench, lambda r: dataclasses.replace(r, environment=r.environment | {"cpu": "Testium 2"}))
+
+
+def another_machine_for_a_part(bench, make):
+    return amended(
+        bench, lambda r: dataclasses.replace(r, environment=r.environment | {"cpu": "Testium 2"}), seeds=(3,)
+    )
+
+
+def shared_cores(bench, make):
+    return amended(
+        bench,
+        lambda r: dataclasses.replace(
+            r, timing=r.timing | {"cpu": r.timing["mean"] / 2}, environment=r.environment | {"threads": 1}
+        ),
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    ("scene", "kinds_shown"),
+    [
+        (an_edited_sweep, {"danger_tried_elsewhere"}),
+        (settings_dropped_from_the_plan, {"danger_budget_dropped"}),
+        (runs_to_come, {"danger_not_final"}),
+        (seeds_of_the_search, {"danger_stale"}),
+        (a_second_look, {"danger_looked"}),
+        (lost_items, {"danger_items_lost"}),
+        (a_failed_run, {"danger_failed_run"}),
+        (a_failed_seed, {"danger_replicas_count"}),
+        (a_diverged_seed, {"danger_replicas_count"}),
+        (unlike_scatter, {"danger_spread_unlike"}),
+        (unequal_budgets, {"danger_budget"}),
+        (mixed_environments, {"danger_mixture"}),
+        (another_machine, {"danger_time_other", "danger_mixture"}),
+        (another_machine_for_a_part, {"danger_time_left_out"}),
+        (shared_cores, {"danger_time_shared"}),
+    ],
+)
+def test_each_danger_has_a_line_on_the_first_screen_and_notes_add_to_it(
+    bench, make, monkeypatch, width, scene, kinds_shown
+):
+    contest(bench, make, muon=(0.90, 0.91, 0.92), adamw=(0.80, 0.81, 0.82))
+    store, sweeps = scene(bench, make), ["demo-digits"]
+    (found,) = answers(load_rows(store, sweeps), store)
+    assert kinds_shown <= set(kinds(found.dangers))
+    first, more = (screen(store, width, monkeypatch, sweeps, notes=notes) for notes in (False, True))
+    assert protects(first, found) and protects(more, found)
+    assert max(map(len, (first + more).splitlines())) <= width
+    assert len(first.splitlines()) < 20 and len(first) + 500 < len(more), "what protects, and no more"
+    marked = [place.name for place in found.places if place.dangers]
+    assert [
+        name for name in marked if not re.search(rf"^(\d=?)? *{re.escape(name)} (.* )?!", first, re.MULTILINE)
+    ] == []
+
+
+def test_rows_scored_on_other_items_have_no_verdict_on_the_first_screen(bench, make, monkeypatch):
+    contest(bench, make, "pydocs", **CLOSE)
+    amended(bench, lambda record: dataclasses.replace(record, items_digest="a" * 16), "muon")
+    store = amended(bench, lambda record: dataclasses.replace(record, items_digest="b" * 16), "htmuon")
+    (found,) = answers(load_rows(store))
+    assert found.verdict.kind == "answer_other_items" and str(found.verdict) in screen(store, 80, monkeypatch)
+    assert not any(place.rank for place in found.places)
+
+
+def test_without_enough_seeds_of_the_best_row_nobody_has_a_rank(bench, make):
+    contest(bench, make, muon=(0.90, 0.91), adamw=(0.80, 0.81, 0.82))
+    found = answer(bench)
+    assert [(place.name, place.rank, place.gap) for place in found.places] == [
+        ("muon", "", None),
+        ("adamw", "", None),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))
