@@ -24,7 +24,7 @@ _ROOMS = {
         "randaugment stamps task text"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
-    "harness.train": "building curvature divergence learner loop schedule",
+    "harness.train": "building curvature divergence learner loop precision schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"

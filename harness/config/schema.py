@@ -96,7 +96,16 @@ class PrecisionConfig:
     autocast: str = option(
         str, "none", "format of the forward and backward matrix products", choices=("none", "bfloat16")
     )
-    tf32: bool = option(bool, False, "let CUDA use TF32 in float32 matrix products")
+    tf32: bool = option(
+        bool, False, "let CUDA use TF32 in the model's float32 matrix products and convolutions"
+    )
+    tf32_convolutions: bool = option(
+        bool,
+        False,
+        "in its convolutions at least, as PyTorch does by default",
+        before=False,
+        inert=({"precision.tf32": (True,)},),
+    )
 
 
 @dataclass(frozen=True)

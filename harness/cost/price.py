@@ -82,12 +82,13 @@ def times(work: TrainingFlops, config: RunConfig, processor: Processor, gradient
     n, cores = config.processes, config.threads if processor.cpu else 1
     owners = n if config.shard_optimizer else 1  # of equal parts of the optimizer's work, at best
     bandwidth = BANDWIDTH * cores * processor.bandwidth * 1e9
-    products = _products(work.optimizer_kinds, config, processor) / cores
+    single = "tf32" if config.precision.tf32 else "float32"  # convolutions are not told apart
+    products = _products(work.optimizer_kinds, "float32", processor) / cores
     dense = sum(work.optimizer_kinds.get(kind, 0.0) for kind in DECOMPOSED) / (
         DECOMPOSITIONS * cores * processor.rate("float32")
     )
     return Times(
-        products=_products(work.kinds, config, processor) / (n * cores),
+        products=_products(work.kinds, single, processor) / (n * cores),
         traffic=work.moved / n / bandwidth,
         optimizer_products=products / owners,
         optimizer_decompositions=dense / owners,
@@ -97,9 +98,8 @@ def times(work: TrainingFlops, config: RunConfig, processor: Processor, gradient
     )
 
 
-def _products(kinds: Mapping[str, float], config: RunConfig, processor: Processor) -> float:
-    """Seconds of matrix products on one processor. With `precision.tf32` those of float32 are in TF32."""
-    single = "tf32" if config.precision.tf32 else "float32"
+def _products(kinds: Mapping[str, float], single: str, processor: Processor) -> float:
+    """Seconds of matrix products on one processor, those of float32 at the rate of `single`."""
     return sum(
         flops / (PRODUCTS * processor.rate(single if kind == "float32" else kind))
         for kind, flops in kinds.items()

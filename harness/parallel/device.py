@@ -69,6 +69,13 @@ def _shortage(seen: Sequence[tuple[str, str]]) -> str:
     return str(slurm.shortage(short, several=False))
 
 
+def forget(device: torch.device) -> None:
+    """Give back the memory of a failed attempt on a GPU, and count the peak from now on."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
 def peak_memory(device: str) -> int:
     """Bytes: the peak on a GPU, else of the process's resident set (KiB on Linux, bytes on macOS)."""
     if device == "cuda":

@@ -12,12 +12,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from harness.data.task import IGNORED, Batch, Task, cross_entropy, moved
 from harness.parallel.group import ALONE, Group
-from harness.parallel.sharding import Shards
-from optimizers.base import UpdateRule
 
 
-def observe(
-    optimizer: UpdateRule,
+def backward(
     task: Task,
     model: nn.Module,
     batch: Batch,
@@ -28,14 +25,12 @@ def observe(
     device: torch.device,
     autocast: torch.autocast,
     group: Group = ALONE,
-    shards: Shards | None = None,
 ) -> None:
-    """Give `optimizer` the gradient of the mean loss on sampled targets; change nothing else.
+    """Add the gradient of the mean loss on sampled targets to the parameters'; change nothing else.
 
     The targets are a pure function of (seed, step), independent of resumption, micro-batches and processes.
 
     Args:
-        optimizer: its `observe_curvature` is called; there are no gradients before nor afterwards.
         task: makes logits of `model` and `batch`.
         model: in training mode. Neither its batch statistics nor the global random state change.
         batch: the inputs of the next update, or this process's equal part of them. Of the targets only the
@@ -45,7 +40,6 @@ def observe(
         device: of the model.
         autocast: entered for every forward pass.
         group: the processes among which the batch is divided.
-        shards: how they divide the optimizer, if they do.
     """
     ours, *rest = batch.targets.shape
     uniforms = group.shard(uniform(torch.Size([ours * group.size, *rest]), seed, step))
@@ -56,11 +50,6 @@ def observe(
                 logits = task.logits(model, micro)
                 loss = cross_entropy(logits, sample(logits, micro.targets, moved(u, device)))
             torch.autograd.backward(loss / batch.count)
-    group.sum_gradients(model)
-    if shards is not None:
-        shards.drop_gradients()
-    optimizer.observe_curvature(batch.count)
-    optimizer.zero_grad(set_to_none=True)
 
 
 def uniform(shape: torch.Size, seed: int, step: int) -> Tensor:

@@ -6,26 +6,26 @@ import hashlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 
 from harness.config.key import ResolvedRun
 from harness.data.task import Batch, Scores, Task
+from harness.parallel import device
 from harness.parallel.group import Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
-from harness.train import curvature, schedule
+from harness.train import curvature, precision, schedule
 from harness.train.building import build_model, build_optimizer, scheduled_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
 
 log = logging.getLogger("htbench")
 
+T = TypeVar("T")
+
 EARLY = 2  # updates after which memory holds all that a run needs: the optimizer's state comes with the first
-
-
-class AgreedOutOfMemoryError(torch.OutOfMemoryError):
-    """Memory lacks in some process of the run, and all of them know: they can try again together."""
 
 
 class Batches:
@@ -74,7 +74,7 @@ class Learner:
 
     Attributes:
         micro_batch: most samples of a backward pass.
-        halved: whether it is half of what the config asks for, since the device lacked memory.
+        halved: whether it is less than what the config asks for, since the device lacked memory.
     """
 
     def __init__(self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group) -> None:
@@ -90,8 +90,7 @@ class Learner:
 
         torch.set_num_threads(config.threads)
         torch.backends.cudnn.benchmark = device.type == "cuda"  # where a run need not repeat bit for bit
-        # For convolutions and matrix products; torch's own default is TF32 for convolutions only.
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = config.precision.tf32
+        precision.exact()
         self.model = build_model(config, task, device, group)
         self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
         self.autocast = torch.autocast(
@@ -118,18 +117,14 @@ class Learner:
             returns its part of that mean, and their sum is the mean.
         """
         self._follow_schedules(step)
-        batch = self.batches.at(step)
-        try:
-            loss = self._backward(batch, step)
-        except torch.OutOfMemoryError as error:
-            known = self.group.size == 1 or isinstance(error, AgreedOutOfMemoryError)
-            part = min(self.micro_batch, len(batch.inputs))
-            if not known or self.halved or part < 2 or self.batch_norm:  # whose statistics it would change
-                raise
-            self.micro_batch, self.halved = (part + 1) // 2, True
-            log.warning("step %d: %s; going on with micro_batch=%d", step + 1, error, self.micro_batch)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss = self._backward(batch, step)
+        batch, rule = self.batches.at(step), self.optimizer
+        with precision.of_the_model(self.config.precision):
+            if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
+                self._fitting(self._curvature, batch, step)
+                self.shards.drop_gradients()
+                rule.observe_curvature(batch.count)
+                rule.zero_grad(set_to_none=True)
+            loss = self._fitting(self._accumulate, batch, step)
         if self.config.grad_clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
         self.shards.step()
@@ -137,46 +132,57 @@ class Learner:
         self._updates += 1
         return loss
 
-    def _backward(self, batch: Batch, step: int) -> torch.Tensor:
-        """Leave the gradient of the batch's mean loss in the parameters; return this process's part of it.
+    def _fitting(self, passes: Callable[[Batch, int], T], batch: Batch, step: int) -> T:
+        """Make the passes of a batch, with smaller micro-batches where memory lacks; gradients are their sum.
+
+        Args:
+            passes: leaves the gradients of this process's part in the parameters.
+            batch, step: its arguments.
 
         Raises:
-            AgreedOutOfMemoryError: memory lacks in some process, and all know. They tell each other in their
-                first updates, where it shows.
-            OutOfMemoryError: memory lacks here. Of several processes the others do not know.
+            OutOfMemoryError: memory lacks, and there is no smaller micro-batch (of one sample), it is another
+                run (of BatchNorm), or the processes don't know of each other: they tell in their first
+                updates, where it shows.
         """
-        if self.config.dropout:
-            torch.manual_seed(stream(self.config.seed, step, self.group.rank))
-        rule = self.optimizer
-        if isinstance(rule, UpdateRule) and rule.wants_curvature(step):  # Sophia's second backward pass
-            curvature.observe(
-                rule,
-                self.task,
-                self.forward,
-                batch,
-                seed=self.config.seed,
-                step=step,
-                micro_batch=self.micro_batch,
-                device=self.device,
-                autocast=self.autocast,
-                group=self.group,
-                shards=self.shards,
-            )
-        lacking, loss = None, torch.zeros((), device=self.device)
-        try:
-            self._accumulate(batch, loss)
-        except torch.OutOfMemoryError as error:
-            lacking = error.with_traceback(None)  # which would keep activations alive
-        self.gradients.finish()
-        together = self.group.size > 1 and self._updates < EARLY
-        if together and any(self.group.any([lacking is not None])):
-            raise AgreedOutOfMemoryError(str(lacking or "another process lacks memory"))
-        if lacking is not None:
-            raise lacking
-        return loss
+        agreed = self.group.size > 1 and self._updates < EARLY
+        while True:
+            lacking = None
+            if self.config.dropout:
+                torch.manual_seed(stream(self.config.seed, step, self.group.rank))
+            try:
+                made = passes(batch, step)
+            except torch.OutOfMemoryError as error:
+                lacking = error.with_traceback(None)  # which would keep activations alive
+            self.gradients.finish()
+            if agreed and self.group.any([lacking is not None])[0]:
+                lacking = lacking or torch.OutOfMemoryError("another process lacks memory")
+            if lacking is None:
+                return made
+            part = min(self.micro_batch, len(batch.inputs))
+            if part < 2 or self.batch_norm or not (agreed or self.group.size == 1):
+                raise lacking
+            self.micro_batch, self.halved = (part + 1) // 2, True
+            log.warning("step %d: %s; going on with micro_batch=%d", step + 1, lacking, self.micro_batch)
+            self.optimizer.zero_grad(set_to_none=True)
+            device.forget(self.device)
 
-    def _accumulate(self, batch: Batch, total: torch.Tensor) -> None:
-        """Add the gradients of all micro-batches up, and their losses in `total`."""
+    def _curvature(self, batch: Batch, step: int) -> None:
+        """Sophia's second backward pass."""
+        curvature.backward(
+            self.task,
+            self.forward,
+            batch,
+            seed=self.config.seed,
+            step=step,
+            micro_batch=self.micro_batch,
+            device=self.device,
+            autocast=self.autocast,
+            group=self.group,
+        )
+
+    def _accumulate(self, batch: Batch, step: int) -> torch.Tensor:
+        """Add the gradients of all micro-batches up; return this process's part of the batch's mean loss."""
+        total = torch.zeros((), device=self.device)
         micros = batch.split(self.micro_batch)
         for number, micro in enumerate(micros, 1):
             with self.autocast:
@@ -187,6 +193,7 @@ class Learner:
                 self.gradients.expect()
             torch.autograd.backward(mean)
             total += mean.detach()
+        return total
 
     def _follow_schedules(self, step: int) -> None:
         """Set the learning rate, and the hyperparameters that have a schedule."""
@@ -203,7 +210,7 @@ class Learner:
         """Metrics of a held-out split, with its items if the task tells them; the same in all processes."""
         self.group.broadcast_buffers(self.model)
         made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
-        with self.autocast:
+        with precision.of_the_model(self.config.precision), self.autocast:
             return made(self.forward, split, self.micro_batch, self.device, self.group)
 
 

@@ -52,9 +52,11 @@ def test_a_step_on_one_gpu_by_hand():
     assert found.step == pytest.approx(found.products + found.traffic + found.optimizer)
 
 
-def test_tf32_is_for_products_in_float32_only():
-    fast = price.times(WORK, config(precision__tf32=True), A6000, 0)
+def test_tf32_is_for_the_model_s_products_in_float32_only():
+    work = dataclasses.replace(WORK, optimizer_kinds={"float32": 4e11})
+    fast = price.times(work, config(precision__tf32=True), A6000, 0)
     assert fast.products == pytest.approx(2e12 / (0.6 * 154.8e12) + 1e12 / (0.6 * 77.4e12))
+    assert fast.optimizer_products == pytest.approx(4e11 / (0.6 * 38.7e12))
 
 
 def test_several_processes_share_the_batch_and_the_optimizer_and_exchange_gradients():

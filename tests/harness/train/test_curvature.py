@@ -34,7 +34,9 @@ def estimate(model, batch, *, task=None, seed=0, step=0, micro_batch=10**9, auto
     """h of every parameter after one pass of a Sophia that keeps only the last estimate."""
     sophia = Sophia(model.parameters(), betas=(0.9, 0.0))
     settings = {"micro_batch": micro_batch, "device": CPU, "autocast": autocast}
-    curvature.observe(sophia, task or Task(), model, batch, seed=seed, step=step, **settings)
+    curvature.backward(task or Task(), model, batch, seed=seed, step=step, **settings)
+    sophia.observe_curvature(batch.count)
+    sophia.zero_grad()
     return [sophia.state[p]["h"] for p in model.parameters()]
 
 
@@ -232,13 +234,13 @@ def test_an_interrupted_run_gives_the_same_bits(tmp_path, tiny):
 def test_the_loop_makes_the_passes_that_are_wanted(tmp_path, tiny, monkeypatch, settings, steps):
     seen = []
 
-    def observe(optimizer, task, model, batch, **context):
+    def backward(task, model, batch, **context):
         context = SimpleNamespace(**context)
         seen.append(context.step)
         assert torch.equal(batch.inputs, task.batch(context.step).inputs)
         assert (context.seed, context.micro_batch) == (11, 16)
         assert all(p.grad is None for p in model.parameters())
 
-    monkeypatch.setattr(curvature, "observe", observe)
+    monkeypatch.setattr(curvature, "backward", backward)
     finish(resolve_config(tiny | settings | {"optimizer.lr": 1e-3, "seed": 11}), tmp_path)
     assert seen == steps

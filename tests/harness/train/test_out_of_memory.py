@@ -1,6 +1,7 @@
-"""A GPU whose memory is too small for the micro-batch: it is halved once, and that is said."""
+"""A GPU whose memory is too small for the micro-batch: it is halved until it fits, and that is said."""
 
 import logging
+import weakref
 
 import pytest
 import torch
@@ -20,40 +21,49 @@ LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "adamw", "optim
 
 @pytest.fixture
 def memory(monkeypatch):
-    """The memory holds so many samples; the sizes of the backward passes are noted."""
-    seen = []
+    """The memory holds so many samples; the sizes of the passes are noted. What a failed one made is gone."""
+    seen, made = [], []
 
     def hold(most):
         for kind in (TextTask, ImageTask):
-            monkeypatch.setattr(kind, "loss", limited(kind.loss, most))
+            for passes in ("loss", "logits"):
+                monkeypatch.setattr(kind, passes, limited(getattr(kind, passes), most))
         return seen
 
     def limited(proper, most):
-        def loss(task, model, batch):
+        def loss(task, model, batch, *more):
             if len(batch.inputs) > most:
+                activations = torch.zeros(1)
+                made.append(weakref.ref(activations))
                 raise torch.OutOfMemoryError("a made-up lack of memory")
+            assert not any(each() is not None for each in made), "the failed attempt keeps its activations"
             seen.append(len(batch.inputs))
-            return proper(task, model, batch)
+            return proper(task, model, batch, *more)
 
         return loss
 
     return hold
 
 
-def test_the_micro_batch_is_halved_once_and_the_record_says_so(tmp_path, tiny, memory, caplog):
-    config = resolve_config(tiny | LM | {"batch_size": 14, "log_every": 1})
+@pytest.mark.parametrize("name", ["adamw", "sophia"])
+@pytest.mark.parametrize(("most", "told"), [(7, [7]), (2, [7, 4, 2])])
+def test_the_micro_batch_is_halved_until_it_fits_and_the_record_says_so(
+    tmp_path, tiny, memory, caplog, name, most, told
+):
+    """Of Sophia the second backward pass comes first, and its state must not see one twice."""
+    config = resolve_config(tiny | LM | {"optimizer.name": name, "batch_size": 14, "log_every": 1})
     usual = run.run(resolved(config), Store(tmp_path / "usual"))
-    seen = memory(7)
+    seen = memory(most)
     with caplog.at_level(logging.WARNING, "htbench"):
         record = run.run(resolved(config), Store(tmp_path / "small"))
-    assert "going on with micro_batch=7" in caplog.text and caplog.text.count("micro_batch") == 1
-    assert max(seen) == 7 and "micro_batch" not in usual.environment
-    assert record.environment["micro_batch"] == 7 and record.key == usual.key
+    halvings = [line.args[-1] for line in caplog.records if "micro_batch" in line.message]
+    assert halvings == told and max(seen) == most and "micro_batch" not in usual.environment
+    assert record.environment["micro_batch"] == most and record.key == usual.key
     assert record.metrics == pytest.approx(usual.metrics, rel=1e-5)
 
 
-def test_half_may_still_be_too_much(tmp_path, tiny, memory):
-    memory(3)
+def test_a_sample_alone_may_still_be_too_much(tmp_path, tiny, memory):
+    memory(0)
     with pytest.raises(RunFailedError, match=r"\(oom\).*made-up"):
         run.run(resolved(resolve_config(tiny | LM | {"batch_size": 16})), Store(tmp_path))
 

@@ -4,7 +4,6 @@ import statistics
 from datetime import datetime
 
 import pytest
-import torch
 
 from harness.config.key import resolved
 from harness.config.settings import resolve_config
@@ -168,37 +167,3 @@ def test_a_record_says_when_and_on_what(tmp_path, tiny):
     assert (told["threads"], told["compile"], told["device"]) == (1, False, "cpu")
     assert told["cores"] > 0 and {"python", "torch"} <= told.keys()
     assert 0 < record.timing["cpu"] and 0 < record.timing["mean"] == record.seconds_per_step
-
-
-def _allowed_tf32():
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
-
-def _allow_tf32(products, convolutions):
-    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = products, convolutions
-
-
-@pytest.fixture
-def _tf32_afterwards_as_before():
-    before = _allowed_tf32()
-    yield
-    _allow_tf32(*before)
-
-
-@pytest.mark.usefixtures("_tf32_afterwards_as_before")
-@pytest.mark.parametrize("tf32", [True, False])
-def test_tf32_is_that_of_the_config_for_convolutions_too(tmp_path, tiny, monkeypatch, recwarn, tf32):
-    _allow_tf32(not tf32, not tf32)
-    seen, proper = [], Learner.update
-
-    def update(learner, step):
-        seen.append(_allowed_tf32())
-        return proper(learner, step)
-
-    monkeypatch.setattr(Learner, "update", update)
-    run.run(
-        resolved(resolve_config(tiny | {"precision.tf32": tf32, "steps": 2, "device": "cpu"})),
-        Store(tmp_path),
-    )
-    assert set(seen) == {(tf32, tf32)}
-    assert not [one for one in recwarn if "tf32" in str(one.message).lower()]
