@@ -140,10 +140,10 @@ def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
     if shown.notes:
         meanings = _told(_spaced(legend(sections)), (), width)
         whole = [_whole(section, shown) for section in sections]
-        foot = _told([], hints, width)
+        last = _told([], hints, width)
         if len(whole) == 1:
-            return _joined([head, whole[0] + meanings, notes, foot])
-        return _joined([head, *whole, meanings, notes, foot])
+            return _joined([head, whole[0] + meanings, notes, last])
+        return _joined([head, *whole, meanings, notes, last])
     below, feet = [_below(section) for section in sections], [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
     blocks = [
