@@ -53,13 +53,27 @@ class Axis:
         return [step * i for i in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
 
 
+_TELLS = {"open_seeds": "seeds", "open_search": "searched", "open_test_set": "items"}
+
+
+def outlook(place: Place, answer: Answer) -> str:
+    """What would tell the best row from those that are tied with it, if that is one thing; else empty."""
+    told = [note for note in answer.open if note.kind in _TELLS and None not in note["needed"]]
+    if place.kind is not Kind.BEST or len(answer.open) != 1 or not told:
+        return ""
+    needed = dict.fromkeys(_TELLS.values(), 0) | {_TELLS[told[0].kind]: max(told[0]["needed"])}
+    return str(Note("place_told", what=told[0]["what"], **needed))
+
+
 def words(place: Place, answer: Answer) -> str:
     """What stands beside the marks of a row: its distance to the best with the interval, or why none."""
-    digits, ranks = answer.metric.digits, [one.rank for one in answer.places if one.kind is not None]
+    digits, rivals = answer.metric.digits, [one for one in answer.places if one.kind is not None]
     if place.gap is not None:
         ends = [f"{end:.{digits}f}" for end in (place.low, place.high) if end is not None]
         return " ".join([f"{place.gap:+.{digits}f}", *([f"[{', '.join(ends)}]"] if len(ends) == 2 else [])])
-    if place.kind is Kind.BEST and len(ranks) > 1:
-        return "tied" if ranks.count(place.rank) > 1 else "best"
+    if place.kind is Kind.BEST and len(rivals) > 1:
+        ties = [one.name for one in rivals if one.rank == place.rank and one is not place]
+        few = ties if len(ties) == 1 else []
+        return str(Note("place_tied", names=few, count=0 if few else len(ties))) if ties else "best"
     state = place.value.state
     return "" if state is None else str(Note(f"status_{state}"))

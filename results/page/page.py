@@ -26,7 +26,7 @@ from harness.store import Store
 from results.compare.view import View
 from results.figures.style import optimizer_style
 from results.page import overview
-from results.page.forest import Axis, words
+from results.page.forest import Axis, outlook, words
 from results.page.runs import Behind, details
 from results.tables import footnotes
 from results.tables.answer import Answer, answers
@@ -151,6 +151,7 @@ def _filled(shown: Mapping[str, Any], behind: Behind, told: Mapping[str, Any]) -
         "remarks": lambda notes: Markup(html.remarks(notes)),
         "width": width,
         "words": words,
+        "outlook": outlook,
         "base64": lambda png: base64.b64encode(png).decode(),
     }
     contents, code = ([static(name) for name in names] for names in (STYLES, SCRIPTS))

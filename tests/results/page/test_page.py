@@ -8,6 +8,7 @@ import random
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ import pytest
 
 from harness import cli
 from harness.show.html import prose
+from harness.show.note import Note
 from harness.show.report import Cell
 from harness.store import Store
 from results.compare.judge import Kind
@@ -24,7 +26,7 @@ from results.figures import files
 from results.frames.load import load
 from results.page import overview, page, runs
 from results.page.curves import MOST_POINTS
-from results.page.forest import Axis, words
+from results.page.forest import Axis, outlook, words
 from results.tables import footnotes
 from results.tables.answer import Place, answers
 from results.tables.registry import TABLES
@@ -98,7 +100,8 @@ def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
         assert f'<span class="verdict">{answer.verdict}</span>' in text
         for place in answer.places:
             row = text[text.index(f'<th scope="row">{place.name}') :].partition("</tr>")[0]
-            assert place.value.text() in row and words(place, answer) in row
+            told = place.value.text(), words(place, answer), outlook(place, answer)
+            assert all(text in row for text in told)
         for note in (*answer.dangers, *answer.open):
             assert html.unescape(prose(note)) in forests[-1]
 
@@ -138,6 +141,29 @@ def test_rows_share_an_axis_from_which_none_falls():
 def test_a_hopeless_row_does_not_squeeze_the_others():
     axis = Axis.of([*(place(0.2, -0.2, 0.6) for _ in range(9)), place(1000, 900, 1100)])
     assert axis.high < 3 and not axis.holds(1000) and axis.at(1000) == "100%"
+
+
+def test_a_tie_names_its_rival_and_what_would_tell(demo):
+    """As in the demo's store: the best, one that ties with it, one that is worse."""
+    best, tied = place(None, None, None), replace(place(0.2, -0.2, 0.6), name="b")
+    worse = replace(place(5.5, 4.5, 6.5), name="c", rank="3", kind=Kind.WORSE)
+    (plain, *_) = answers(demo.frame, demo.store)
+
+    def told(*notes, places=(best, tied, worse)):
+        answer = replace(plain, places=places, open=notes)
+        return words(best, answer), outlook(best, answer), outlook(tied, answer)
+
+    def needs(kind, *counts):
+        return Note(kind, needed=counts, what="images")
+
+    assert told() == (str(Note("place_tied", names=["b"], count=0)), "", "")
+    seeds, items, search = "open_seeds", "open_test_set", "open_search"
+    found = [told(needs(kind, 6))[1] for kind in (seeds, items, search)]
+    assert len({*found}) == 3 and all("6" in text for text in found)
+    assert told(needs(items, 2000, 300))[1] == told(needs(items, 2000))[1] != ""
+    for several in ([needs(seeds, None)], [needs(seeds, 6), needs(items, 7)], [Note("open_never")]):
+        assert told(*several)[1:] == ("", "")
+    assert told(places=(best, tied, tied))[0] == str(Note("place_tied", names=[], count=2))
 
 
 def test_nothing_comes_from_outside(mixed_page):
