@@ -94,17 +94,18 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     check_power(p, "gram_power")
     if M.shape[-2] > M.shape[-1]:
         return gram_power(M.mT, p, dtype).mT
-    X = M.to(dtype)
-    A = gram(X)
+    A = gram(M.to(dtype))
     finite = _finite(A)
-    L, U = torch.linalg.eigh(A.where(finite, 0))  # raises at NaN
+    L, U = torch.linalg.eigh(A.masked_fill_(~finite, 0))  # raises at NaN
+    del A  # a stack of them is large
     top = L[..., -1:].where(L[..., -1:] > 0, 1)
     D = (L / top).clamp(min=4 * torch.finfo(dtype).eps).pow((p - 1) / 2)
-    P = gram(U * D.sqrt().unsqueeze(-2))  # U diag(D) U^T
-    scale = top.sqrt().unsqueeze(-1)  # so that P and X / scale are within the range of float32
     high = torch.promote_types(M.dtype, torch.float32)
-    O: Tensor = P.to(high) @ (X / scale).to(high)  # noqa: E741 - the paper's symbol
-    O = (O * scale.pow(p)).where(finite, torch.nan)  # noqa: E741
+    P = gram(U.mul_(D.sqrt().unsqueeze(-2))).to(high)  # U diag(D) U^T
+    del U
+    scale = top.sqrt().unsqueeze(-1)  # so that P and X are within the range of float32
+    X = torch.div(M, scale, out=torch.empty_like(M, dtype=high))
+    O: Tensor = (P @ X).mul_(scale.pow(p)).masked_fill_(~finite, torch.nan)  # noqa: E741 - the paper's symbol
     return O.to(M.dtype)
 
 
