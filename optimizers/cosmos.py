@@ -13,7 +13,8 @@ from optimizers.adam import adam_direction
 from optimizers.base import UpdateRule, ema, second_moment
 from optimizers.linalg import precise, singular_vectors
 from optimizers.spectral.newton_schulz import QUINTIC
-from optimizers.spectral.products import DTYPES, matmul
+from optimizers.spectral.products import DTYPES, fused, matmul
+from optimizers.stacks import norm, own_dims
 from optimizers.zoo.subspace import COSMOS
 
 
@@ -97,9 +98,13 @@ class Cosmos(UpdateRule):
         n = W.shape[group["side"] == "right"]
         return f"rank {group['rank']} covers all {n} columns" if group["rank"] >= n else ""
 
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Always."""
+        return True
+
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return lr_ratio sqrt(m n) Gt / ||Gt|| of the block above, or Adam's direction."""
-        if G.ndim != 2 or len(G) > group["max_rows"]:
+        if len(own_dims(G, state)) != 2 or G.shape[-2] > group["max_rows"]:
             return _adam(G, state, group)
         if group["side"] == "left":
             return self._right(G.mT, state, group).mT
@@ -114,12 +119,12 @@ class Cosmos(UpdateRule):
         V = second_moment(state, "V", GU, b2)
         MU = M @ U
         Gt = MU / V.sqrt().div_(math.sqrt(1 - b2**t)).add_(eps).mul_(correction) @ U.mT  # A
-        root = math.sqrt(G.numel())
-        if U.shape[1] < U.shape[0]:
-            B = _outside(torch.addmm(M, MU, U.mT, alpha=-1), group)
-            Gt.addcmul_(B, gamma * root / (B.norm() + eps))
+        root = math.sqrt(math.prod(G.shape[-2:]))
+        if U.shape[-1] < U.shape[-2]:
+            B = _outside(fused(M, MU, U.mT, alpha=-1), group)
+            Gt.addcmul_(B, gamma * root / (norm(B, state) + eps))
         unit = group["lr"] if group["momentum_rule"] == "ema" else 1
-        return Gt.mul_(lr_ratio * root * unit / (unit * Gt.norm() + eps))
+        return Gt.mul_(lr_ratio * root * unit / (unit * norm(Gt, state) + eps))
 
 
 def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[Tensor, float]:
@@ -136,35 +141,35 @@ def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[T
 
 
 def _follow(G: Tensor, state: dict[str, Any], b3: float, rank: int) -> tuple[Tensor, Tensor]:
-    """Update the basis U and the Gram matrix S (r, r) with the gradient G (m, n); return U and G U (m, r)."""
+    """Update the bases U and Gram matrices S (r, r) with the gradients G (m, n); return U and G U (m, r)."""
     if "U" not in state:
         U = singular_vectors(G.mT @ G, rank, right=False)
         GU = G @ U
-        S = torch.mm(GU.mT, GU).mul_(1 - b3)
+        S = (GU.mT @ GU).mul_(1 - b3)
     else:
         old, S = state["U"], state["S"]
-        Y = torch.addmm(old @ S, G.mT, G @ old, beta=b3, alpha=1 - b3)
+        Y = fused(old @ S, G.mT, G @ old, beta=b3, alpha=1 - b3)
         U = torch.linalg.qr(Y).Q
         GU, T = G @ U, old.mT @ U
-        S = torch.addmm(T.mT @ (S @ T), GU.mT, GU, beta=b3, alpha=1 - b3)
+        S = fused(T.mT @ (S @ T), GU.mT, GU, beta=b3, alpha=1 - b3)
     state["U"], state["S"] = U, S
     return U, GU
 
 
 def _outside(X: Tensor, group: dict[str, Any]) -> Tensor:
     """Apply Newton-Schulz to X, or to each third of its rows if `split_qkv` applies to its shape."""
-    fused = group["split_qkv"] and X.shape[0] == 3 * X.shape[1]
+    thirds = 3 if group["split_qkv"] and X.shape[-2] == 3 * X.shape[-1] else 1
     dtype = DTYPES[group["ns_dtype"]]
-    return torch.cat([_newton_schulz(part, group["ns_steps"], dtype) for part in X.chunk(3 if fused else 1)])
+    return torch.cat([_newton_schulz(part, group["ns_steps"], dtype) for part in X.chunk(thirds, -2)], -2)
 
 
 def _newton_schulz(X: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
     """Like `newton_schulz`, but with the products in the order of COSMOS: in bfloat16 the result differs."""
-    if X.shape[0] > X.shape[1]:
+    if X.shape[-2] > X.shape[-1]:
         return _newton_schulz(X.mT, steps, dtype).mT
     a, b, c = QUINTIC
     Y: Tensor = X.to(dtype)
-    Y = Y / (Y.norm() + 1e-7)
+    Y = Y / (torch.linalg.matrix_norm(Y, keepdim=True) + 1e-7)
     for _ in range(steps):
         A = matmul(Y, Y.mT)
         B = matmul(A, Y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -11,6 +12,7 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers.base import UpdateRule, ema, second_moment
 from optimizers.linalg import eigenvectors, precise
+from optimizers.stacks import Stack
 from optimizers.zoo.subspace import SOAP
 
 Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
@@ -72,7 +74,11 @@ class Soap(UpdateRule):
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """Adam, where no dimension is rotated."""
-        return "" if _rotated(W, group) else "not rotated"
+        return "" if _rotated(W.shape, group) else "not rotated"
+
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Always."""
+        return True
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
         """Return (1 - lr weight_decay) Q_L N Q_R^T of the block above, None at the first step."""
@@ -93,41 +99,61 @@ class Soap(UpdateRule):
 
 
 def rotate(X: Tensor, Q: Bases, *, back: bool = False) -> Tensor:
-    """Multiply each dimension of X by its basis, if it has one: Q_L^T X Q_R; with `back` the inverse."""
-    for k in range(X.ndim):  # each turn takes the first dimension and puts it last
-        X = torch.tensordot(X, Q[k], ([0], [int(back)])) if k in Q else X.movedim(0, -1)
+    """Multiply each dimension of X by its basis, if it has one: Q_L^T X Q_R; with `back` the inverse.
+
+    X may be a stack along one more dimension, the first; each Q is then one, too.
+    """
+    first = max((one.ndim - 2 for one in Q.values()), default=0)
+    for k in range(X.ndim - first):  # each turn takes the first dimension of its own and puts it last
+        X = X.movedim(first, -1)
+        if k in Q:
+            rows = X.flatten(first, -2) @ (Q[k].mT if back else Q[k])
+            X = rows.view(*X.shape[:-1], -1)
     return X
 
 
 def _start(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
     """Make L and Q. The weight stays, unless the gradient says that the run has diverged."""
-    state["L"] = {k: G.new_zeros(G.shape[k], G.shape[k]) for k in _rotated(G, group)}
+    first = int(isinstance(state, Stack))
+    own = G.shape[first:]
+    state["L"] = {k: G.new_zeros(*G.shape[:first], own[k], own[k]) for k in _rotated(own, group)}
     _gather(G, state, group)
     state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
     return None if G.isfinite().all() else G
 
 
-def _rotated(W: Tensor, group: dict[str, Any]) -> list[int]:
+def _rotated(shape: Sequence[int], group: dict[str, Any]) -> list[int]:
     """The dimensions that have a basis of their own."""
-    return [k for k, n in enumerate(W.shape) if W.ndim > 1 and 1 < n <= group["max_precond_dim"]]
+    return [k for k, n in enumerate(shape) if len(shape) > 1 and 1 < n <= group["max_precond_dim"]]
 
 
 def _gather(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     """L <- mu L + (1-mu) A A^T in place, for A the matrix with dimension k of G as its rows."""
     mu = group["betas"][1] if group["shampoo_beta"] is None else group["shampoo_beta"]
+    first = int(isinstance(state, Stack))
     for k, L in state["L"].items():
-        A = G.movedim(k, 0).flatten(1)
-        L.addmm_(A, A.mT, beta=mu, alpha=1 - mu)
+        A = G.movedim(first + k, first).flatten(first + 1)
+        (L.baddbmm_ if first else L.addmm_)(A, A.mT, beta=mu, alpha=1 - mu)
 
 
 def _refresh(state: dict[str, Any]) -> None:
     """Take one step of the QR iteration towards the eigenvectors of each L, and carry m and v over."""
     Q: Bases = state["Q"]
     new: Bases = {}
+    first = int(isinstance(state, Stack))
     for k, L in state["L"].items():
         Y = L @ Q[k]
-        order = (Q[k] * Y).sum(0).argsort(descending=True)  # by the diagonal of Q^T L Q
-        new[k] = torch.linalg.qr(Y[:, order]).Q
-        state["v"] = state["v"].index_select(k, order)
+        order = (Q[k] * Y).sum(-2).argsort(descending=True)  # by the diagonal of Q^T L Q
+        new[k] = torch.linalg.qr(_sorted(Y, order, first + 1)).Q
+        state["v"] = _sorted(state["v"], order, first + k)
     state["m"] = rotate(rotate(state["m"], Q, back=True), new)
     state["Q"] = new
+
+
+def _sorted(X: Tensor, order: Tensor, dim: int) -> Tensor:
+    """X with the entries of a dimension in this order (n,), or each of a stack in its own (B, n)."""
+    if order.ndim == 1:
+        return X.index_select(dim, order)
+    shape = [len(order), *[1] * (X.ndim - 1)]
+    shape[dim] = -1
+    return X.take_along_dim(order.view(shape), dim)

@@ -15,13 +15,13 @@ from torch import Tensor
 
 State: TypeAlias = "dict[str, Any]"
 
-# A stack of so many entries takes 64 MiB in float32, as does each copy of it. A matrix of
-# this size keeps a GPU busy alone.
+# Entries of the largest tensor of a stack, of the gradient or the state. In float32 it has 64 MiB, as has
+# each copy of it. A matrix of this size keeps a GPU busy alone.
 MOST_ENTRIES = 2**24
 
 
 class Stack(dict[str, Any]):
-    """The states of several parameters: every tensor has them along its first dimension."""
+    """The states of several parameters: every tensor has them along its first dimension, also in a dict."""
 
 
 def own_dims(x: Tensor, state: Mapping[str, Any]) -> tuple[int, ...]:
@@ -57,31 +57,47 @@ def divide(
         else:
             yield [p]
     for found in alike.values():
-        size = max(1, MOST_ENTRIES // max(1, found[0].numel()))
+        size = max(1, MOST_ENTRIES // max(1, found[0].numel(), *_entries(states[found[0]])))
         yield from (found[i : i + size] for i in range(0, len(found), size))
 
 
 def _layout(state: State) -> Hashable:
     """What the states of one stack have in common: the kinds of their tensors, the values of the rest."""
-    kinds = ((x.shape, x.dtype) if isinstance(x, Tensor) else x for x in state.values())
-    return *state, *kinds
+    return *state, *map(_kind, state.values())
+
+
+def _kind(x: Any) -> Hashable:
+    if isinstance(x, dict):
+        return _layout(x)
+    return (x.shape, x.dtype) if isinstance(x, Tensor) else x
+
+
+def _entries(state: State) -> Iterator[int]:
+    for x in state.values():
+        if isinstance(x, Tensor):
+            yield x.numel()
+        elif isinstance(x, dict):
+            yield from _entries(x)
 
 
 def gather(states: Sequence[State]) -> Stack:
     """The stack of some states with one layout."""
-    first = states[0]
-    return Stack(
-        {
-            key: torch.stack([one[key] for one in states]) if isinstance(first[key], Tensor) else first[key]
-            for key in first
-        }
-    )
+    return Stack({key: _together([one[key] for one in states]) for key in states[0]})
 
 
-def scatter(stack: Stack, states: Sequence[State]) -> None:
+def _together(values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, dict):
+        return gather(values)
+    return torch.stack(values) if isinstance(first, Tensor) else first
+
+
+def scatter(stack: State, states: Sequence[State]) -> None:
     """Give every parameter its part of the stack, in place where it has such a tensor."""
     for key, value in stack.items():
-        if not isinstance(value, Tensor):
+        if isinstance(value, dict):
+            scatter(value, [state.setdefault(key, {}) for state in states])
+        elif not isinstance(value, Tensor):
             for state in states:
                 state[key] = value
         elif key in states[0]:

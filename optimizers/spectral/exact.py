@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from optimizers.linalg import eigen
+from optimizers.linalg import eigen, finite
 from optimizers.spectral.products import gram
 
 _LARGE = 0.02  # share of the largest singular value down to which one Gram matrix serves in `graded_power`
@@ -95,8 +95,8 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     if M.shape[-2] > M.shape[-1]:
         return gram_power(M.mT, p, dtype).mT
     A = gram(M.to(dtype))
-    finite = _finite(A)
-    L, U = torch.linalg.eigh(A.masked_fill_(~finite, 0))  # raises at NaN
+    sound = finite(A)
+    L, U = torch.linalg.eigh(A.masked_fill_(~sound, 0))  # raises at NaN
     del A  # a stack of them is large
     top = L[..., -1:].where(L[..., -1:] > 0, 1)
     D = (L / top).clamp(min=4 * torch.finfo(dtype).eps).pow((p - 1) / 2)
@@ -105,7 +105,7 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
     del U
     scale = top.sqrt().unsqueeze(-1)  # so that P and X are within the range of float32
     X = torch.div(M, scale, out=torch.empty_like(M, dtype=high))
-    O: Tensor = (P @ X).mul_(scale.pow(p)).masked_fill_(~finite, torch.nan)  # noqa: E741 - the paper's symbol
+    O: Tensor = (P @ X).mul_(scale.pow(p)).masked_fill_(~sound, torch.nan)  # noqa: E741 - the paper's symbol
     return O.to(M.dtype)
 
 
@@ -191,11 +191,11 @@ def _map_singular_values(M: Tensor, f: Callable[[Tensor], Tensor]) -> Tensor:
     """U diag(f(S)) V^T."""
     if M.shape[-2] < M.shape[-1]:  # LAPACK prefers tall matrices: 512 x 1376 takes 117 ms instead of 187 ms
         return _map_singular_values(M.mT, f).mT
-    finite = _finite(M)
-    X = M.to(torch.promote_types(M.dtype, torch.float32)).where(finite, 0)  # LAPACK raises at NaN
+    sound = finite(M)
+    X = M.to(torch.promote_types(M.dtype, torch.float32)).where(sound, 0)  # LAPACK raises at NaN
     U, S, Vh = torch.linalg.svd(X, full_matrices=False)
     O: Tensor = U * f(S).unsqueeze(-2) @ Vh  # noqa: E741 - the paper's symbol
-    return O.where(finite, torch.nan).to(M.dtype)
+    return O.where(sound, torch.nan).to(M.dtype)
 
 
 def _bounded_power(S: Tensor, p: float) -> Tensor:
@@ -203,8 +203,3 @@ def _bounded_power(S: Tensor, p: float) -> Tensor:
     floor = (4 * torch.finfo(S.dtype).eps * S[..., :1]).clamp(min=torch.finfo(S.dtype).tiny)
     ratio = S / floor
     return floor.pow(p) * ratio.pow(p).where(ratio > 1, ratio)
-
-
-def _finite(M: Tensor) -> Tensor:
-    """Say of each matrix whether all of it is finite, as a (..., 1, 1) tensor: no branch, no device sync."""
-    return M.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
