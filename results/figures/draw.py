@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,9 +16,9 @@ from harness.choice.winner import grouped
 from harness.show.note import Note
 from results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
 from results.figures.marked import is_mark
-from results.figures.marks import MARKS
+from results.figures.marks import MARKS, NAMED
 from results.figures.pictures import Picture
-from results.figures.style import AMBER, GREY, SMALL, display_name
+from results.figures.style import AMBER, GREY, POINTS, SMALL, display_name
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
@@ -29,7 +30,7 @@ _BESIDE = 0.62  # inches that the labels of an axis take beside a panel
 _ROW, _AROUND = 0.14, 0.6  # inches of a row of an optimizer, and of the axis with its label
 _LEGEND_LINES, _LEGEND_LINE = 3, 0.17  # lines of a legend that the panels leave room for; inches of one more
 # Nothing that changes from day to day: the same figure is the same file.
-_METADATA: dict[str, dict[str, None]] = {
+_METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
@@ -52,13 +53,22 @@ def render(picture: Picture) -> dict[str, bytes]:
     """The contents of the files of a picture by suffix: png and pdf."""
     with look():
         canvas = draw(picture)
-        files = {}
+        canvas.draw_without_rendering()
+        canvas.set_layout_engine("none")  # it is laid out, for all files
+        named, files = _named_points(canvas), {}
         for suffix, metadata in _METADATA.items():
-            file = io.BytesIO()
-            canvas.savefig(file, format=suffix, dpi=_DPI, metadata=metadata)
+            file, more = io.BytesIO(), {POINTS: json.dumps(named)} if named and suffix == "png" else {}
+            canvas.savefig(file, format=suffix, dpi=_DPI, metadata=metadata | more)
             files[suffix] = file.getvalue()
-            canvas.set_layout_engine("none")  # the first file has laid it out, for all
     return files
+
+
+def _named_points(canvas: Canvas) -> list[tuple[int, int, str]]:
+    """Pixels from the left and from the top of each point that has a name, and the name."""
+    height = canvas.bbox.height
+    found = [(ax, *one) for ax in canvas.axes for one in getattr(ax, NAMED, ())]
+    places = [(*ax.transData.transform((x, y)), name) for ax, x, y, name in found]
+    return [(round(x), round(height - y), name) for x, y, name in places]
 
 
 def look() -> Any:

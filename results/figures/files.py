@@ -22,7 +22,7 @@ from results.figures.marked import Marks, marked, marks
 from results.figures.pictures import Picture, pictures
 from results.frames.rows import Frame
 
-REVISION = 3  # raised when the drawing changes, so that old pictures are drawn again
+REVISION = 4  # raised when the drawing changes, so that old pictures are drawn again
 PNG, CSV = ".png", ".csv"
 SUFFIXES = (PNG, ".pdf")  # of each picture
 INDEX = "figures.json"  # of a folder: of each figure drawn into it, the digest of its data and its files

@@ -52,6 +52,7 @@ _IN_ROWS: dict[str, Style] = {
     kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "zorder": 4} | _EDGE,
     kinds.MISSED: _NO_LINE | {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "zorder": 4},
 }
+NAMED = "named_points"  # of axes: x, y and name of each point, for who can point at it
 _THIN, _THICK = 1.1, 4.5  # points; of the widest range in a row, and of those within it
 _SOLE = "#0173b2"  # of points that belong to no optimizer: the first one of the colour-blind palette
 # If the ratio of the largest to the smallest value is greater, an axis is logarithmic.
@@ -427,6 +428,8 @@ def points(ax: Any, panel: Panel) -> Entries:
         if dx + dy > 0  # not if there is none
     ]
     ax.add_artist(PointLabels(labels, [stairs, *spread, *alone], SMALL))
+    at = [(row.x, end if far[row.Index] else row.y, f"{row.text}: {row.y:.4g}") for row in _each(shown)]
+    setattr(ax, NAMED, at)
     return entries
 
 

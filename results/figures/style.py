@@ -60,6 +60,7 @@ _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before th
 _THIN = "PX*"  # markers of which a white edge would leave little
 _SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
 GREY, AMBER = "0.35", "#a35200"  # of text; amber for what could change a conclusion
+POINTS = "Points"  # the entry of a PNG with the places in pixels and the names of its points, as JSON
 SMALL = 7  # points, the size of the smallest text
 
 

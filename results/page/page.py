@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ from harness.show.note import Note
 from harness.show.report import Report, shared, without
 from harness.store import Store
 from results.compare.view import View
-from results.figures.style import optimizer_style
+from results.figures.style import POINTS, optimizer_style
 from results.page import overview
 from results.page.forest import Axis, outlook, words
 from results.page.runs import Behind, details
@@ -150,6 +151,7 @@ def _filled(shown: Mapping[str, Any], behind: Behind, told: Mapping[str, Any]) -
         "prose": lambda note: Markup(html.prose(note)),
         "remarks": lambda notes: Markup(html.remarks(notes)),
         "width": width,
+        "points": points,
         "words": words,
         "outlook": outlook,
         "base64": lambda png: base64.b64encode(png).decode(),
@@ -199,6 +201,15 @@ def static(name: str) -> str:
 def width(png: bytes) -> int:
     """How wide a PNG is shown, in pixels of a page: sharp on screens with twice as many."""
     return int.from_bytes(png[16:20], "big") // 2
+
+
+def points(png: bytes) -> list[tuple[str, str, str]]:
+    """What a PNG says of its points: their places from the left and the top, and their names."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(png)) as picture:
+        found, (wide, high) = json.loads(str(picture.info.get(POINTS, "[]"))), picture.size
+    return [(f"{100 * x / wide:.2f}%", f"{100 * y / high:.2f}%", name) for x, y, name in found]
 
 
 def styles(optimizers: Iterable[str]) -> dict[str, dict[str, Any]]:

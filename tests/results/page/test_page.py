@@ -2,6 +2,7 @@
 
 import hashlib
 import html
+import io
 import json
 import os
 import random
@@ -14,6 +15,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from harness import cli
 from harness.show.html import prose
@@ -23,6 +26,7 @@ from harness.store import Store
 from results.compare.judge import Kind
 from results.compare.view import View
 from results.figures import files
+from results.figures.style import POINTS
 from results.frames.load import load
 from results.page import overview, page, runs
 from results.page.curves import MOST_POINTS
@@ -32,8 +36,18 @@ from results.tables.answer import Place, answers
 from results.tables.registry import TABLES
 
 ROOT = Path(__file__).parents[3]
-PICTURE = b"\x89PNG\r\n\x1a\n" + bytes(8) + (1440).to_bytes(4, "big")  # as far as its width
 SHIPPED = re.compile(r"^\| `(uPlot\S+)` \| .* `([0-9a-f]{64})` \|$", re.MULTILINE)
+
+
+def png(points):
+    """A picture that is 1440 pixels wide and 200 high, with named points in it."""
+    told, file = PngInfo(), io.BytesIO()
+    told.add_text(POINTS, json.dumps(points))
+    Image.new("RGB", (1440, 200)).save(file, "PNG", pnginfo=told)
+    return file.getvalue()
+
+
+PICTURE = png([[720, 50, "a < b"]])
 
 
 class Reader(HTMLParser):
@@ -92,6 +106,11 @@ def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
     assert [tag for tag, _ in reader.tags].count("h1") == 1
     images = [(attrs["width"], attrs["alt"]) for tag, attrs in reader.tags if tag == "img"]
     assert images == [("720", "Loss against steps.")]
+
+
+def test_the_points_of_a_picture_have_their_names(demo):
+    assert '<circle cx="50.00%" cy="25.00%" r="7"><title>a &lt; b</title>' in demo.text
+    assert page.points(png([])) == []
 
 
 def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
