@@ -83,11 +83,17 @@ def tuning_variance(
 @functools.lru_cache(64)  # the rows of a table often have as many settings, and one pool of variances
 def _noise(freedom: float, count: int) -> Array:
     """Student's t with so many degrees of freedom, for so many settings at once: draws by settings."""
+    from scipy import special
+
     # By its policy (NEP 19), NumPy never changes the stream of RandomState: all versions print the same.
     source = np.random.RandomState(0)
-    scale = np.sqrt(freedom / source.chisquare(freedom, (_DRAWS, 1))) if np.isfinite(freedom) else 1.0
-    noise: Array = scale * source.standard_normal((_DRAWS, count))
-    return noise
+    noise: Array = source.standard_normal((_DRAWS, count))
+    if not np.isfinite(freedom):
+        return noise
+    # The quantiles of chi^2 in a random order, not draws: those of 2 and of 2 + 1e-15 degrees, which is what BLAS
+    # makes of 2, differ in all that follows a rejected one, and with 2 degrees a few draws decide the variance.
+    levels = source.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS)[:, None]
+    return noise * np.sqrt(freedom / special.chdtri(freedom, 1 - levels))
 
 
 def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
