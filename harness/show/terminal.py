@@ -98,10 +98,11 @@ def show(
         with obeyed(stream):
             for line in lines:
                 text = Text(line.text, no_wrap=True, overflow="ignore")
-                for pattern, style in _STYLES:
-                    text.highlight_regex(pattern, style)
-                for start, end, style in line.styles:
-                    text.stylize(style, start, end)
+                if not console.no_color:  # rich keeps bold
+                    for pattern, style in _STYLES:
+                        text.highlight_regex(pattern, style)
+                    for start, end, style in line.styles:
+                        text.stylize(style, start, end)
                 console.print(text, crop=False)
     stream.flush()
 

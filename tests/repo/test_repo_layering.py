@@ -142,7 +142,7 @@ TORCH = {
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("card downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
-    "harness.train": ("building checkpoint compiling curvature learner loop run spectra"),
+    "harness.train": ("building checkpoint compiling curvature learner loop precision run spectra"),
     "models": ("gpt2 llama resnet transformer vit"),
     "optimizers": (
         "adam assemble base cosmos cost elementwise galore groups hybrid linalg muon reach routing soap "

@@ -297,6 +297,9 @@ def test_the_parabola_reads_more_from_a_search_than_its_values():
     clear = Search([Setting(str(x), [float(x * x)], x) for x in rates], "0.0")
     assert tuning_variance(clear, 0.0, 1e-6, 20, higher_is_better=False) < 1e-30
     assert tuning_variance(clear, 0.0, 1.0, 20, higher_is_better=False) > 0.05
+    # Degrees of freedom are sums of leverages, of which each BLAS rounds the last digit in its way.
+    two, nearly = (tuning_variance(clear, 0.0, 1.0, df, higher_is_better=False) for df in (2, 2 + 1e-15))
+    assert nearly == pytest.approx(two, rel=1e-9)
     mirrored = Search([Setting(str(x), [-float(x * x)], x) for x in rates], "0.0")
     assert tuning_variance(mirrored, 0.0, 1.0, 20, higher_is_better=True) == pytest.approx(
         tuning_variance(clear, 0.0, 1.0, 20, higher_is_better=False), rel=0.2

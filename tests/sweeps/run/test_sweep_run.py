@@ -103,7 +103,7 @@ def test_a_smoke_test_of_another_length_is_refused_and_costs_no_checkpoint(htben
     assert json.loads(htbench("sweep", "status", spec, "--json").stdout)[0]["completed"] == 0
     assert htbench("sweep", "run", spec, "steps=5", "--replace").returncode == 0
     (row,) = json.loads(htbench("sweep", "status", spec, "--json").stdout)
-    assert (row["completed"], row["waiting"], row["plan"]) == (0, 2, {"new": 2, "gone": 3})
+    assert (row["completed"], row["waiting"], row["plan"]) == (0, 3, {"new": 2, "gone": 3})
     assert json.loads(htbench("sweep", "status", "tiny", "--json").stdout)[0]["completed"] == 3
     assert htbench("runs", "gc", "--orphans").returncode == 0
     assert {path for path in before if "checkpoint" in path} <= files(htbench.root).keys()
