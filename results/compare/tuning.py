@@ -90,8 +90,8 @@ def _noise(freedom: float, count: int) -> Array:
     noise: Array = source.standard_normal((_DRAWS, count))
     if not np.isfinite(freedom):
         return noise
-    # The quantiles of chi^2 in a random order, not draws: those of 2 and of 2 + 1e-15 degrees, which is what BLAS
-    # makes of 2, differ in all that follows a rejected one, and with 2 degrees a few draws decide the variance.
+    # The quantiles of chi^2 in a random order, not draws. BLAS makes 2 + 1e-15 degrees of 2, and from the first
+    # draw on that one of the two rejects, all differ; with 2 degrees, few draws decide the variance.
     levels = source.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS)[:, None]
     return noise * np.sqrt(freedom / special.chdtri(freedom, 1 - levels))
 

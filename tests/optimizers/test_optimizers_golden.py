@@ -77,7 +77,7 @@ def test_trajectories(name: str) -> None:
         error = np.abs(found - stored[row.get("compare_to", key)]).max()
         allowed = row["atol"]
         if error > allowed and "|bf16ns|" in key:
-            # The file's bound is from one BLAS. Where a rounding of the inputs moves the result by more than that,
+            # The file's bound is from one BLAS. Where a rounding of the inputs moves the result by more,
             # as in COSMOS' m4x6_badscale (a tenth of its displacement), another BLAS does, too.
             allowed = max(allowed, conditioning(name, described, key, inputs))
         if not error <= allowed:

