@@ -90,10 +90,11 @@ def _noise(freedom: float, count: int) -> Array:
     noise: Array = source.standard_normal((_DRAWS, count))
     if not np.isfinite(freedom):
         return noise
-    # The quantiles of chi^2 in a random order, not draws. BLAS makes 2 + 1e-15 degrees of 2, and from the first
-    # draw on that one of the two rejects, all differ; with 2 degrees, few draws decide the variance.
+    # The quantiles of chi^2 in a random order, not draws: BLAS may make 2 + 1e-15 degrees of 2, and from the
+    # first draw on that one of the two rejects, all differ. With 2 degrees, few draws decide the variance.
     levels = source.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS)[:, None]
-    return noise * np.sqrt(freedom / special.chdtri(freedom, 1 - levels))
+    noise *= np.sqrt(freedom / special.chdtri(freedom, 1 - levels))
+    return noise
 
 
 def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
