@@ -62,7 +62,7 @@ def _file(scale: str, experiment: str) -> SweepFile:
     return SweepFile(
         experiments.sweep(scale, experiment),
         f"{paper.title(experiment)} The same {how}, on embedded data.",
-        {"evaluation.untrained": True, "spectra.final": True},
+        {"device": "cpu", "evaluation.untrained": True, "spectra.final": True},  # too small for a GPU
         [0],
         [_block(scale, place) for place, name in experiments.places(scale).items() if name == experiment],
         fresh_seeds=3,

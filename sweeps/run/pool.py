@@ -67,6 +67,7 @@ class Pool:
         workers: number of processes; None: one per GPU, or `default_workers()` without a GPU.
         preload: more modules that the server imports before it forks.
         patience: seconds that a run waits for an owner whose job is ending.
+        on_cpu: whether all runs ask for the CPU; GPUs neither limit their number nor are given to them.
     """
 
     def __init__(
@@ -75,8 +76,9 @@ class Pool:
         workers: int | None = None,
         preload: Sequence[str] = (),
         patience: float = 0.0,
+        on_cpu: bool = False,
     ) -> None:
-        gpus = visible_gpus()
+        gpus = [] if on_cpu else visible_gpus()
         self.root, self.patience = root, patience
         self.size = workers or len(gpus) or default_workers()
         self.gpus = len(gpus)

@@ -153,7 +153,9 @@ class Runner(Schedule):
             # in updates, because runs differ in length
             with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
                 searches = any(sweep.spec.search.has_slots for sweep in self.sweeps)
-                self.work(Pool(self.store.root, self.workers, ["sweeps.studies.trial"] if searches else []))
+                preload = ["sweeps.studies.trial"] if searches else []
+                on_cpu = all(one.config.device == "cpu" for sweep in self.sweeps for one in sweep.planned)
+                self.work(Pool(self.store.root, self.workers, preload, on_cpu=on_cpu))
         for sweep in self.sweeps:
             sweep.write()
             sweep.refresh_studies()

@@ -1,13 +1,22 @@
 """The local pool: how many workers, which GPU for whom."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+import sweeps
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_settings
+from harness.store import Store
 from harness.store.points import SEARCH, Point
 from harness.system import machine
 from sweeps.run import pool as pools
+from sweeps.run import runner
 from sweeps.run.pool import Pool
+from sweeps.run.runner import Runner
+from sweeps.spec import sweep_file
+from tests.helpers.sweeping import SPEC
 
 
 @pytest.mark.parametrize(("cores", "expected"), [(1, 1), (4, 4), (64, 8)])
@@ -57,3 +66,37 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
         ended += pool.finished(timeout=1.0)
     assert [status for _, status in ended] == [0, 0] and sorted(pool.free_gpus) == ["7", "9"]
     assert len(list(tmp_path.glob("runs/*/*/record.json"))) == 2
+
+
+def test_tests_see_no_gpu():
+    import torch
+
+    assert os.environ[machine.gpu_variable()] == "" and not torch.cuda.is_available()
+
+
+@pytest.mark.parametrize(("device", "on_cpu"), [("cpu", True), ("auto", False)])
+def test_runs_on_the_cpu_are_as_many_as_cores_whatever_gpus_there_are(
+    monkeypatch, tmp_path, write_spec, device, on_cpu
+):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
+    made = []
+
+    def noted(*args, **named):
+        made.append(Pool(*args, **named))
+        return made[0]
+
+    monkeypatch.setattr(runner, "Pool", noted)
+    monkeypatch.setattr(Runner, "work", lambda self, pool: None)
+    spec = sweep_file.load(write_spec(SPEC), [f"device={device}"])
+    Runner(Store(tmp_path / "store"), [spec], None, quiet=True).run()
+    (pool,) = made
+    assert pool.size == (machine.default_workers() if on_cpu else 2)
+    assert pool.free_gpus == ([] if on_cpu else ["7", "9"])
+
+
+@pytest.mark.parametrize("folder", ["demo", "nano", "quick", "p_family", "spectra"])
+def test_what_is_too_small_for_a_gpu_asks_for_the_cpu(folder):
+    files = sorted(Path(sweeps.__path__[0], folder).glob("*.yaml"))
+    assert files
+    for file in files:
+        assert sweep_file.load(file).base["device"] == "cpu", file
