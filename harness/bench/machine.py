@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import multiprocessing
 import resource
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import torch
@@ -17,6 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.bench.turns import Clock
 from harness.cost.ledger import Tally
 from harness.errors import UsageError
+
+T = TypeVar("T")
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
 
@@ -72,6 +76,20 @@ def in_fresh_process(function: Callable[..., int], *args: Any) -> int:
     context, threads = multiprocessing.get_context("spawn"), torch.get_num_threads()
     with ProcessPoolExecutor(1, context, torch.set_num_threads, (threads,)) as pool:
         return pool.submit(function, *args).result()
+
+
+def fitting(part: Callable[..., T], *args: Any) -> T | None:
+    """What a part of a benchmark gives; None if memory lacks for it, without which the other parts go on.
+
+    Afterwards the part's memory is free for the next one, in this process or another.
+    """
+    found = None
+    with contextlib.suppress(torch.OutOfMemoryError):
+        found = part(*args)
+    gc.collect()  # what a compiled model leaves are circles
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+    return found
 
 
 def peak_of(work: Callable[[], object], device: str) -> int:

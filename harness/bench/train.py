@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import models
 from harness import tasks
-from harness.bench.machine import Peak, check_device, in_fresh_process, peak_of
+from harness.bench.machine import Peak, check_device, fitting, in_fresh_process, peak_of
 from harness.bench.turns import (
     DROPPED,
     INTERVAL,
@@ -42,6 +42,8 @@ from harness.show.report import Column, Report, table
 from harness.system import environment
 
 TASK: Final = "pydocs"
+SIDES: Final = ("ours", "theirs")
+TURNS: Final = "turns"
 LEAST_SPEEDUP, MOST_LOADING = 1.10, 0.02
 BATCHES = 8  # different ones, taken in turns
 MEMORY_STEPS = 3  # the second one has the optimizer's state
@@ -308,7 +310,7 @@ def memory_of(setup: Setup, side: str) -> int:
         for _ in range(MEMORY_STEPS):
             trainer.step(lambda: 0.0)
 
-    for each in ("ours", "theirs"):  # loads what either imports when it is first used
+    for each in SIDES:  # loads what either imports when it is first used
         train(replace(setup, work=warm_up), each)
     return peak_of(lambda: train(setup, side), setup.precision.device)
 
@@ -362,16 +364,23 @@ class LossRow:
     plain_bytes: int
 
 
-def loss_row(dtype: torch.dtype, device: str, rounds: int) -> LossRow:
-    """Measure both."""
+def loss_row(dtype: torch.dtype, device: str, rounds: int) -> LossRow | None:
+    """Measure both; None if memory lacks for one of them."""
+    ratio = fitting(_loss_ratio, dtype, device, rounds)
+    peaks = [
+        fitting(in_fresh_process, memory_of_loss, kind, *LOSS_SHAPE, dtype, device)
+        for kind in ("chunked", "plain")
+    ]
+    if ratio is None or peaks[0] is None or peaks[1] is None:
+        return None
+    return LossRow(str(dtype).removeprefix("torch."), ratio, peaks[0], peaks[1])
+
+
+def _loss_ratio(dtype: torch.dtype, device: str, rounds: int) -> Measurement:
     _, clock = clock_of(device, torch.get_num_threads())
     sides = [loss_side(kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")]
     ours, theirs = take_turns(sides[0], sides[1], rounds, clock)
-    ratio = Measurement.ratio("chunked / plain", "x", list(map(sum, ours)), list(map(sum, theirs)))
-    peaks = [
-        in_fresh_process(memory_of_loss, kind, *LOSS_SHAPE, dtype, device) for kind in ("chunked", "plain")
-    ]
-    return LossRow(str(dtype).removeprefix("torch."), ratio, *peaks)
+    return Measurement.ratio("chunked / plain", "x", list(map(sum, ours)), list(map(sum, theirs)))
 
 
 def memory_of_loss(kind: str, rows: int, hidden: int, words: int, dtype: torch.dtype, device: str) -> int:
@@ -388,6 +397,9 @@ def measure(
 ) -> Report:
     """Measure every workload, and the loss of the head where it is the chunked one.
 
+    A part for which memory lacks is left out. One process at a time has memory on the device: the two sides
+    in turns, then each alone in a process of its own.
+
     Raises:
         UsageError: there is no such device.
     """
@@ -398,13 +410,19 @@ def measure(
     with Progress(len(works) * (DROPPED + rounds), "rounds", parts=len(works)) as progress:
         for setup in setups:
             progress.begin(setup.work.model)
-            rows.append(times_of(setup, rounds, progress.advance))
-    peaks = {
-        setup.work.model: [in_fresh_process(memory_of, setup, side) for side in ("ours", "theirs")]
-        for setup in setups
-    }
+            row = fitting(times_of, setup, rounds, progress.advance)
+            rows += [row] if row else []
+    timed = {row.work.model for row in rows}
+    peaks: dict[str, list[int]] = {}
+    lacking: dict[str, list[str]] = {}
+    for setup in setups:
+        name = setup.work.model
+        found = {side: fitting(in_fresh_process, memory_of, setup, side) for side in SIDES}
+        peaks[name] = [one for one in found.values() if one is not None]
+        missing = [side for side, one in found.items() if one is None]
+        lacking[name] = ([] if name in timed else [TURNS]) + missing
     large = any(work.settings["vocabulary"] > CHUNK_ABOVE for work in works)  # their loss is the chunked one
-    losses = [loss_row(precision.params, precision.device, rounds)] if large else []
+    loss = loss_row(precision.params, precision.device, rounds) if large else None
     return report(
         TrainFacts(
             subject="train",
@@ -417,7 +435,9 @@ def measure(
             transformers=importlib.metadata.version("transformers"),
             rows=rows,
             peak_bytes=peaks,
-            losses=losses,
+            losses=[loss] if loss else [],
+            works=works,
+            lacking=lacking,
         )
     )
 
@@ -433,8 +453,10 @@ class TrainFacts(Benchmark):
         rounds: as given.
         clock: what times are of.
         transformers: the version of that package.
-        rows: the measurements of each workload.
-        peak_bytes: by model: ours, theirs.
+        works: the workloads.
+        lacking: by model what the device lacks memory for: both sides in "turns", "ours" or "theirs" alone.
+        rows: the measurements of the other workloads.
+        peak_bytes: by model: ours, theirs, as far as the memory holds them.
         losses: of the loss that is measured alone.
         loss_shape: tokens, width and words of that loss.
         least_speedup, most_loading: targets.
@@ -446,6 +468,8 @@ class TrainFacts(Benchmark):
     rounds: int
     clock: str
     transformers: str
+    works: Sequence[Workload]
+    lacking: Mapping[str, Sequence[str]]
     rows: Sequence[TrainRow]
     peak_bytes: Mapping[str, Sequence[int]]
     losses: Sequence[LossRow]
@@ -470,25 +494,31 @@ _COLUMNS = (
 )
 
 
+def _cells(facts: TrainFacts, work: Workload) -> list[Any]:
+    about = [work.model, f"{work.batch} x {work.settings['max_length']}"]
+    measured, lacking = iter(facts.peak_bytes[work.model]), facts.lacking[work.model]
+    peaks = [None if side in lacking else next(measured) for side in SIDES]
+    for row in facts.rows:
+        if row.work == work:
+            times = [row.ours.n, row.ours.median, row.theirs.median, row.speedup.median, row.speedup.interval]
+            return [*about, *times, row.tokens_per_second, row.utilisation, *peaks, 100 * row.loading]
+    return [*about, *[None] * 7, *peaks, None]
+
+
 def report(facts: TrainFacts) -> Report:
     """A line per model, ours beside that of `transformers`, then the loss."""
-    rows, peaks = facts.rows, facts.peak_bytes
+    rows = facts.rows
     compiled = ", compiled" if facts.compile else ""
     title = (
         f"{facts.dtype}{compiled}, {facts.device}, 1 CPU thread, {facts.clock}, "
         f"transformers {facts.transformers}"
     )
-    cells = [
-        [row.work.model, f"{row.work.batch} x {row.work.settings['max_length']}", row.ours.n]
-        + [row.ours.median, row.theirs.median, row.speedup.median, row.speedup.interval]
-        + [row.tokens_per_second, row.utilisation, *peaks[row.work.model], 100 * row.loading]
-        for row in rows
-    ]
-    rate, gap = f"{rows[0].peak / 1e9:.4g}", max(row.gap for row in rows)
-    notes = [
-        Note("bench_train_columns", speedup=LEAST_SPEEDUP, peak=rate, loading=MOST_LOADING),
-        Note("bench_gap", gap=gap),
-    ]
+    cells = [_cells(facts, work) for work in facts.works]
+    rate = f"{rows[0].peak / 1e9:.4g}" if rows else None
+    notes = [Note("bench_train_columns", speedup=LEAST_SPEEDUP, peak=rate, loading=MOST_LOADING)]
+    notes += [Note("bench_gap", gap=max(row.gap for row in rows))] if rows else []
+    lacking = [f"{name} ({', '.join(parts)})" for name, parts in facts.lacking.items() if parts]
+    notes += [Note("bench_lacks_memory", lacking=lacking)] if lacking else []
     n, hidden, words = facts.loss_shape
     for loss in facts.losses:
         sizes = {

@@ -12,7 +12,12 @@ import torch
 
 from harness.errors import NodeError, UsageError
 from harness.parallel.group import ALONE, Group
+from harness.show.note import Note
 from harness.system import slurm
+from harness.system.machine import gpu_driver
+
+# By the first number of CUDA: CUDA Toolkit release notes, "minor version compatibility".
+_OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}
 
 
 def choose(wanted: str, group: Group = ALONE) -> str:
@@ -23,6 +28,7 @@ def choose(wanted: str, group: Group = ALONE) -> str:
         group: the processes of the run. Each process makes one of the GPUs that it sees the current one.
 
     Raises:
+        UsageError: a GPU is there that this build of torch can't use: without a word it would be the CPU.
         NodeError: a job was promised GPUs, and its node shows too few. On a node with a broken driver, `auto`
             would train on the CPU, as would all other runs that come to this node.
         UsageError: a GPU is wanted and there is none, or there are GPUs, but not one for each process.
@@ -36,6 +42,9 @@ def choose(wanted: str, group: Group = ALONE) -> str:
         gpu = _own_gpu(group)
     seen = group.all_gather((slurm.own_node(), gpu))
     gpus = len({gpu for _, gpu in seen} - {""})
+    unused = None if gpus else next(filter(None, group.all_gather(_unused())), None)
+    if unused and (not promised or unused["needed"] or not unused["cuda"]):  # no fault of the node
+        raise UsageError(str(unused))
     if promised and gpus < group.size:
         raise NodeError(_shortage(seen))
     if wanted == "cuda" and not gpus:
@@ -46,6 +55,17 @@ def choose(wanted: str, group: Group = ALONE) -> str:
             f"needs its own: use processes={gpus}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
         )
     return "cuda" if gpus else "cpu"
+
+
+def _unused() -> Note | None:
+    """That this process is shown a GPU of NVIDIA, and the driver that torch needs for it, if it is newer."""
+    driver, cuda = gpu_driver(), torch.version.cuda
+    if not driver:
+        return None
+    needed = _OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
+    fits = int(driver.partition(".")[0]) >= needed
+    fields = {"driver": driver, "torch": torch.__version__, "cuda": cuda}
+    return Note("gpu_unused", **fields, needed=None if fits else needed)
 
 
 def _own_gpu(group: Group) -> str:

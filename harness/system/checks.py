@@ -15,7 +15,7 @@ import psutil
 from harness.show.note import Note
 from harness.system import environment
 from harness.system.finding import Finding, note, ok, one_line, problem
-from harness.system.machine import ask, cgroup_limits, gpu_variable, usable_cores
+from harness.system.machine import ask, cgroup_limits, gpu_driver, gpu_variable, hides_gpus, usable_cores
 
 CPU_BUILD = "pip install 'torch>=2.9,<2.14' --index-url https://download.pytorch.org/whl/cpu"
 WORKER_BYTES = 0.35 * 2**30  # memory of one worker on a nano model; measured: 0.28 GiB
@@ -69,7 +69,7 @@ def _torch(root: Path) -> Iterator[Finding]:
     if gpus and not cuda:
         yield note("torch", what, Note("install_torch_for_gpu"))
     elif gpus and not torch.cuda.is_available():
-        yield problem("torch", Note("torch_without_gpu", torch=what), Note("torch_too_new"))
+        yield problem("torch", Note("torch_without_gpu", torch=what), Note("choose_wheel"))
     elif cuda and not torch.cuda.is_available():
         yield note("torch", what, Note("install_torch_for_cpu", command=CPU_BUILD))
     else:
@@ -79,13 +79,14 @@ def _torch(root: Path) -> Iterator[Finding]:
 def _gpus() -> Generator[Finding, None, list[str]]:
     variable = gpu_variable()
     named = os.environ.get(variable)
-    hidden = named in ("", "-1")
+    hidden = hides_gpus()
     if shutil.which("nvidia-smi") is None or hidden:
         yield ok("gpus", Note("gpus_hidden" if hidden else "no_gpus", variable=variable))
         return []
     worked, text = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
     if not worked:
-        yield problem("gpus", Note("nvidia_smi_fails", why=one_line(text)), Note("runs_use_cpu"))
+        advice = Note("runs_are_refused" if gpu_driver() else "runs_use_cpu")
+        yield problem("gpus", Note("nvidia_smi_fails", why=one_line(text)), advice)
         return []
     yield ok("gpus", Note("gpus_here", gpus=text.splitlines(), variable=variable, named=named))
     return text.splitlines()

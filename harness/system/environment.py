@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.system.machine import ask, usable_cores
+from harness.system.machine import ask, gpu_driver, usable_cores
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and sets it for its workers
 HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs
@@ -141,9 +141,8 @@ def _gpu(device: str) -> dict[str, str]:
     torch = sys.modules.get("torch")
     if device != "cuda" or torch is None:
         return {}
-    answered, driver = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {
         "gpu": torch.cuda.get_device_name(),
-        "driver": driver.partition("\n")[0] if answered else "",
+        "driver": gpu_driver(),
         "cuda": str(torch.version.cuda),
     }

@@ -15,6 +15,7 @@ from pathlib import Path
 # only without its own, and in either a number is one among the GPUs that ROCR_VISIBLE_DEVICES leaves. SLURM
 # sets the last two there, on some sites CUDA's, too. (ROCm, "GPU isolation techniques"; SLURM, gres.conf)
 GPU_VARIABLES = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_DEV, _DRIVER = Path("/dev"), Path("/proc/driver/nvidia/version")
 PATIENCE = 3.0  # seconds: a controller or a driver that is down must not block us
 
 
@@ -61,6 +62,34 @@ def has_gpu() -> bool:
     devices = (Path("/dev/nvidia0"), Path("/dev/kfd"))
     hidden = gpu_variable() in os.environ
     return bool(visible_gpus()) or (not hidden and any(device.exists() for device in devices))
+
+
+def hides_gpus() -> bool:
+    """Whether a variable hides all GPUs from this process; SLURM's "NoDevFiles" is for jobs without any."""
+    return os.environ.get(gpu_variable()) in ("", "-1", "NoDevFiles")
+
+
+def gpu_driver() -> str:
+    """The version of NVIDIA's driver if it shows this process a GPU, of use to torch or not; else empty.
+
+    `nvidia-smi` knows, but is not in every container, and fails while library and driver differ. The kernel's
+    file is there in containers without GPUs, too, and devices that a cgroup keeps from us can't be opened.
+    """
+    if hides_gpus():
+        return ""
+    answered, told = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    if not answered and any(map(_opens, _DEV.glob("nvidia[0-9]*"))) and _DRIVER.exists():
+        told = _DRIVER.read_text()
+    found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", told)
+    return found[0] if found else ""
+
+
+def _opens(device: Path) -> bool:
+    try:
+        os.close(os.open(device, os.O_RDWR))
+    except OSError:
+        return False
+    return True
 
 
 def cgroup_limits(name: str) -> list[list[str]]:

@@ -92,8 +92,10 @@ def noise(*words: object) -> float:
 
 
 def apart(settings: Mapping[str, object]) -> list[tuple[str, object]]:
-    """The settings but for the seeds, in an order of their own."""
-    return sorted((name, value) for name, value in settings.items() if name not in ("seed", "data_seed"))
+    """The settings but for the seeds, and the device, which no key has, in an order of their own."""
+    return sorted(
+        (name, value) for name, value in settings.items() if name not in ("seed", "data_seed", "device")
+    )
 
 
 def loss_of(settings: Mapping[str, object]) -> float:
@@ -297,7 +299,8 @@ def write_rows(path: Path, rows: list[dict[str, object]]) -> None:
 
 def renamed(one: Planned) -> Planned:
     """The point under a key that its given settings decide, whatever makes keys."""
-    text = json.dumps(one.point.overrides, sort_keys=True)
+    given = {name: value for name, value in one.point.overrides.items() if name != "device"}
+    text = json.dumps(given, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     return dataclasses.replace(one, point=dataclasses.replace(one.point, key=key))
 

@@ -2,13 +2,14 @@
 
 import json
 import sys
+import weakref
 
 import pytest
 import torch
 
 from harness import cli
 from harness.bench import train
-from harness.bench.machine import in_fresh_process
+from harness.bench.machine import fitting, in_fresh_process
 from harness.bench.turns import Measurement
 from tests.helpers.json_fields import promised
 
@@ -97,6 +98,57 @@ def test_the_command_measures_everything(tmp_path, capsys, small):
     assert len(line) <= 110
 
 
+@pytest.mark.parametrize(
+    ("lacking", "rows", "bytes_", "losses"),
+    [
+        (["turns", "theirs"], 0, [2**20], 1),
+        (["ours"], 1, [2**21], 1),
+        (["loss"], 1, [2**20, 2**21], 0),
+        (["turns", "ours", "theirs", "loss"], 0, [], 0),
+    ],
+)
+def test_a_part_that_memory_lacks_for_leaves_the_others_their_results(
+    tmp_path, capsys, small, monkeypatch, lacking, rows, bytes_, losses
+):
+    def limited(name, proper):
+        def part(*given):
+            if name in lacking or any(one in lacking for one in given if isinstance(one, str)):
+                raise torch.OutOfMemoryError("a made-up lack of memory")
+            return proper(*given)
+
+        return part
+
+    for name, function in (("turns", "times_of"), ("loss", "_loss_ratio"), ("", "in_fresh_process")):
+        monkeypatch.setattr(train, function, limited(name, getattr(train, function)))
+    words = ["bench", "train", "--root", str(tmp_path), "--rounds", "6"]
+    assert cli.main([*words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (len(report["rows"]), report["peak_bytes"]["llama-nano"]) == (rows, bytes_)
+    assert report["lacking"]["llama-nano"] == [one for one in lacking if one != "loss"]
+    assert len(report["losses"]) == losses
+    assert cli.main(words) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("llama-nano  ")]
+    assert ("x 32" in line) and len(line) <= 110
+
+
+def test_what_a_part_leaves_is_gone_before_the_next_one():
+    class Model(dict):
+        pass
+
+    left = []
+
+    def part():
+        model = Model()
+        model["itself"] = model  # as compiled ones have circles
+        left.append(weakref.ref(model))
+        if len(left) == 2:
+            raise torch.OutOfMemoryError("a made-up lack of memory")
+        return 7
+
+    assert [fitting(part), fitting(part)] == [7, None]
+    assert [each() for each in left] == [None, None]
+
+
 def test_the_report_has_a_line_per_model_and_loss():
     work = train.workloads("llama-60m")[0]
     times = [Measurement.of("x", "ms/step", [one]) for one in (100.0, 112.0, 1.12)]
@@ -104,7 +156,13 @@ def test_the_report_has_a_line_per_model_and_loss():
     facts = {"subject": "train", "dtype": "float32", "device": "cpu", "compile": False, "rounds": 1}
     facts |= {"clock": "CPU time", "transformers": "5"}
     about = {"cpu": "x", "cpu_capability": "AVX2", "torch": "2", "cpu_flags": None, "native_bfloat16": True}
-    facts |= {"loss_shape": (1, 2, 3), "environment": about, "rows": [row]}
+    facts |= {
+        "loss_shape": (1, 2, 3),
+        "environment": about,
+        "works": [work],
+        "rows": [row],
+        "lacking": {"llama-60m": []},
+    }
     loss = train.LossRow("float32", Measurement.of("x", "x", [0.5]), 2**20, 2**21)
     facts |= {"peak_bytes": {"llama-60m": (2**30, 3 * 2**29)}, "losses": [loss]}
     (section,) = train.report(train.TrainFacts(**facts)).sections
