@@ -3,7 +3,6 @@
 import copy
 import io
 from collections import Counter
-from contextlib import nullcontext
 
 import pytest
 import torch
@@ -179,29 +178,47 @@ def test_a_stacked_step_of_a_language_model_makes_few_calls(name: str, most: int
     assert calls(optimizer, params, True) <= most
 
 
-def test_on_a_gpu_the_default_htmuon_asks_the_device_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One solver call for each stack; its status, which torch reads, is all that a step waits for."""
+class Watch(TorchDispatchMode):
+    """Counts PyTorch's calls by name; `asked` of those for which the host would wait for a GPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[str] = Counter()
+
+    @property
+    def asked(self) -> int:
+        return sum(self.seen[name] for name in ("_local_scalar_dense", "nonzero", "is_nonzero", "equal"))
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen[func._overloadpacket._qualified_op_name.removeprefix("aten::")] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", [*STACKED, "galore"])
+def test_on_a_gpu_no_row_asks_the_device_for_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a usual step. What PyTorch itself reads, the status of a solver, is below its dispatcher."""
     monkeypatch.setattr(exact, "_host_reads", lambda M: False)
-    seen: Counter[str] = Counter()
+    params, optimizer = started(name, True)
+    walk(params, optimizer, range(3))
+    with Watch() as watch:
+        walk(params, optimizer, range(3, 4))
+    assert watch.asked == 0 < watch.seen.total()
 
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen[func._overloadpacket._qualified_op_name.removeprefix("aten::")] += 1
-            return func(*args, **(kwargs or {}))
 
+def test_on_a_gpu_the_default_htmuon_calls_a_solver_once_for_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = []
-    for stacked in (True, False):
+    for there in (True, False):
+        monkeypatch.setattr(exact, "_host_reads", lambda M, there=there: not there)
         torch.manual_seed(0)
         params = [nn.Parameter(torch.zeros(shape)) for shape in [(66, 66)] * 4 + [(65, 90)] * 2 + [(90, 65)]]
         optimizer = build("htmuon", [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix")
-        force(optimizer, stacked)
+        force(optimizer, there)
         for p in params:
             p.grad = torch.randn(p.shape)
-        with Watch() if stacked else nullcontext():
+        with Watch() as watch:
             optimizer.step()
         moved.append([p.detach() for p in params])
-        monkeypatch.undo()
+        if there:
+            assert (watch.seen["_linalg_eigh"], watch.seen["_linalg_svd"], watch.asked) == (3, 0, 0)
+            assert watch.seen.total() < 300
     torch.testing.assert_close(*moved, rtol=1e-4, atol=1e-6)  # from the levels in float32
-    assert seen["_linalg_eigh"] == 3 and seen["_linalg_svd"] == 0
-    assert not seen["_local_scalar_dense"] and not seen["nonzero"]
-    assert seen.total() < 300
