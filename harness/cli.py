@@ -68,10 +68,12 @@ COMMANDS = {
 }
 
 # What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, a
-# job that looks at its node, the start of runs, and simulations of the statistics under the tables.
+# job that looks at its node, the start of runs, and simulations of the statistics under the tables. `sweeps`
+# asks `results` in the same way for what a sweep has found.
 ABOVE = {
     "plan": "sweeps.plan.planned",
     "rows": "results.frames.row_cache",
+    "ending": "results.page.ending",
     "probe": "sweeps.cluster.probe",
     "start_up": "sweeps.run.start_up",
     "simulations": "results.compare.simulate",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Train what is missing, on this machine."""
+    """Train what is missing, on this machine; then say what came out, unless another command will."""
     from sweeps.run.runner import Runner
 
+    began = time.monotonic()
     runner = Runner(store, loaded, args.workers, quiet=args.quiet, replace=args.replace)
     for live in runner.sweeps:
         search = live.search
@@ -47,16 +49,20 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     if runner.interrupted:
         say(Note("sweep_stopped"))
         return EXIT_INTERRUPTED
-    notes = []
-    for live in runner.sweeps:
-        done = sum(live.settled.get(p.point.id) is not None for p in live.planned)
-        notes.append(Note("sweep_results", sweep=live.spec.name, done=done, points=len(live.planned)))
-    emit(Report("sweep run", "", notes=notes), args)
     for name, why in runner.unfinished.items():
         say(f"run {name} {why}")
     if runner.unfinished:
         say(Note("sweep_goes_on"))
+    if not args.is_step:
+        end(store, [spec.name for spec in loaded], time.monotonic() - began)
     return EXIT_RUN_FAILED if runner.unfinished else 0
+
+
+def end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> None:
+    """Show what some sweeps have found, as `results.page.ending.ending` says."""
+    from harness.cli import ABOVE
+
+    emit(importlib.import_module(ABOVE["ending"]).ending(store, sweeps, seconds, **parts))
 
 
 def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:

@@ -139,6 +139,7 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
             help="sweeps, by file, folder or name; settings that override their base",
         )
         naming.add_option(own)
+        own.set_defaults(is_step=False)
         for flag, options in action.flags.items():
             own.add_argument(flag, **options)
         for flag in _FLAGS.keys() - action.flags.keys():
@@ -160,7 +161,7 @@ class _OfAnotherAction(argparse.Action):
 def arguments(action: str, **given: Any) -> argparse.Namespace:
     """What the parser of an action makes of no flags, with some given: for commands that call an action."""
     named = {flag.strip("-").replace("-", "_"): ACTIONS[action].default(flag) for flag in _FLAGS}
-    return argparse.Namespace(action=action, sweep=[], **named | given)
+    return argparse.Namespace(action=action, sweep=[], is_step=True, **named | given)
 
 
 def previews(args: argparse.Namespace) -> list[Preview]:

@@ -12,6 +12,7 @@ import functools
 import io
 import shlex
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,7 @@ from harness.store.points import REPLICATE, read_points
 from harness.system.environment import HOME
 from harness.system.machine import default_workers, has_gpu
 from sweeps import commands, reproduce_card
+from sweeps.actions import end
 from sweeps.reproduce_card import Left
 
 SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
@@ -71,25 +73,17 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def demo(args: argparse.Namespace) -> int:
-    """Sweeps, winners on fresh seeds, a table and figures; the first step that fails ends the demo."""
+    """Sweeps, winners on fresh seeds, the report with figures; the first step that fails ends the demo."""
     files = [str(SWEEPS / "demo" / f"{name}.yaml") for name in DEMO]  # a name alone: the copy in the store
-    named = [word for name in DEMO for word in ("--sweep", name)]
-    steps: list[Callable[[], int]] = [
-        lambda: _sweep(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace),
-        lambda: _step(
-            ["table", "main_result", *named],
-            lambda: cli.invoke("table", root=args.root, names=["main_result"], sweep=list(DEMO)),
-        ),
-        lambda: _step(
-            ["figure", *named], lambda: cli.invoke("figure", root=args.root, names=[], sweep=list(DEMO))
-        ),
-    ]
-    for step in steps:
-        if status := step():
-            return status
-        print(flush=True)
-    emit(Report("demo", "", notes=[Note("demo_more", sweep=DEMO[0])]))
-    return EXIT_OK
+    began, page = time.monotonic(), args.root / "report.html"
+    status = _sweep(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace)
+    if status == EXIT_OK:
+        with contextlib.redirect_stdout(io.StringIO()):  # the end names the page
+            work = functools.partial(cli.invoke, "report", root=args.root, words=[], sweep=list(DEMO))
+            status = _step(["report", *DEMO], work)
+    if status == EXIT_OK:
+        end(Store(args.root), DEMO, time.monotonic() - began, page=page, small=True)
+    return status
 
 
 # --- reproduce ---

@@ -37,6 +37,12 @@ def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
     return folder
 
 
+def under_way(cache: Path) -> list[str]:
+    """The folders that some process builds for the first time now, or died over."""
+    locks = [lock.name.removeprefix(".").removesuffix(".lock") for lock in cache.glob(".*.lock")]
+    return sorted(name for name in locks if not (cache / name).exists())
+
+
 def damaged(folder: Path) -> list[str]:
     """The files of a sealed folder that are missing or differ from their digest, sorted. Reads all of it."""
     manifest = atomic.read_json(folder / MANIFEST)

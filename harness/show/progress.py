@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
+_PATIENCE = 1.0  # seconds of a command that nobody minds
+
+
 class Progress:
     """Counts units of work, of which some may be done already. Use it as a context, or call `close`.
 
@@ -21,15 +24,19 @@ class Progress:
         unit: what is counted; "B" are bytes.
         parts: of the work, each begun by `begin`; 0: it has none.
         quiet: show nothing.
+        brief: it seldom takes long: a bar after a second, which goes when all is done.
     """
 
-    def __init__(self, total: float | None, unit: str, *, parts: int = 0, quiet: bool = False) -> None:
+    def __init__(
+        self, total: float | None, unit: str, *, parts: int = 0, quiet: bool = False, brief: bool = False
+    ) -> None:
         self.total, self.done, self._unit = total, 0.0, unit
         self._parts, self._begun, self._quiet = parts, 0, quiet
         self._start = time.monotonic()
+        self._patience = _PATIENCE if brief else 0.0
         self._bar: Bar | None = None
         if not quiet and sys.stderr.isatty():
-            self._bar = _bar(unit)
+            self._bar = _bar(unit, transient=brief)
             self._task = self._bar.add_task("", total=total, said="")
 
     def __enter__(self) -> Progress:
@@ -89,6 +96,8 @@ class Progress:
     def _refresh(self, at_once: bool = False) -> None:
         """Draw the bar ten times a second at most, by this thread: another would not survive a fork."""
         now = time.monotonic()
+        if now - self._start < self._patience:
+            return
         if self._bar is not None and (at_once or now - self._shown > 0.1 or self.done == self.total):
             self._shown = now
             with obeyed(sys.stderr):
@@ -97,7 +106,7 @@ class Progress:
                 self._bar.refresh()
 
 
-def _bar(unit: str) -> Bar:
+def _bar(unit: str, *, transient: bool) -> Bar:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
@@ -116,6 +125,7 @@ def _bar(unit: str) -> Bar:
         TextColumn("{task.fields[said]}", markup=False),
         console=Console(stderr=True),
         auto_refresh=False,
+        transient=transient,
         redirect_stdout=False,
         redirect_stderr=False,
     )

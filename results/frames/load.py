@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.names import canonical, settings_of
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
+from harness.show.progress import Progress
 from harness.show.status import ENDED
 from harness.store import Store, naming
 from harness.store.points import (
@@ -222,9 +223,11 @@ def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
     marks = {key: mark for key in keys if (mark := row_cache.mark(store, key))}
     kept = row_cache.read(store)
     rows = {key: row for key in marks if (row := kept.get(key, {})).get(MARK) == marks[key]}
-    new = {}
-    for key, record in store.each_record(key for key in marks if key not in rows):
-        new[key] = run_row.finished(record, store) | {MARK: marks[key]}
+    new, left = {}, [key for key in marks if key not in rows]
+    with Progress(len(left), "records", brief=True) as progress:
+        for key, record in store.each_record(left):
+            new[key] = run_row.finished(record, store) | {MARK: marks[key]}
+            progress.to(len(new))
     row_cache.write(store, kept, new)
     return rows | new
 

@@ -56,9 +56,14 @@ class Metric:
         return (1, "nats") if self.is_log else (100, "points") if self.is_share else (self.scale, self.words)
 
     @property
+    def unit(self) -> str:
+        """Of its printed values; empty if it has none."""
+        return "%" if self.scale == 100 else ""
+
+    @property
     def label(self) -> str:
         """For people, with the unit."""
-        return f"{self.words} (%)" if self.scale == 100 else self.words
+        return f"{self.words} ({self.unit})" if self.unit else self.words
 
     @property
     def bounds(self) -> tuple[float, float] | None:

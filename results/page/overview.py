@@ -10,7 +10,7 @@ import pandas as pd
 from harness.paper import experiments
 from harness.show.note import Note
 from harness.show.numbers import counted
-from harness.show.report import Cell, Column, Report, Section, table, without
+from harness.show.report import Cell, Column, Report, Section, table
 from harness.show.status import ENDED, Status
 from harness.store.points import DROPPED
 from harness.store.record import IMPORTED
@@ -82,7 +82,7 @@ def _settings(answer: Answer) -> Section:
     names = list(dict.fromkeys(name for place in answer.places for name in place.setting))
     rows = [
         [
-            Cell(place.name, notes=tuple(without(place.notes, place.ms_per_step.notes))),
+            Cell(place.name, notes=place.of_value),
             *map(place.setting.get, names),
             place.ms_per_step,
         ]

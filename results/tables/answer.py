@@ -57,6 +57,11 @@ class Place:
     notes: tuple[Note, ...]
 
     @property
+    def of_value(self) -> tuple[Note, ...]:
+        """Its notes that are not about the time of a step."""
+        return tuple(without(self.notes, self.ms_per_step.notes))
+
+    @property
     def has_edge(self) -> bool:
         """Whether a value of its setting lies at an edge of what was tried."""
         return any(note.kind == "edge" for note in self.notes)
@@ -168,7 +173,7 @@ def _screen(own: Answer, whole: Section, staged: bool) -> Section:
         "answer_title",
         workload=own.workload,
         metric=metric.words,
-        unit="%" if metric.scale == 100 else "",
+        unit=metric.unit,
         arrow="↑" if metric.higher_is_better else "↓",
         seeds=counts if staged else [],
         runs=counts if not staged else [],

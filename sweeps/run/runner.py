@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from types import FrameType
 
 from harness import tasks
+from harness.data.cache import under_way
 from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.status import Status
 from harness.store import RunState, Store
 from harness.store import points as plans
+from harness.store.layout import cache_folder
 from harness.store.points import Point
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor, handle
@@ -188,12 +190,17 @@ class Runner(Schedule):
             if self.wants(point, self.state(point)):
                 self.todo.append(point)
         done, total = self._steps_done + pool.steps_done(), self._progress.total or 0
-        self._progress.to(min(done, total))
+        self._progress.to(min(done, total), said=None if done else self._first())
         if time.monotonic() >= self._studies_due:
             began = time.monotonic()
             for sweep in self.sweeps:
                 sweep.refresh_studies(under_way=True)
             self._studies_due = time.monotonic() + max(STUDY_SECONDS, 20 * (time.monotonic() - began))
+
+    def _first(self) -> str:
+        """What the first runs wait for."""
+        data = [name.rpartition("-")[0] for name in under_way(cache_folder(self.store.root))]
+        return str(Note("preparing", tasks=data) if data else Note("starting"))
 
     def expects_more(self) -> bool:
         """Whether other processes work on points."""

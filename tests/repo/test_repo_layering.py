@@ -82,8 +82,8 @@ PICTURE = {
         "sweeps.plan sweeps.spec"
     ),
     "sweeps.run": (
-        "harness.config harness.cost harness.errors harness.parallel harness.show harness.store "
-        "harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
+        "harness.config harness.cost harness.data harness.errors harness.parallel harness.show "
+        "harness.store harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
         "harness.config harness.errors harness.show harness.store harness.system harness.tasks "
@@ -94,8 +94,8 @@ PICTURE = {
         "harness.system harness.tasks harness.train sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
-        "harness.cost harness.errors harness.show harness.store harness.system sweeps.cluster sweeps.plan "
-        "sweeps.run sweeps.screens sweeps.spec sweeps.studies"
+        "harness.cli harness.cost harness.errors harness.show harness.store harness.system sweeps.cluster "
+        "sweeps.plan sweeps.run sweeps.screens sweeps.spec sweeps.studies"
     ),
     "sweeps.reproduce_card": "harness.show harness.system sweeps.screens",
     "sweeps.commands": (
@@ -104,7 +104,7 @@ PICTURE = {
     ),
     "sweeps.reproduce": (
         "harness.cli harness.commands harness.cost harness.errors harness.export harness.paper "
-        "harness.show harness.store harness.system sweeps.commands sweeps.reproduce_card"
+        "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.reproduce_card"
     ),
     # results
     "results.frames": (
@@ -130,8 +130,8 @@ PICTURE = {
         "results.figures results.frames results.tables results.track3"
     ),
     "results.page": (
-        "harness.config harness.errors harness.paper harness.show harness.store harness.system "
-        "results.compare results.figures results.frames results.tables"
+        "harness.choice harness.config harness.errors harness.paper harness.show harness.store "
+        "harness.system results.compare results.figures results.frames results.tables"
     ),
 }
 

@@ -40,7 +40,7 @@ def call(project, *words, program=("-m", "htbench")):
 def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, program):
     done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2", program=program)
     assert done.returncode == 0, done.stderr
-    assert "2 of 2 points have a result" in done.stdout and "not the package" not in done.stderr
+    assert "2/2 runs" in done.stdout and "not the package" not in done.stderr
     table = call(project, "table", "main_result", "--format", "md", program=program)
     assert table.returncode == 0 and "| adamw" in table.stdout, table.stderr
 

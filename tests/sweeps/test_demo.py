@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.reproduce import DEMO as SWEEPS
 from sweeps.reproduce import demo as demo_command
 
 HTBENCH = Path(sys.executable).parent / "htbench"
-OPTIMIZERS = {"adamw", "sgdm", "muon", "htmuon"}
 
 
 def demo(folder):
@@ -31,10 +29,9 @@ def files(store):
 def test_the_demo_and_its_second_call(tmp_path):
     first = demo(tmp_path)
     assert first.returncode == 0, first.stderr
-    for name in SWEEPS:
-        assert f"{name}: 48 of 48 points have a result" in first.stdout
-    rows = [line.split("|")[1].split()[0] for line in first.stdout.splitlines() if line.startswith("| ")]
-    assert OPTIMIZERS <= set(rows) and len([row for row in rows if row in OPTIMIZERS]) == 8
+    assert first.stdout.startswith("96/96 runs") and "store/report.html" in first.stdout
+    assert (tmp_path / "store" / "report.html").is_file()
+    assert len(first.stdout.splitlines()) < 24
     figures = tmp_path / "store" / "figures"
     assert {path.name for path in figures.iterdir()} >= {
         f"{name}.{kind}" for name in ("lr_curve", "p_curve", "loss") for kind in ("png", "pdf")
@@ -43,7 +40,7 @@ def test_the_demo_and_its_second_call(tmp_path):
     second = demo(tmp_path)
     assert second.returncode == 0, second.stderr
     assert files(tmp_path / "store") == before
-    assert second.stdout.replace("unchanged", "drawn") == first.stdout
+    assert second.stdout.splitlines()[1:] == first.stdout.splitlines()[1:]  # the first line has the time
 
 
 def test_the_demo_is_that_of_the_package_and_not_what_the_store_has_of_that_name(monkeypatch, tmp_path):

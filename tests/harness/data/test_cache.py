@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.data.cache import cached, damaged
+from harness.data.cache import cached, damaged, under_way
 
 
 def fill_with(text, calls=None):
@@ -136,3 +136,15 @@ def test_damage_is_named_by_the_file(tmp_path):
     assert damaged(folder) == ["a.txt", "b.bin"]
     no_manifest(folder)
     assert damaged(folder) == ["manifest.json"]
+
+
+def test_what_is_built_for_the_first_time_is_under_way_until_it_is_there(tmp_path):
+    seen = []
+
+    def fill(folder):
+        seen.extend(under_way(tmp_path))
+        (folder / "file").touch()
+
+    assert not under_way(tmp_path)
+    cached(tmp_path / "digits-0123", fill)
+    assert seen == ["digits-0123"] and not under_way(tmp_path)

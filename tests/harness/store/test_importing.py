@@ -406,7 +406,7 @@ def test_tables_of_two_merged_stores_are_those_of_one_that_ran_everything(htbenc
         assert htbench("runs", "import", part).returncode == 0
     assert htbench("sweep", "index", spec).returncode == 0
     again = htbench("sweep", "run", spec)
-    assert again.stdout == "tiny: 3 of 3 points have a result\n"
+    assert again.stdout.startswith("3/3 runs")
     assert Store(htbench.root).records(keys) == Store(whole).records(keys), "nothing was trained again"
     wanted = [htbench("table", "--format", "csv", "--root", root).stdout for root in (whole, htbench.root)]
     assert wanted[0] == wanted[1] and "0.03" in wanted[0]

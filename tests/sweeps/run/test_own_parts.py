@@ -47,7 +47,7 @@ def test_the_optimizer_of_the_readme_does_what_it_must(user):
 def test_own_optimizers_beside_ours_in_plan_run_table_and_status(user):
     part, spec = lay_out(user.cwd)
     assert "8 points" in done(user, "sweep", "plan", spec, "--no-measure")
-    assert "8 of 8 points have a result" in done(user, "sweep", "run", spec, "--workers", "2")
+    assert "8/8 runs" in done(user, "sweep", "run", spec, "--workers", "2")
     table = done(user, "table", "main_result", "--format", "md")
     rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
     assert rows.keys() > {"adamw", "torch.optim:RAdam", "my_opt:SignMomentum"}
@@ -87,7 +87,7 @@ def test_a_search_over_an_own_optimizer(user):
     spec.write_text(
         text.replace("[0.01, 0.03]", "{low: 0.01, high: 0.03}") + "search: {mode: random, trials: 2}\n"
     )
-    assert "6 of 6 points have a result" in done(user, "sweep", "run", spec)
+    assert "6/6 runs" in done(user, "sweep", "run", spec)
 
 
 def test_several_processes_of_a_run_find_an_own_optimizer(user):
@@ -114,7 +114,7 @@ def test_a_command_elsewhere_finds_what_lies_beside_the_file_and_says_what_is_mi
     elsewhere = Htbench(user.root, cwd=tmp_path)
     planned = done(elsewhere, "sweep", "plan", spec)
     assert "8 points" in planned and "can't be measured" not in planned
-    assert "8 of 8 points have a result" in done(elsewhere, "sweep", "run", spec)
+    assert "8/8 runs" in done(elsewhere, "sweep", "run", spec)
     part.unlink()
     ended = elsewhere("sweep", "plan", spec)
     assert ended.returncode == 2 and "working folder, on PYTHONPATH or installed" in ended.stderr

@@ -39,7 +39,7 @@ def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
     assert not htbench.root.exists()
     done = htbench("sweep", "run", path, "--workers", 2)
     assert done.returncode == 0, done.stderr
-    assert "tiny: 14 of 14 points have a result" in done.stdout
+    assert "14/14 runs" in done.stdout
     found = studies(htbench.root, path)
     for study in found:
         check_search(htbench.root, study)

@@ -64,7 +64,7 @@ def test_two_sweeps_that_want_the_same_run_train_it_once(htbench, write_spec):
 def test_again_trains_nothing_and_an_extended_grid_only_the_new_points(copy, htbench):
     before = results(htbench.root)
     again = htbench("sweep", "run", copy)
-    assert again.returncode == 0 and "3 of 3 points have a result" in again.stdout
+    assert again.returncode == 0 and "3/3 runs" in again.stdout
     assert results(htbench.root) == before
     copy.write_text(SPEC.replace("[0.03, 0.1]", "[0.03, 0.1, 0.2]"))
     extended = htbench("sweep", "run", copy)
@@ -85,7 +85,7 @@ def test_an_extended_grid_keeps_its_replicas_and_its_progress_ends_at_100_percen
     (row,) = json.loads(htbench("sweep", "status", copy, "--json").stdout)
     assert (row["points"], row["completed"], row["waiting"]) == (4, 3, 1)
     done = htbench("sweep", "run", copy)
-    assert done.returncode == 0 and "4 of 4 points have a result" in done.stdout
+    assert done.returncode == 0 and "4/4 runs" in done.stdout
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("[")]
     assert line.startswith("[100 %")
 
@@ -103,6 +103,7 @@ def test_a_smoke_test_of_another_length_is_refused_and_costs_no_checkpoint(htben
     assert json.loads(htbench("sweep", "status", spec, "--json").stdout)[0]["completed"] == 0
     assert htbench("sweep", "run", spec, "steps=5", "--replace").returncode == 0
     (row,) = json.loads(htbench("sweep", "status", spec, "--json").stdout)
+    # two of the grid and one on a fresh seed
     assert (row["completed"], row["waiting"], row["plan"]) == (0, 3, {"new": 2, "gone": 3})
     assert json.loads(htbench("sweep", "status", "tiny", "--json").stdout)[0]["completed"] == 3
     assert htbench("runs", "gc", "--orphans").returncode == 0

@@ -1,0 +1,155 @@
+"""The end of `htbench sweep run` and `htbench demo`: who is better on each workload, and where to read on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.show.emit import say
+from harness.show.note import Note
+from harness.show.report import Cell, Column, Report, by_columns
+from harness.show.status import ENDED, Status
+from harness.store import Store
+from harness.store.points import DROPPED, sweep_names
+from results.figures.declared import FIGURES
+from results.figures.files import PNG, of_selection
+from results.frames.load import load_rows
+from results.tables.answer import Answer, Place, answers
+
+_MOST, _MOST_DOUBTS = 5, 3  # lines on workloads, and on what could change them: a screen has 24
+_MOST_NAMES = 2  # of workloads in a line
+_MILD = ("danger_fixed_not_default", "danger_fixed_unlike")  # no run could change it: it stands last
+
+
+def ending(
+    store: Store, sweeps: Collection[str], seconds: float, page: Path | None = None, small: bool = False
+) -> Report:
+    """What some sweeps have found.
+
+    Args:
+        store: where the runs are.
+        sweeps: their names; all are planned.
+        seconds: that the command took.
+        page: the report, if it has been written, with the figures beside it.
+        small: whether the workloads are too small to rank optimizers in general.
+    """
+    frame = load_rows(store, sweeps, say)
+    wanted = [row for row in frame if row["sweep"] in sweeps and row["stage"] != DROPPED]
+    states = list({row["key"] or row["slot"]: row["state"] for row in wanted}.values())
+    found = answers(frame, store)
+    named = dict(zip(_labels(found), found, strict=True))
+    chains = [(label, *chain(own)) for label, own in named.items() if any(own.leads)][:_MOST]
+    shown = {label for label, _, _ in chains}
+    others = [
+        Note("end_verdict", workload=label, **_verdict(own))
+        for label, own in named.items()
+        if label not in shown
+    ]
+    dangers = grouped(
+        [(label, note) for label, own in named.items() for note in _doubts(own)], lambda pair: pair[1]
+    )
+    ordered = sorted(dangers.items(), key=lambda pair: pair[0].kind in _MILD)
+    doubts = [_doubt([label for label, _ in own], note) for note, own in ordered]
+    section = by_columns(
+        {
+            Column("workload", kind="text", least=8): [label for label, _, _ in chains],
+            Column("best on test", kind="text", least=12, importance=10): [
+                Cell(best, bold=True) for _, best, _ in chains
+            ],
+            Column("behind", kind="text", least=8, importance=9): [behind for _, _, behind in chains],
+        },
+        title=str(Note("end_runs", done=sum(map(states.count, ENDED)), runs=len(states), seconds=seconds)),
+        notes=[
+            *_few(others, _MOST - len(chains)),
+            *_few(doubts, _MOST_DOUBTS),
+            *([Note("end_small")] if small else []),
+        ],
+    )
+    failed = {row["key"]: row["sweep"] for row in wanted if row["state"] == Status.FAILED}
+    again = Note("end_failed", runs=len(failed), sweeps=sorted({*failed.values()}))
+    places = _places(store.root, sorted(sweeps), page)
+    own = [Note("end_own")] if small else []
+    return Report("end", "", [section], [*([again] if failed else []), *places, *own])
+
+
+def chain(answer: Answer) -> tuple[str, str]:
+    """The optimizers of a workload where some are behind others, from the best on.
+
+    Those that share a rank are equal in it, as far as the runs can tell.
+
+    Returns:
+        those that lead, `htmuon 18.44 = muon 18.65`, and the others, `< adamw 23.98 < sgdm 28.35`.
+    """
+    ranked = [place for place in answer.places if place.rank]
+    rest = [place.name for place in answer.places if not place.rank]
+    leaders = [place for place in ranked if place.rank == ranked[0].rank]
+    behind = ranked[len(leaders) :]
+    sign = ">" if answer.metric.higher_is_better else "<"
+    signs = ["=" if one.rank == other.rank else sign for one, other in pairwise([leaders[-1], *behind])]
+    words = [f"{sign} {_valued(place, answer)}" for sign, place in zip(signs, behind, strict=True)]
+    return (
+        " = ".join(_valued(place, answer) for place in leaders),
+        " ".join([*words, *([str(Note("end_unranked", names=rest))] if rest else [])]),
+    )
+
+
+def _valued(place: Place, answer: Answer) -> str:
+    """ "htmuon ! 18.44": the sign says that something could change its place."""
+    value = Cell(place.value.number(), answer.metric.digits).text()
+    return f"{place.name} {'! ' if any(note.danger() for note in place.of_value) else ''}{value}"
+
+
+def _verdict(answer: Answer) -> dict[str, Any]:
+    """The verdict on a workload where nobody is ahead, with the values between which all are."""
+    values = [value for place in answer.places if (value := place.value.number()) is not None]
+    digits = answer.metric.digits
+    ends = [f"{end:.{digits}f}" for end in (min(values), max(values))] if len(values) > 1 else []
+    return {"verdict": answer.verdict, "ends": ends, "unit": answer.metric.unit if ends else ""}
+
+
+def _doubts(answer: Answer) -> list[Note]:
+    """What could change the verdict, or mislead: all dangers but those about the time of a step."""
+    of_time = {f"danger_{note.kind}" for place in answer.places for note in place.ms_per_step.notes}
+    return [note for note in answer.dangers if note.kind not in of_time]
+
+
+def _doubt(workloads: Sequence[str], danger: Note) -> Note:
+    """A line on what could mislead on some workloads; a few are named."""
+    is_few = len(workloads) <= _MOST_NAMES
+    return Note(
+        "end_danger",
+        workloads=workloads if is_few else [],
+        many=0 if is_few else len(workloads),
+        danger=danger,
+    )
+
+
+def _few(notes: Sequence[Note], most: int) -> list[Note]:
+    """At most so many of the notes; the others are counted."""
+    more = len(notes) - most
+    return [*notes[:most], *([Note("end_more", more=more)] if more > 0 else [])]
+
+
+def _labels(found: Sequence[Answer]) -> list[str]:
+    """What tells the workloads apart, in as few words as will do."""
+    most = max((len(own.workload) for own in found), default=0)
+    labels = [[" ".join(own.workload[: parts + 1]) for own in found] for parts in range(most)]
+    return next((own for own in labels if len({*own}) == len(found)), labels[-1] if labels else [])
+
+
+def _places(root: Path, sweeps: Sequence[str], page: Path | None) -> list[Note]:
+    """Where to read on: commands, or the files if they are there already."""
+    named = [] if {*sweeps} >= {*sweep_names(root)} else list(sweeps)
+    places = {
+        "table": ["htbench table", *named],
+        "report": ["htbench report", *named] if page is None else [str(page)],
+    }
+    notes = [Note("end_place", name=name, place=" ".join(words)) for name, words in places.items()]
+    if page is not None:
+        folder = of_selection(page.parent / "figures", root, sweeps)
+        drawn = [name for name in FIGURES if any(folder.glob(f"{name}*{PNG}"))]
+        notes.append(Note("end_figures", folder=folder, names=drawn))
+    return notes
