@@ -10,6 +10,7 @@ from torch.optim.optimizer import ParamsT
 from optimizers.adam import adam_direction
 from optimizers.base import UpdateRule, matrix_view
 from optimizers.linalg import precise, singular_vectors
+from optimizers.stacks import own_dims
 from optimizers.zoo.subspace import GALORE
 
 
@@ -70,14 +71,18 @@ class GaLore(UpdateRule):
         n = min(matrix_view(W).shape)
         return f"rank {group['rank']} covers all {n} dimensions" if group["rank"] >= n else ""
 
+    def stackable(self, group: dict[str, Any]) -> bool:
+        """Always."""
+        return True
+
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return (1 - lr weight_decay) alpha N P^T of the block above."""
-        G = matrix_view(G)
+        G = matrix_view(G, state)
         shrink = 1 - group["lr"] * group["weight_decay"]
-        if G.ndim < 2 or group["rank"] == 0:
+        if len(own_dims(G, state)) < 2 or group["rank"] == 0:
             return adam_direction(G, state, group["betas"], group["eps"], raw_eps=True).mul_(shrink)
         G = precise(G)
-        m, n = G.shape
+        m, n = G.shape[-2:]
         right = m > n or (m == n and group["square_side"] == "right")
         if state.get("step", 0) % group["update_gap"] == 0:
             state["P"] = singular_vectors(G, group["rank"], right)

@@ -79,7 +79,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         products = h.new_empty(rows, len(w))
         logits = products.to(torch.promote_types(dtype, torch.float32))  # the same tensor if it has this type
         h_grad, w_grad = torch.empty_like(h), logits.new_zeros(w.shape if wanted else 0)
-        loss = logits.new_zeros(())
+        loss, minus = logits.new_zeros(()), logits.new_full((rows, 1), -1)
         for start in range(0, len(h), rows):
             chunk = slice(start, start + rows)
             part, column = h[chunk], columns[chunk]
@@ -89,7 +89,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             torch.log_softmax(x, dim=1, out=x)
             loss -= x.gather(1, column).sum()
             if wanted:
-                x.exp_().scatter_add_(1, column, x.new_full(column.shape, -1))
+                x.exp_().scatter_add_(1, column, minus[: len(part)])
                 torch.mm(product.copy_(x), w, out=h_grad[chunk])
                 _add_product(w_grad, product.T, part)
         ctx.save_for_backward(kept, h_grad, w_grad)

@@ -17,9 +17,9 @@ torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
 
 STACKED = [name for name, row in ZOO.items() if row.family == "spectral"] + ["cautious", "mars", "sophia"]
-STACKED += ["soap", "cosmos"]
+STACKED += ["soap", "cosmos", "galore"]
 ROUNDED = {"muon_svd", "htmuon", "htmuon_ht", "htmuon_stream", "htmuon_normuon", "htmuon_ht_normuon"}
-ROUNDED |= {"htmuon_adamuon", "htmuon_mix", "soap", "cosmos"}
+ROUNDED |= {"htmuon_adamuon", "htmuon_mix", "soap", "cosmos", "galore"}
 SHAPES = [(48, 128), (20, 12), (48, 128), (48, 128), (20, 12), (7,)]
 every_row = pytest.mark.parametrize("name", STACKED)
 
@@ -194,7 +194,7 @@ class Watch(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("name", [*STACKED, "galore"])
+@every_row
 def test_on_a_gpu_no_row_asks_the_device_for_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a usual step. What PyTorch itself reads, the status of a solver, is below its dispatcher."""
     monkeypatch.setattr(exact, "_host_reads", lambda M: False)
