@@ -69,6 +69,7 @@ class Column:
         place: what tells the column from others of its name, as names and values of columns in files of
             data: these then have a line per cell.
         bounds: the ends of what its values can be, at which an interval ends, too.
+        doubts: whether its words are about what could mislead, such as an edge.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Column:
     across: float | None = None
     place: tuple[tuple[str, str], ...] = ()
     bounds: tuple[float, float] | None = None
+    doubts: bool = False
 
     @property
     def head(self) -> str:

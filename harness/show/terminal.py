@@ -238,7 +238,7 @@ def _grid(section: Section, shown: Shown, marks: Mapping[Note, str] | None) -> l
     ]
     cells = [
         [
-            ((column.text(cell), _style(cell)), (f"{tail:<{size}}", _DOUBT))
+            ((column.text(cell), _DOUBT if column.doubts else _style(cell)), (f"{tail:<{size}}", _DOUBT))
             for column, cell, tail, size in zip(columns, row, own, room, strict=True)
         ]
         for row, own in zip(section.rows, tails, strict=True)

@@ -104,10 +104,12 @@ def _valued(place: Place, answer: Answer) -> str:
 
 def _verdict(answer: Answer) -> dict[str, Any]:
     """The verdict on a workload where nobody is ahead, with the values between which all are."""
+    metric = answer.metric
     values = [value for place in answer.places if (value := place.value.number()) is not None]
-    digits = answer.metric.digits
-    ends = [f"{end:.{digits}f}" for end in (min(values), max(values))] if len(values) > 1 else []
-    return {"verdict": answer.verdict, "ends": ends, "unit": answer.metric.unit if ends else ""}
+    ends = [f"{end:.{metric.digits}f}" for end in (min(values), max(values))] if len(values) > 1 else []
+    if ends and metric.unit:
+        ends[-1] += f" {metric.unit}"
+    return {"verdict": answer.verdict, "ends": ends}
 
 
 def _doubts(answer: Answer) -> list[Note]:

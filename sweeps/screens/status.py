@@ -12,7 +12,7 @@ from harness import tasks
 from harness.choice.winner import grouped
 from harness.show.note import Note
 from harness.show.numbers import bar, pairs
-from harness.show.report import Column, Report, Section, by_columns
+from harness.show.report import Cell, Column, Report, Section, by_columns
 from harness.show.status import Status
 from harness.store import RunState, Store
 from harness.store.points import SEARCH, SUBMISSIONS, Point, sweep_folder
@@ -239,7 +239,7 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
     """A sweep: its bars, a row for each objective, runs at work and failed ones, and what to do next."""
     rows = [(block, own) for block in blocks for own in block.objectives]
     metrics = {tasks.metric_label(own.metric, own.higher_is_better) for _, own in rows if own.metric}
-    columns = {
+    columns: dict[Column, list[Any]] = {
         Column("block", kind="text", least=8): [
             f"{block.block} {pairs(own.fixed)}".rstrip() for block, own in rows
         ],
@@ -248,8 +248,8 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
             f"{own.replicated}/{own.replicas}" if own.replicas else "" for _, own in rows
         ],
         Column("best setting", kind="text", least=12, importance=8): [pairs(own.setting) for _, own in rows],
-        Column("val", importance=7): [own.text() for _, own in rows],
-        Column("edge", kind="text", importance=9): [own.to_add() for _, own in rows],
+        Column("val", importance=7): _values([own for _, own in rows]),
+        Column("edge", kind="text", importance=9, doubts=True): [own.to_add() for _, own in rows],
     }
     head = {
         "metrics": sorted(metrics),
@@ -264,7 +264,11 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
     at_work = any(block.running or block.queued for block in blocks)
     alone = not any(block.left for block in blocks) and not any(own.replicas for _, own in rows)
     return by_columns(
-        {column: cells for column, cells in columns.items() if any(cells)},
+        {
+            column: cells
+            for column, cells in columns.items()
+            if any(cell.text() if isinstance(cell, Cell) else cell for cell in cells)
+        },
         title=str(Note("status_head", sweep=sweep, **head)),
         above=_bars(blocks),
         notes=[
@@ -276,6 +280,20 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
             Note("next_command", command=blocks[0].next, provisional=int(at_work)),
         ],
     )
+
+
+def _values(rows: Sequence[Objective]) -> list[Cell]:
+    """The validation metric of each best setting; the best of a workload is bold once its search is over."""
+    rivals = grouped(rows, lambda own: (own.metric, pairs(own.fixed)))
+    best = {}
+    for place, group in rivals.items():
+        values = [own.value for own in group if own.value is not None]
+        if values and len(group) > 1 and all(own.searched == own.search for own in group):
+            best[place] = max(values) if group[0].higher_is_better else min(values)
+    return [
+        Cell(own.text(), bold=own.value is not None and own.value == best.get((own.metric, pairs(own.fixed))))
+        for own in rows
+    ]
 
 
 def _bars(blocks: Sequence[Block]) -> list[Note]:

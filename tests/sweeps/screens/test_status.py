@@ -236,6 +236,36 @@ def objective(**given):
     return Objective(**facts | given)
 
 
+def test_the_best_of_a_finished_search_is_green_an_edge_amber_and_a_failure_red(capsys, monkeypatch):
+    edge = [Edge("optimizer.lr", 0.01, "grid", True, 0.024)]
+    best, other = objective(), objective(value=31.2, edges=edge)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+    def shown(*rows):
+        blocks = [
+            status.Block("tiny", f"block{n}", 9, failed=2, objectives=[own]) for n, own in enumerate(rows)
+        ]
+        terminal.show([status.report(status.Screen(blocks))])
+        return capsys.readouterr().out
+
+    out = shown(best, other)
+    assert "\x1b[32m23.98" in out and "\x1b[32m31.2" not in out
+    assert "\x1b[33madd lr 0.024" in out and "\x1b[31mfailed 4" in out
+    assert "\x1b[32m" not in shown(objective(searched=8), other), "a search goes on"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in shown(best, other)
+
+
+def test_fresh_seeds_that_are_not_planned_yet_are_waited_for():
+    """Else `--watch` would end between a search and the runs of its winner."""
+    waiting = status.Block("tiny", "sgdm", 6, completed=3, waiting=3, objectives=[objective()])
+    assert not status.Screen([waiting]).settled
+    assert status.Screen([dataclasses.replace(waiting, completed=6, waiting=0)]).settled
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_a_narrow_terminal_keeps_the_edge_whole_steps_and_the_eta(capsys, monkeypatch, width):
     counts = {"completed": 123, "running": 45, "queued": 678, "waiting": 90, "failed": 12}
