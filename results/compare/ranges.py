@@ -40,26 +40,26 @@ def _range_law(k: int) -> Callable[[Array], Array]:
 
 
 @functools.cache
-def _nodes() -> tuple[Array, Array]:
+def nodes() -> tuple[Array, Array]:
     """Probabilities at which the law of s is taken, and their weights; close to 0 they are denser."""
     x, weights = np.polynomial.legendre.leggauss(48)
     u = (x + 1) / 2
     return u**3, weights / 2 * 3 * u**2
 
 
-def _scales(freedom: Array) -> Array:
+def scales_of(freedom: Array) -> Array:
     """The values of s at the nodes for some degrees of freedom, one more axis; 1 where they are infinite."""
     from scipy import special
 
     half = np.maximum(freedom, _LEAST_FREEDOM)[..., None] / 2
-    known, (u, _) = np.isfinite(half), _nodes()
+    known, (u, _) = np.isfinite(half), nodes()
     finite = np.where(known, half, 1.0)
     scales: Array = np.where(known, np.sqrt(special.gammaincinv(finite, u) / finite), 1.0)
     return scales
 
 
 def _exceeding(t: Array, k: int, scales: Array) -> Array:
-    _, weights = _nodes()
+    _, weights = nodes()
     return np.clip(1 - _range_law(k)(math.sqrt(2) * np.abs(t)[..., None] * scales) @ weights, 0, 1)
 
 
@@ -71,14 +71,14 @@ def p_value(t: Array, k: int, freedom: Array) -> Array:
         k: rows, at least 2.
         freedom: degrees of freedom of each standard error; may be infinite.
     """
-    return _exceeding(t, k, _scales(freedom))
+    return _exceeding(t, k, scales_of(freedom))
 
 
 @functools.cache
 def _places() -> tuple[Array, Array]:
     """Values of 1 / freedom from 0 to the largest, and the scales there."""
     places = np.linspace(0, 1, 17) ** 1.5 / _LEAST_FREEDOM
-    return places, _scales(np.array([math.inf, *(1 / places[1:])]))
+    return places, scales_of(np.array([math.inf, *(1 / places[1:])]))
 
 
 @functools.cache

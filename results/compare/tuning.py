@@ -1,9 +1,9 @@
 """What the choice of a setting adds to the error of a row: it was chosen by noisy runs.
 
 Two names of one optimizer end with different settings, as the noise of their search runs has it, and then
-differ truly, however many replicas they get. So the choice is made again many times, each time with new noise
-on the search runs, and the variance of what the chosen setting is worth becomes part of the row's error. The
-noise has the pooled variance of the rows; three values are never drawn again.
+differ truly, however many replicas they get. So each setting gets the chance that it is chosen where the
+search runs have new noise, and the variance of what the chosen one is worth becomes part of the row's error.
+The noise has the pooled variance of the rows; three values are never drawn again.
 
 Where the rates of the settings span at least three octaves, a parabola over log2 lr says what they are worth,
 L = L* + c (log2 lr - x)^2: the values themselves contain the noise of the search already, and would count it
@@ -12,16 +12,13 @@ twice. Otherwise a setting is worth its search value, and the chosen one what it
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.choice.parabola import are_enough
-from results.compare.ranges import Array
-
-_DRAWS = 2000
+from results.compare.ranges import Array, nodes, scales_of
 
 
 @dataclass(frozen=True)
@@ -72,29 +69,31 @@ def tuning_variance(
     fit = _parabola(search.settings, values)
     worth = values if fit is None else fit
     sd = np.sqrt(variance / np.array([len(setting.values) for setting in search.settings]))
-    drawn = worth + sd * _noise(freedom, len(values))
-    picked = np.argmax(drawn if higher_is_better else -drawn, axis=1)
+    chances = _chances(worth if higher_is_better else -worth, sd, freedom)
     if fit is None:
         chosen = [setting.name == search.chosen for setting in search.settings]
         worth = np.where(chosen, replicated if search.replicated is None else search.replicated, values)
-    return float(worth[picked].var())
+    return float(chances @ (worth - chances @ worth) ** 2)
 
 
-@functools.lru_cache(64)  # the rows of a table often have as many settings, and one pool of variances
-def _noise(freedom: float, count: int) -> Array:
-    """Student's t with so many degrees of freedom, for so many settings at once: draws by settings."""
+def _chances(worth: Array, sd: Array, freedom: float) -> Array:
+    """The chance of each setting to come out largest, with noise that shares one estimate of its scale.
+
+    Given the scale, the noise of settings is normal and independent: setting i comes out at x, and the others
+    below it. Draws in place of the integral hung on the last digit of the degrees of freedom: on the BLAS.
+    """
     from scipy import special
 
-    # By its policy (NEP 19), NumPy never changes the stream of RandomState: all versions print the same.
-    source = np.random.RandomState(0)
-    noise: Array = source.standard_normal((_DRAWS, count))
-    if not np.isfinite(freedom):
-        return noise
-    # The quantiles of chi^2 in a random order, not draws: BLAS may make 2 + 1e-15 degrees of 2, and from the
-    # first draw on that one of the two rejects, all differ. With 2 degrees, few draws decide the variance.
-    levels = source.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS)[:, None]
-    noise *= np.sqrt(freedom / special.chdtri(freedom, 1 - levels))
-    return noise
+    _, weights = nodes()
+    wide = sd / scales_of(np.array(freedom))[:, None]  # scales by settings
+    z = np.linspace(-8, 8, 1 + int(np.ceil(64 * sd.max() / sd.min())))
+    # Nothing but the highest setting's neighbourhood decides.
+    x = worth.max() + wide.max(axis=1)[:, None, None] * z
+    at = np.clip((x - worth[:, None]) / wide[..., None], -99, 99)  # scales by settings by x
+    below = special.log_ndtr(at)
+    chances = np.exp(below.sum(axis=1, keepdims=True) - below - at**2 / 2).sum(axis=2) / wide
+    total: Array = weights @ (chances / chances.sum(axis=1, keepdims=True))
+    return total
 
 
 def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
