@@ -12,12 +12,8 @@ import torch
 
 from harness.errors import NodeError, UsageError
 from harness.parallel.group import ALONE, Group
-from harness.show.note import Note
 from harness.system import slurm
-from harness.system.machine import gpu_driver
-
-# By the first number of CUDA: CUDA Toolkit release notes, "minor version compatibility".
-_OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}
+from harness.system.machine import unused_gpu
 
 
 def choose(wanted: str, group: Group = ALONE) -> str:
@@ -42,7 +38,8 @@ def choose(wanted: str, group: Group = ALONE) -> str:
         gpu = _own_gpu(group)
     seen = group.all_gather((slurm.own_node(), gpu))
     gpus = len({gpu for _, gpu in seen} - {""})
-    unused = None if gpus else next(filter(None, group.all_gather(_unused())), None)
+    there = None if gpus else unused_gpu(torch.__version__, torch.version.cuda)
+    unused = None if gpus else next(filter(None, group.all_gather(there)), None)
     if unused and (not promised or unused["needed"] or not unused["cuda"]):  # no fault of the node
         raise UsageError(str(unused))
     if promised and gpus < group.size:
@@ -55,17 +52,6 @@ def choose(wanted: str, group: Group = ALONE) -> str:
             f"needs its own: use processes={gpus}, or device=cpu, or show it more (CUDA_VISIBLE_DEVICES)."
         )
     return "cuda" if gpus else "cpu"
-
-
-def _unused() -> Note | None:
-    """That this process is shown a GPU of NVIDIA, and the driver that torch needs for it, if it is newer."""
-    driver, cuda = gpu_driver(), torch.version.cuda
-    if not driver:
-        return None
-    needed = _OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
-    fits = int(driver.partition(".")[0]) >= needed
-    fields = {"driver": driver, "torch": torch.__version__, "cuda": cuda}
-    return Note("gpu_unused", **fields, needed=None if fits else needed)
 
 
 def _own_gpu(group: Group) -> str:

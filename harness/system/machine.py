@@ -11,10 +11,14 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from harness.show.note import Note
+
 # What tells a process its GPUs; the first that is set counts. On GPUs of AMD, HIP reads CUDA_VISIBLE_DEVICES
 # only without its own, and in either a number is one among the GPUs that ROCR_VISIBLE_DEVICES leaves. SLURM
 # sets the last two there, on some sites CUDA's, too. (ROCm, "GPU isolation techniques"; SLURM, gres.conf)
 GPU_VARIABLES = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+# By the first number of CUDA: CUDA Toolkit release notes, "minor version compatibility".
+_OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}
 _DEV, _DRIVER = Path("/dev"), Path("/proc/driver/nvidia/version")
 PATIENCE = 3.0  # seconds: a controller or a driver that is down must not block us
 
@@ -82,6 +86,21 @@ def gpu_driver() -> str:
         told = _DRIVER.read_text()
     found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", told)
     return found[0] if found else ""
+
+
+def unused_gpu(torch: str, cuda: str | None) -> Note | None:
+    """That this process is shown a GPU of NVIDIA, and the driver that torch needs for it, if it is newer.
+
+    Args:
+        torch: the version of a torch that sees no GPU.
+        cuda: for which it is built; None: for another device.
+    """
+    driver = gpu_driver()
+    if not driver:
+        return None
+    needed = _OLDEST_DRIVER.get((cuda or "").partition(".")[0], 0)
+    fits = int(driver.partition(".")[0]) >= needed
+    return Note("gpu_unused", driver=driver, torch=torch, cuda=cuda, needed=None if fits else needed)
 
 
 def _opens(device: Path) -> bool:

@@ -94,7 +94,7 @@ def test_a_gpu_that_torch_cannot_use_is_refused_and_no_node_is_blamed(
 ):
     monkeypatch.setenv(slurm.GPUS_VARIABLE, promised)
     shown(smi, cuda, file)
-    why = device._unused()
+    why = machine.unused_gpu(torch.__version__, cuda)
     assert (why["driver"], why["cuda"], why["needed"]) == (driver, cuda, needed)
     with pytest.raises(UsageError, match=f"driver {driver}"):
         device.choose(wanted)
