@@ -174,6 +174,11 @@ def metric_text(metric: str, value: float) -> str:
     return f"{100 * value:.1f}" if metric == ACCURACY else f"{value:.4g}"
 
 
+def metric_figure(metric: str, value: float) -> str:
+    """A value with its metric: `accuracy 97.7 %`."""
+    return f"{metric} {metric_text(metric, value)}{' %' if metric == ACCURACY else ''}"
+
+
 # --- data ---
 
 

@@ -84,7 +84,7 @@ def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec
         known = states(store, [p.point for p in filled(store.root, searched(store.root, spec))])
         if left := sum(not state.status.is_settled for state in known.values()):
             raise UsageError(
-                f"The sweep '{spec.name}' has {left} points without a result yet, so its winners are not "
+                f"The sweep '{spec.name}' has {left} runs without a result yet, so its winners are not "
                 f"known; `htbench sweep run` finishes them first."
             )
     return run(args, store, loaded)

@@ -52,12 +52,12 @@ def _switch(flag: str, help: str) -> dict[str, Options]:
 
 _QUIET = _switch("--quiet", "no progress: only results and errors")
 _REPLACE = _switch(
-    "--replace", "drop stored points that the file lacks; runs stay in the store and in budgets"
+    "--replace", "drop planned runs that the file lacks; finished ones stay in the store and in budgets"
 )
 _WORKERS = {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"}
 _RUN = {"--workers": _WORKERS, **_QUIET, **_REPLACE}
-_BLOCK = {"--block": {"metavar": "NAME", "help": "only the points of this block"}}
-_JSON = _switch("--json", "as JSON, with every point")
+_BLOCK = {"--block": {"metavar": "NAME", "help": "only the runs of this block"}}
+_JSON = _switch("--json", "as JSON, with every run")
 _EVERY = {
     "type": float,
     "default": 10.0,
@@ -69,7 +69,7 @@ ACTIONS = {
     "plan": Action(
         actions.plan,
         "show what is left to run and what it will take; nothing is submitted",
-        _switch("--points", "also every point with its state")
+        _switch("--points", "also every run with its state")
         | _JSON
         | _switch("--sbatch", "also what `submit` would hand to sbatch")
         | _switch("--test-only", "ask SLURM whether it would take that")

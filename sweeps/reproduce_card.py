@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.show.note import Note
-from harness.show.numbers import counted, duration, hours
+from harness.show.numbers import counted, duration, worked
 from harness.show.report import Column, Report, table
 from harness.system.environment import HOME
 from sweeps.screens.plan import Preview
@@ -39,7 +39,7 @@ class Left:
     def time(self) -> str:
         """In words."""
         parts = [duration(self.seconds)] if self.seconds else []
-        parts += [f"{hours(self.gpu_hours)} GPU-hours"] if self.gpu_hours else []
+        parts += [worked(self.gpu_hours, "GPU")] if self.gpu_hours else []
         parts += [f"not known for {counted(self.unknown, 'run')}"] if self.unknown else []
         return " + ".join(parts) or "-"
 
@@ -85,7 +85,7 @@ def card(parts: Sequence[Left], how: Note) -> Report:
     """
     columns = [
         Column("sweep", kind="text"),
-        Column("points"),
+        Column("runs"),
         Column("to run", importance=9),
         Column("time", kind="text", least=24, importance=9),
     ]

@@ -22,10 +22,10 @@ from harness.store.layout import cache_folder
 
 _COLUMNS = (
     Column("gpu", kind="text"),
-    Column("step", "a step", unit="s", importance=8),
+    Column("step", "ms/step", unit="ms", importance=8),
     Column("optimizer_percent", "optimizer's %", digits=1, importance=6),
     Column("run", "a run", unit="s", importance=8),
-    Column("gpu_hours", "GPU-hours", unit="h", importance=8),
+    Column("gpu_hours", "of GPUs", unit="GPU", importance=8),
     Column("fits", kind="text", importance=8),
     Column("basis", kind="text", least=12, importance=4),
 )
@@ -110,4 +110,5 @@ def report(facts: RunCost, epochs: float | None) -> Report:
 
 def _row(offer: Offer) -> list[object]:
     share, fits = 100 * offer.optimizer_share, {None: "-", True: "yes", False: "NO"}[offer.fits]
-    return [offer.label, offer.seconds_per_step, share, offer.seconds, offer.gpu_hours, fits, offer.basis]
+    step = 1000 * offer.seconds_per_step
+    return [offer.label, step, share, offer.seconds, offer.gpu_hours, fits, offer.basis]

@@ -22,10 +22,10 @@ from harness.store.layout import cache_folder
 
 _COLUMNS = (
     Column("task", kind="text"),
-    Column("acc", digits=4),
-    Column("acc_stderr", "+-", digits=4, importance=3),
-    Column("acc_norm", digits=4),
-    Column("acc_norm_stderr", "+-", digits=4, importance=3),
+    Column("acc", "accuracy %", digits=2),
+    Column("acc_stderr", "±", digits=2, importance=3),
+    Column("acc_norm", "by length %", digits=2),
+    Column("acc_norm_stderr", "±", digits=2, importance=3),
     Column("questions"),
     Column("scorer", kind="text", least=10, importance=2),
 )
@@ -91,6 +91,7 @@ def _report(entries: Mapping[str, Entry]) -> Report:
     rows = []
     for task, entry in sorted(entries.items()):
         values: dict[str, Any] = {column.name: entry.get(column.name) for column in _COLUMNS[1:]}
+        values |= {name: 100 * share for name, share in values.items() if isinstance(share, float)}
         if entry.get("limit") is not None:
             values["questions"] = f"first {entry.get('questions')}"
         rows.append([task, *values.values()])

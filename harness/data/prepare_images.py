@@ -189,7 +189,7 @@ def _decode(published: Row, encoded: bytes, path: Path) -> npt.NDArray[Any]:
         if published["exact"]:
             raise UsageError(
                 f"'{path}' has an image of {width}x{height} pixels instead of {side}x{side}: it is of "
-                f"another data set."
+                f"another dataset."
             )
         least = min(width, height)
         left, top = (width - least) / 2, (height - least) / 2
@@ -228,6 +228,6 @@ def _column(published: Row, path: Path, columns: list[str], kind: str) -> str:
     if column is None:
         raise UsageError(
             f"'{path}' has the columns {', '.join(columns)}, and none of them is {' or '.join(names)}: it is "
-            f"of another data set."
+            f"of another dataset."
         )
     return column

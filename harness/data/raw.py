@@ -42,7 +42,7 @@ def check(folder: Path) -> None:
     partial = next((path for path in sorted(folder.rglob(f"{PARTIAL}*"))), None)
     if partial is not None:
         raise UsageError(
-            f"'{partial}' is of a partial copy, which has the first 5 GB of a data set only; remove it and "
+            f"'{partial}' is of a partial copy, which has the first 5 GB of a dataset only; remove it and "
             f"take the published files."
         )
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from harness.config.names import settings_of
 from harness.errors import UsageError
-from harness.show.numbers import duration, memory, setting
+from harness.show.numbers import duration, memory, milliseconds, setting
 from harness.show.report import Cell, Report
 from harness.store import Store, curve
 from harness.store.record import IMPORTED, RUN, RunRecord, timestamp
@@ -115,7 +115,7 @@ def _measured(record: RunRecord | None) -> Pairs:
     facts = {
         "steps": str(record.steps),
         "training time": duration(record.useful_seconds),
-        "time of a step": duration(record.seconds_per_step) if record.seconds_per_step else "",
+        "ms/step": milliseconds(record.seconds_per_step) if record.seconds_per_step else "",
         "peak memory": memory(record.peak_memory),
         "steps made again": str(record.repeated_steps or ""),
         "began": record.began,

@@ -87,7 +87,7 @@ def _numbers(runs: dict[str, Ours]) -> Report:
             rows.append(_number(line, own, word, [note for note in notes[line] if note not in shared]))
         columns = [
             Column("row", kind="text"),
-            Column("dataset", "data", "text"),
+            Column("dataset", kind="text"),
             Column("model", kind="text"),
             Column("metric", kind="text", importance=2),
             Column("published", importance=6),

@@ -251,5 +251,5 @@ def _check_size(axes: Mapping[str, Axis], trials: int) -> None:
         size *= len(axis["choices"]) if "choices" in axis else whole
     if size < trials:
         raise UsageError(
-            f"{trials} trials are more than its {size:g} settings; use `search: {{mode: grid}}`."
+            f"search.trials={trials} is more than its {size:g} settings; use `search: {{mode: grid}}`."
         )

@@ -114,7 +114,7 @@ def refuse_losses(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> No
     only = [f"{name}={value}" for name, value in settings if repr(value) not in known[name]]
     which = f"with {', '.join(only)}" if only else f"such as {describe(gone[0])}"
     raise UsageError(
-        f"The stored plan of '{spec.name}' has {counted(len(gone), 'point')} that this one lacks, {which}. "
+        f"The stored plan of '{spec.name}' has {counted(len(gone), 'run')} that this one lacks, {which}. "
         f"Give this one a name of its own by name=..., or replace that plan by --replace: its runs stay in "
         f"the store and in budgets."
     )

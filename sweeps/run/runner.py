@@ -258,4 +258,4 @@ def outcome(state: RunState) -> Note:
     value, seconds = record.metrics.get(f"val_{metric}"), record.useful_seconds
     if value is None:
         return Note("run_not_finite", metric=metric, seconds=seconds)
-    return Note("run_completed", metric=metric, value=value, seconds=seconds)
+    return Note("run_completed", figure=tasks.metric_figure(metric, value), seconds=seconds)

@@ -15,6 +15,7 @@ from harness.cost.gpus import Processor
 from harness.cost.shapes import NotEstimatedError
 from harness.show.emit import say
 from harness.show.note import Note
+from harness.show.numbers import worked
 from harness.store import Store
 from harness.store.layout import cache_folder
 from sweeps.screens.cost_card import Row, Work
@@ -68,8 +69,7 @@ def sums(rows: Iterable[Row]) -> list[Note]:
         notes.append(
             Note(
                 "hours_estimated",
-                hours=sum(known),
-                unit="core-hours" if offer.cpu else "GPU-hours",
+                time=worked(sum(known), "core" if offer.cpu else "GPU"),
                 processor=offer.gpu,
                 unknown=len(hours) - len(known),
                 lines=len(hours),

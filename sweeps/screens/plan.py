@@ -337,10 +337,10 @@ def _card(rows: Sequence[Line]) -> Section:
     """What finished runs and measurements say of the time and the memory of the runs."""
     columns = [
         *_WHICH,
-        Column("params", unit="count", importance=1),
+        Column("parameters", unit="count", importance=1),
         Column("/".join(dict.fromkeys(row.unit for row, _ in rows)), unit="count", importance=2),
         Column("steps", importance=4),
-        Column("a step", unit="s", importance=3),
+        Column("ms/step", unit="ms", importance=3),
         Column("a run", unit="s", importance=6),
         Column("all", unit="s", importance=7),
         Column("memory", unit="B", importance=5),
@@ -349,7 +349,7 @@ def _card(rows: Sequence[Line]) -> Section:
     lines = []
     for row, name in rows:
         kind, cost = row.work.kind, row.cost
-        measured = [cost.parameters, cost.step, cost.peak_memory] if cost else ["-"] * 3
+        measured = [cost.parameters, 1000 * cost.step, cost.peak_memory] if cost else ["-"] * 3
         seen = "-" if cost is None else counted(cost.runs, "run") if cost.runs else "measured"
         times = ["-" if seconds is None else seconds for seconds in (row.seconds, row.total)]
         parameters, step, memory = measured
@@ -362,8 +362,8 @@ def _estimated(rows: Sequence[Line]) -> Section:
     """What nothing has measured: a line for each processor that was named, at least one for each row."""
     columns = [
         *_WHICH,
-        Column("params", unit="count", importance=1),
-        Column("FLOP a step", importance=3),
+        Column("parameters", unit="count", importance=1),
+        Column("FLOP/step", importance=3),
         Column("optimizer's", kind="number", importance=2),
         Column("memory", unit="B", importance=6),
     ]
@@ -371,10 +371,10 @@ def _estimated(rows: Sequence[Line]) -> Section:
     if estimated[0][1].offers:
         columns += [
             Column("on", kind="text", importance=11),
-            Column("a step", unit="s", importance=4),
+            Column("ms/step", unit="ms", importance=4),
             Column("a run", unit="s", importance=7),
             Column("all", unit="s", importance=8),
-            Column("GPU-hours", unit="h", importance=9),
+            Column("in all", unit="GPU", importance=9),
             Column("basis", kind="text", least=10, importance=5),
         ]
     lines = []
@@ -387,7 +387,7 @@ def _estimated(rows: Sequence[Line]) -> Section:
             whole = [None if one is None else runs * one for one in (offer.seconds, offer.gpu_hours)]
             times = [offer.seconds, *whole]
             known = ["-" if seconds is None else seconds for seconds in times]
-            lines.append([*start, offer.label, offer.seconds_per_step, *known, offer.basis])
+            lines.append([*start, offer.label, 1000 * offer.seconds_per_step, *known, offer.basis])
         if not cost.offers:
             lines.append(start)
     return table(columns, lines, above=[Note("estimated")])
@@ -400,7 +400,7 @@ def _points(view: Preview, letters: Mapping[Resources, str]) -> Section:
     for point in view.facts.points:
         letter = [letters[point.resources]] if letters else []
         rows.append([point.key or "not asked", point.state.value, point.stage, *letter, describe(point)])
-    return table([*columns, Column("point", kind="text", least=20)], rows)
+    return table([*columns, Column("run", kind="text", least=20)], rows)
 
 
 def _letters(view: Preview) -> dict[Resources, str]:

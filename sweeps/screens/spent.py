@@ -176,21 +176,23 @@ def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
     sections, data = [], list[SweepSpent]()
     for sweep, parts in bills.items():
         total = Spent.sum([*parts.values()])
-        unit = "gpu" if total.gpu_hours else "core"
+        unit, field = ("GPU", "gpu") if total.gpu_hours else ("core", "core")
         own = [*parts.values()]
         columns: dict[Column, list[Any]] = {
             Column("block", kind="text", least=8): [*parts],
             Column("runs", importance=3): [part.runs for part in own],
             Column("attempts", importance=4): [part.attempts for part in own],
-            Column("GPU-hours", unit="h"): [part.gpu_hours for part in own],
-            Column("core-hours", unit="h"): [part.core_hours for part in own],
-            Column("repeated", unit="h", importance=4): [
-                getattr(part, f"repeated_{unit}_hours") for part in own
+            Column("of GPUs", unit="GPU"): [part.gpu_hours for part in own],
+            Column("of cores", unit="core"): [part.core_hours for part in own],
+            Column("repeated", unit=unit, importance=4): [
+                getattr(part, f"repeated_{field}_hours") for part in own
             ],
-            Column("failed", unit="h", importance=4): [getattr(part, f"failed_{unit}_hours") for part in own],
+            Column("failed", unit=unit, importance=4): [
+                getattr(part, f"failed_{field}_hours") for part in own
+            ],
         }
         if unit == "core":
-            del columns[Column("GPU-hours", unit="h")]
+            del columns[Column("of GPUs", unit="GPU")]
         sections.append(by_columns(columns, notes=[Note("sweep_spent", sweep=sweep, spent=total.words())]))
         blocks = [BlockSpent(**vars(part), block=name) for name, part in parts.items()]
         data.append(SweepSpent(**vars(total), sweep=sweep, blocks=blocks))

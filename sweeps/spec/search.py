@@ -66,7 +66,7 @@ class Median:
     """Options of the pruner `median`."""
 
     startup_trials: int = key(whole(1), 5, "that run to their end in any case")
-    warmup_steps: int = key(whole(0), 0, "steps of each trial before the first decision")
+    warmup_steps: int = key(whole(0), 0, "steps of each run before the first decision")
 
 
 PRUNERS: dict[str, type] = {"asha": Asha, "median": Median}
@@ -90,17 +90,17 @@ class Search:
     mode: str = key(
         one_of(MODES),
         GRID,
-        "`grid`: every point; `refine`: octaves of a rate, finer around the best, see below; "
-        "`tpe`: tree-structured Parzen estimator, trials under way counted as bad "
+        "`grid`: every setting; `refine`: octaves of a rate, finer around the best, see below; "
+        "`tpe`: tree-structured Parzen estimator, runs under way counted as bad "
         "(constant liar); `random`; `sobol`: a scrambled Sobol sequence",
     )
     trials: int = key(
-        whole(1, MOST_POINTS), None, "trials of each block, the same for all; of `refine`, the most settings"
+        whole(1, MOST_POINTS), None, "settings tried of each block, the same for all; of `refine`, at most"
     )
     rate: str = key(word(), "optimizer.lr", "the axis that `refine` refines; other axes are a grid beside it")
     seed: int = key(_seed, 0, "of the draws")
     pruner: str = key(
-        None, "", "`{asha: {}}` or `{median: {}}` with its options; default: every trial runs to its end"
+        None, "", "`{asha: {}}` or `{median: {}}` with its options; default: every run goes to its end"
     )
     storage: str = key(
         database.check, "", "URL of a database; default: a journal file per study in the store"
@@ -127,13 +127,13 @@ def read_search(tree: Mapping[str, Any], evaluation_every: int) -> Search:
     mode = given.get("mode", GRID)
     for name in tree:
         if mode == GRID and name != "mode":
-            raise UsageError(f"search.{name} means nothing to mode 'grid', which runs every point.")
+            raise UsageError(f"search.{name} means nothing to mode 'grid', which runs every setting.")
         if mode == REFINE and name not in ("mode", "trials", "rate"):
             raise UsageError(f"search.{name} means nothing to mode 'refine', which draws and prunes nothing.")
         if mode != REFINE and name == "rate":
             raise UsageError(f"search.rate means nothing to mode '{mode}', which searches all axes alike.")
     if mode != GRID and "trials" not in given:
-        raise UsageError(f"search.mode '{mode}' needs search.trials, the number of trials of each block.")
+        raise UsageError(f"search.mode '{mode}' needs search.trials, the number of settings of each block.")
     if not is_tuned(rate := given.get("rate", Search.rate)):
         raise UsageError(f"search.rate '{rate}' is not tuned but fixed; use a rate such as optimizer.lr.")
     pruner, options = _pruner(given.pop("pruner", None), evaluation_every)

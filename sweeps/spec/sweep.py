@@ -26,7 +26,7 @@ class Block:
     """A part of the sweep, usually one per optimizer. Only searches with slots have ranges, others lists."""
 
     name: str = key(None, "", "the block's word in plans and studies; default: `optimizer.name`")
-    set: Settings = key(mapping, None, "settings of every point of this block, over those of `base`")
+    set: Settings = key(mapping, None, "settings of every run of this block, over those of `base`")
     space: Axes = key(_AXES, None, "axes of this block, over the common ones")
     resources: Resources = key(mapping, Resources(), "of this block's jobs, over those of the sweep")
 
@@ -61,11 +61,11 @@ class SweepSpec:
     name: str = key(
         None, "", "the sweep's folder in the store and its word in tables; default: the file's name"
     )
-    base: Settings = key(mapping, None, "settings of every point")
+    base: Settings = key(mapping, None, "settings of every run")
     seeds: list[int] = key(
         whole_seeds,
         None,
-        "list of seeds of the initial weights; every point runs on each (default: `base.seed`)",
+        "list of seeds of the initial weights; every setting runs on each (default: `base.seed`)",
     )
     blocks: list[Block] = key(
         kind(list, "a list of blocks"),
@@ -76,9 +76,9 @@ class SweepSpec:
     exclude: Sequence[Settings] = key(
         kind(list, "a list of mappings, such as [{optimizer.lr: 1}]"),
         (),
-        "list of mappings; a point that agrees with all settings of one of them is left out",
+        "list of mappings; a run that agrees with all settings of one of them is left out",
     )
-    search: Search = key(mapping, Search(), "how points are found, see below; default: `{mode: grid}`")
+    search: Search = key(mapping, Search(), "how settings are found, see below; default: `{mode: grid}`")
     replicate: Replicate = key(
         mapping,
         Replicate(),
@@ -108,7 +108,7 @@ class SweepSpec:
             ]
             points += math.prod(axes) * (trials or 1) * len(self.seeds)
         if points > MOST_POINTS:
-            raise UsageError(f"The sweep has {points} points; there can be {MOST_POINTS} at most.")
+            raise UsageError(f"The sweep has {points} runs; there can be {MOST_POINTS} at most.")
         for seed in self.seeds:
             limits.check_seed("seeds", seed + self.fresh_seeds)  # replicas get the seeds above
 
@@ -128,7 +128,7 @@ class SweepSpec:
             included += [] if rows else [(block, settings)]
         for number, row in enumerate(self.exclude):
             if number not in matched:
-                raise UsageError(f"Sweep '{self.name}': 'exclude' has {row}, which no point has.")
+                raise UsageError(f"Sweep '{self.name}': 'exclude' has {row}, which no run has.")
         if not included:
-            raise UsageError(f"The sweep '{self.name}' has no points: 'exclude' leaves none.")
+            raise UsageError(f"The sweep '{self.name}' has no runs: 'exclude' leaves none.")
         return included

@@ -130,7 +130,7 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
         raise UsageError(f"Two blocks have the same name '{twice[0]}'.")
     if search.has_slots and len(spec.seeds) > 1:
         raise UsageError(
-            f"A search runs each trial on one seed, not on {spec.seeds}; winners get more by 'replicate'."
+            f"A search runs each setting on one seed, not on {spec.seeds}; winners get more by 'replicate'."
         )
     _check_hyperparameters(spec)
     if search.mode == REFINE:

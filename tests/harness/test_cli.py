@@ -107,7 +107,7 @@ def test_a_store_that_cannot_be_read_is_not_taken_for_an_empty_one(tmp_path, cap
 def test_a_number_in_words_is_a_number(tmp_path, write_spec, capsys):
     path = write_spec(SPEC + 'space: {optimizer.lr: ["1e-3"]}')
     assert cli.main(["sweep", "plan", str(path), "--no-measure", "--root", str(tmp_path / "store")]) == 0
-    assert "1 point" in capsys.readouterr().out
+    assert "1 run" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["sweep", "run", "demo-digits"], RUN, ["demo"]], ids=" ".join)

@@ -65,7 +65,7 @@ def test_what_slurm_would_refuse_is_told_in_its_words(site, write_spec):
     wide = FEW.replace("steps: 20", "steps: 20, processes: 8")
     spec = write_spec(wide.replace("timeout_min: 20", "gpus_per_node: 8"))
     refused = plan(site, spec, "--test-only")
-    assert refused.returncode == EXIT_USAGE and "few: 3 points" in refused.stdout
+    assert refused.returncode == EXIT_USAGE and "few: 3 runs" in refused.stdout
     assert "SLURM would refuse array 1 of 'few': " in refused.stderr
     assert "Requested node configuration is not available" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
@@ -77,7 +77,7 @@ def test_a_dead_controller_is_no_verdict(site, cluster, write_spec):
     try:
         dead = plan(site, spec, "--test-only")
         assert dead.returncode == EXIT_USAGE and "SLURM does not answer" in dead.stderr
-        assert "few: 3 points" in "\n".join(lines(plan(site, spec)))
+        assert "few: 3 runs" in "\n".join(lines(plan(site, spec)))
     finally:
         cluster("start-controller")
 
@@ -195,8 +195,8 @@ def test_jobs_of_removed_points_are_reaped(site, write_spec, held):
     spec = write_spec(FEW)
     assert accepted(site, spec) == 3
     write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"))
-    assert "are for 2 points that the sweep no longer has" in site("sweep", "status", spec).stdout
-    assert "few: 2 jobs of points that the sweep no longer has cancelled" in lines(
+    assert "are for 2 runs that the sweep no longer plans" in site("sweep", "status", spec).stdout
+    assert "few: 2 jobs of runs that the sweep no longer plans cancelled" in lines(
         site("sweep", "reap", spec, "--replace")
     )
     wait_for(lambda: len(queue()) == 1)

@@ -333,7 +333,7 @@ def test_an_unequal_budget_is_a_footnote_of_the_comparison(bench, make):
         bench.add("digits", "muon", lr, metrics=make.image(0.5, 0.9))
     text = main_result(bench)
     assert row(text, "adamw")["tried"] == "1 [a]" and row(text, "muon")["tried"] == "3"
-    assert "- [a] unequal budget: 1 against 3 trials of muon, the best row" in text
+    assert "- [a] unequal budget: 1 against 3 settings of muon, the best row" in text
 
 
 def test_several_versions_of_code_behind_a_table_are_named(bench, make):

@@ -316,7 +316,7 @@ def test_jobs_that_were_submitted_too_early_are_moved(
     words = ["sweep", "submit", str(write_spec(SPEC)), "--root", str(sweep.store.root)]
     assert cli.main([*words, "--replace", "--exclude-failing"]) == 0
     said = capsys.readouterr().out
-    assert "tiny: 12 points, 12 submitted, 12 exchanged in the queue\n" in said
+    assert "tiny: 12 runs, 12 submitted, 12 exchanged in the queue\n" in said
     assert f"node n2 ended 9 of its 9 jobs early, each within 18 s ({EXECVE}); the new jobs keep off" in said
     assert set(cluster.jobs()) == {f"9_{task}" for task in range(12)}
     assert submissions.read(sweep.store.root, "tiny")[-1].excluded == ["n2"]

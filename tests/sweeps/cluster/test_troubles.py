@@ -46,9 +46,9 @@ def sweep(htbench, write_spec, cluster):
 def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, cluster):
     cluster.change("8_1", state="RUNNING")
     for words in (["status"], ["submit", "--replace"]):
-        (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer has" in line]
+        (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer plans" in line]
         assert line.startswith(
-            "tiny: 2 jobs in the queue are for 2 points that the sweep no longer has (8_1 "
+            "tiny: 2 jobs in the queue are for 2 runs that the sweep no longer plans (8_1 "
         )
         assert line.endswith("; `htbench sweep reap` cancels those that wait")
     (row,) = json.loads("\n".join(sweep("status", FEWER, "--json")))
@@ -57,7 +57,7 @@ def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, clust
         ("8_1", "RUNNING"),
         ("8_2", "PENDING"),
     ]
-    assert "tiny: 1 job of points that the sweep no longer has cancelled" in sweep("reap", FEWER)
+    assert "tiny: 1 job of runs that the sweep no longer plans cancelled" in sweep("reap", FEWER)
     assert cluster.jobs() == {"8_0": "PENDING", "8_1": "RUNNING"}, "a run at work is worth its result"
     assert not any("cancelled" in line for line in sweep("reap", FEWER))
 
@@ -66,17 +66,17 @@ def test_a_job_with_several_runs_is_exchanged_if_only_some_of_them_are_wanted(ht
     assert sweep("cancel", SPEC) == ["tiny: 3 jobs cancelled"] and cluster.jobs() == {}
     packed = SPEC.replace("240", "240, runs_per_job: 2")
     assert sweep("submit", packed)[0] == "tiny: 3 runs in 2 jobs as job 9 (timeout_min=240 runs_per_job=2)"
-    assert sweep("submit", packed) == ["tiny: 3 points, 3 in the queue already"]
+    assert sweep("submit", packed) == ["tiny: 3 runs, 3 in the queue already"]
     assert "tiny: 2 jobs wait in the queue (Priority)" in sweep("status", packed), "each job counts once"
     one, two = packed.replace("0.1, ", ""), packed.replace(", 0.1, 0.2", "")
     said = "tiny: 1 queued job had 2 runs each, the file now has 1 of these"
     assert f"{said}; `htbench sweep submit --replace` exchanges them" in sweep("status", one)
     both = "asked for timeout_min=240, the file now says timeout_min=480, and had 2 runs each, the file now"
     assert any(both in line for line in sweep("status", one.replace("240", "480")))
-    assert any(line.startswith("tiny: 1 job in the queue is for 1 point") for line in sweep("status", two))
+    assert any(line.startswith("tiny: 1 job in the queue is for 1 run") for line in sweep("status", two))
     assert "1 exchanged in the queue" in sweep("submit", one, "--replace")[1]
     assert cluster.jobs() == {"9_1": "PENDING", "10": "PENDING"}
-    assert "tiny: 1 job of points that the sweep no longer has cancelled" in sweep("reap", two, "--replace")
+    assert "tiny: 1 job of runs that the sweep no longer plans cancelled" in sweep("reap", two, "--replace")
     assert cluster.jobs() == {"10": "PENDING"}
 
 
@@ -97,7 +97,7 @@ def test_a_run_that_an_exchanged_job_leaves_to_another_sweep_is_named(htbench, w
 def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
     (row,) = json.loads("\n".join(sweep("status", SPEC, "--json")))
     assert row["jobs"] == {"removed": [], "outdated": [], "ended_early": [], "failing_nodes": []}
-    assert sweep("submit", SPEC) == ["tiny: 3 points, 3 in the queue already"]
+    assert sweep("submit", SPEC) == ["tiny: 3 runs, 3 in the queue already"]
 
 
 def test_a_job_that_another_sweep_of_the_store_waits_for_stays(sweep, cluster, htbench, write_spec):
@@ -124,11 +124,11 @@ def test_jobs_with_old_resources_are_named_and_exchanged(sweep, cluster):
     assert len(cluster.jobs()) == 3, "nothing is exchanged that nobody asked for"
     assert sweep("submit", LONGER, "--replace") == [
         "tiny: 2 runs as job 9 (timeout_min=480)",
-        "tiny: 3 points, 2 submitted, 2 exchanged in the queue, 1 in the queue already",
+        "tiny: 3 runs, 2 submitted, 2 exchanged in the queue, 1 in the queue already",
     ]
     assert cluster.jobs() == {"8_0": "RUNNING", "9_0": "PENDING", "9_1": "PENDING"}
     assert cluster.called("scancel") == ["scancel --quiet --state=PENDING 8"], "one message for an array"
-    assert sweep("submit", LONGER, "--replace") == ["tiny: 3 points, 3 in the queue already"]
+    assert sweep("submit", LONGER, "--replace") == ["tiny: 3 runs, 3 in the queue already"]
     assert not any("queued jobs asked" in line for line in sweep("status", LONGER))
 
 
@@ -159,7 +159,7 @@ def test_a_job_that_begins_meanwhile_goes_on(sweep, cluster):
 def test_after_a_kill_between_cancelling_and_submitting_the_same_command_finishes(sweep, cluster):
     sweep("submit", LONGER, "--replace", status=-signal.SIGKILL, HTBENCH_CRASH="submit.exchange")
     assert cluster.jobs() == {}
-    assert "tiny: 3 points, 3 submitted" in sweep("submit", LONGER, "--replace")
+    assert "tiny: 3 runs, 3 submitted" in sweep("submit", LONGER, "--replace")
     assert cluster.jobs() == {"9_0": "PENDING", "9_1": "PENDING", "9_2": "PENDING"}
 
 

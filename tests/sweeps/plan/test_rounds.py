@@ -161,7 +161,7 @@ def test_more_seeds_and_more_trials_go_on_and_fewer_rates_take_back_nothing(stor
 def test_a_file_with_another_setting_loses_what_was_found(store, write_spec, spec):
     carried_out(store, spec)
     other = specs.load(write_spec(TEXT.replace("steps: 2", "steps: 3")))
-    with pytest.raises(UsageError, match=r"has \d+ points that this one lacks, with steps=2"):
+    with pytest.raises(UsageError, match=r"has \d+ runs that this one lacks, with steps=2"):
         refuse_losses(store.root, other, searched(store.root, other))
 
 

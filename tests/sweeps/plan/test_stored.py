@@ -100,15 +100,15 @@ def test_a_plan_with_every_stored_setting_extends_it_without_a_question(plan, ro
 
 
 REFUSED = [
-    (GRID, GRID.replace("steps: 8", "steps: 5"), "2 points .* with steps=8"),
-    (GRID, GRID.replace("[0.03, 0.1]", "[0.1]"), r"1 point .* with optimizer.lr=0.03"),
-    (GRID.replace("\nreplicate", MORE), GRID, "1 point .* with optimizer.name=adamw"),
-    (GRID.replace("blocks", "seeds: [0, 1]\nblocks"), GRID, "2 points .* with seed=1"),
-    (GRID, SEARCH_TEXT, "2 points .* with optimizer.lr=0.03"),
-    (SEARCH_TEXT, SEARCH_TEXT.replace("trials: 4", "trials: 3"), "1 point .* such as one sgdm #3"),
-    (SEARCH_TEXT, SEARCH_TEXT.replace("steps: 8", "steps: 5"), "4 points .* with steps=8"),
-    (SEARCH_TEXT, SEARCH_TEXT.replace("low: 0.01", "low: 0.1"), "4 points .* such as one sgdm #0"),
-    (SEARCH_TEXT, GRID, "4 points"),
+    (GRID, GRID.replace("steps: 8", "steps: 5"), "2 runs .* with steps=8"),
+    (GRID, GRID.replace("[0.03, 0.1]", "[0.1]"), r"1 run .* with optimizer.lr=0.03"),
+    (GRID.replace("\nreplicate", MORE), GRID, "1 run .* with optimizer.name=adamw"),
+    (GRID.replace("blocks", "seeds: [0, 1]\nblocks"), GRID, "2 runs .* with seed=1"),
+    (GRID, SEARCH_TEXT, "2 runs .* with optimizer.lr=0.03"),
+    (SEARCH_TEXT, SEARCH_TEXT.replace("trials: 4", "trials: 3"), "1 run .* such as one sgdm #3"),
+    (SEARCH_TEXT, SEARCH_TEXT.replace("steps: 8", "steps: 5"), "4 runs .* with steps=8"),
+    (SEARCH_TEXT, SEARCH_TEXT.replace("low: 0.01", "low: 0.1"), "4 runs .* such as one sgdm #0"),
+    (SEARCH_TEXT, GRID, "4 runs"),
 ]
 
 
@@ -134,7 +134,7 @@ def test_fewer_fresh_seeds_are_refused_and_another_winner_is_not(plan, root):
     finish_grid(root, 0.9, 0.8)
     plan(GRID)
     assert rates(root, REPLICATE) == [0.03, 0.03]
-    with pytest.raises(UsageError, match="1 point .* with seed=1001"):
+    with pytest.raises(UsageError, match="1 run .* with seed=1001"):
         plan(GRID.replace("{seeds: 2}", "{seeds: 1}"))
     grown = GRID.replace("0.1]", "0.1, 0.3]")
     plan(grown)

@@ -46,7 +46,7 @@ def test_the_optimizer_of_the_readme_does_what_it_must(user):
 
 def test_own_optimizers_beside_ours_in_plan_run_table_and_status(user):
     part, spec = lay_out(user.cwd)
-    assert "8 points" in done(user, "sweep", "plan", spec, "--no-measure")
+    assert "8 runs" in done(user, "sweep", "plan", spec, "--no-measure")
     assert "8/8 runs" in done(user, "sweep", "run", spec, "--workers", "2")
     table = done(user, "table", "main_result", "--format", "md")
     rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
@@ -72,7 +72,7 @@ def test_edited_code_makes_new_runs_and_the_old_ones_keep_their_rows(user):
     done(user, "sweep", "run", spec)
     before = [point.key for point in points(user)]
     part.write_text(optimizer().replace(".sign()", ".sign().mul(0.5)"))
-    assert "8 points, 4 finished, 4 to run" in " ".join(
+    assert "8 runs, 4 finished, 4 to run" in " ".join(
         done(user, "sweep", "plan", spec, "--no-measure").split()
     )
     done(user, "sweep", "run", spec)
@@ -113,7 +113,7 @@ def test_a_command_elsewhere_finds_what_lies_beside_the_file_and_says_what_is_mi
     part, spec = lay_out(user.cwd)
     elsewhere = Htbench(user.root, cwd=tmp_path)
     planned = done(elsewhere, "sweep", "plan", spec)
-    assert "8 points" in planned and "can't be measured" not in planned
+    assert "8 runs" in planned and "can't be measured" not in planned
     assert "8/8 runs" in done(elsewhere, "sweep", "run", spec)
     part.unlink()
     ended = elsewhere("sweep", "plan", spec)
@@ -131,7 +131,7 @@ def test_the_folder_of_the_file_comes_before_the_working_folder(user, tmp_path):
     assert "completed after 2 steps" in done(elsewhere, "run", config)
     assert "SignMomentum" in done(elsewhere, "cost", config)
     part.rename(stray)
-    assert "8 points" in done(elsewhere, "sweep", "plan", spec, "--no-measure"), "then the working folder"
+    assert "8 runs" in done(elsewhere, "sweep", "plan", spec, "--no-measure"), "then the working folder"
 
 
 def test_the_measuring_process_finds_what_this_one_finds(user, tmp_path, monkeypatch):

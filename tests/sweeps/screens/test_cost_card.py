@@ -182,7 +182,7 @@ def test_what_no_gpu_here_can_measure_is_estimated_and_priced(store, write_spec,
     words = ["sweep", "plan", str(write_spec(ON_GPU)), "--root", str(store.root)]
     assert cli.main([*words, "--gpu", "a6000,tiny"]) == 0
     out = capsys.readouterr().out
-    assert out.count("data sheet") == 2 and "GPU-hours on a6000 for what is estimated" in out
+    assert out.count("data sheet") == 2 and "GPU-seconds on a6000 for what is estimated" in out
     assert "warning: digits resnet-nano sgdm: a process needs" in out and "no GPU here" in out
     assert cli.main([*words, "--no-measure"]) == 0, "it is known now"
     out = capsys.readouterr().out
@@ -254,7 +254,7 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
     assert cli.main(["sweep", "plan", str(tmp_path), "--no-measure", "--root", str(store.root)]) == 0
     out = capsys.readouterr().out
     for name in ("tiny", "other"):
-        assert f"{name}: 2 points and 2 replicas of winners to come, 0 finished, 4 to run" in out
+        assert f"{name}: 2 runs and 2 replicas of winners to come, 0 finished, 4 to run" in out
 
 
 # --- what will not fit ---

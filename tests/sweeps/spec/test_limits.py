@@ -77,7 +77,7 @@ def test_refused_before_anything_starts(tmp_path, capsys, write_spec, command, w
         (
             "space: {optimizer.lr: {low: 0.1, high: 1, num: 1000}, "
             "optimizer.weight_decay: {low: 0.1, high: 1, num: 1000}}",
-            "1000000 points; there can be 100000",
+            "1000000 runs; there can be 100000",
         ),
         (f"seeds: [{2**63}]", "seeds=9223372036854775808 is more than"),
         (f"seeds: [{2**63 - 1}]\nreplicate: {{seeds: 1}}", "seeds=9223372036854775808 is more than"),
@@ -203,5 +203,5 @@ def test_quoted_words_and_plain_numbers_are_taken(tmp_path):
 def test_the_size_of_a_sweep_counts_blocks_and_seeds(write_spec):
     axes = "space: {optimizer.lr: {low: 0.1, high: 1, num: 1000}}\nseeds: [%s]"
     assert specs.load(write_spec(SPEC + axes % ",".join(map(str, range(100)))))
-    with pytest.raises(UsageError, match="101000 points"):
+    with pytest.raises(UsageError, match="101000 runs"):
         specs.load(write_spec(SPEC + axes % ",".join(map(str, range(101)))))

@@ -107,7 +107,7 @@ def test_only_hyperparameters_compete(write_spec):
         (BASE + "exclude: {optimizer.lr: 1}", "'exclude' must be a list"),
         (
             BASE + "space: {optimizer.lr: [0.1]}\nexclude: [{optimizer.lr: 0.11}]",
-            "'optimizer.lr': 0.11.*no point",
+            "'optimizer.lr': 0.11.*no run",
         ),
         (BASE + "search: {mode: [tpe], trials: 3}", "mode.*not available"),
         (BASE + "blocks: [{name: [a]}]", "name of block 1 must be a word"),
@@ -127,7 +127,7 @@ def test_only_hyperparameters_compete(write_spec):
         (BASE + "blocks: [{nam: a}]", "'nam' in block 1"),
         (BASE + "blocks: [{name: a}, {name: a}]", "same name 'a'"),
         (BASE + "blocks: [{name: a, set: {optimizer.name: sgd}}]", "block 'a'.*'?sgd'?.*sgdm"),
-        (BASE + "space: {optimizer.lr: [0.1]}\nexclude: [{optimizer.lr: 0.1}]", "no points"),
+        (BASE + "space: {optimizer.lr: [0.1]}\nexclude: [{optimizer.lr: 0.1}]", "no runs"),
         (BASE + "search: {mode: tpa}", "search.mode 'tpa'.*'tpe'"),
         (BASE + "name: a/b", "name 'a/b'"),
         (BASE + "space: {optimizer.lr: [abc]}", "optimizer.lr.*'abc'"),
