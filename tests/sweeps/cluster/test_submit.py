@@ -372,7 +372,7 @@ def test_one_block_is_submitted_and_the_plan_keeps_the_others(write_spec, tmp_pa
     words = ["sweep", "submit", str(path), "--root", str(root), "--block"]
     assert cli.main([*words, "gpu"]) == 0
     assert site == [tuple(point.id for point in points if point.block == "gpu")]
-    assert "tiny: 2 points, 2 submitted\n" in capsys.readouterr().out
+    assert "tiny: 2 runs, 2 submitted\n" in capsys.readouterr().out
     assert submissions.read(root, "tiny")[0].label == "gpu", "so `squeue` names it"
     assert read_points(root, "tiny") == points
     assert cli.main([*words, "gpu", "--dry-run"]) == 0
