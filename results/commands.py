@@ -11,7 +11,7 @@ from harness.errors import EXIT_RUN_FAILED
 from harness.paper.scales import SCALES
 from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit, say
 from harness.show.note import Note
-from harness.show.progress import Progress
+from harness.show.progress import each
 from harness.show.report import Report
 from harness.store import Store, naming
 from harness.store.points import sweep_names
@@ -125,7 +125,7 @@ def figure(args: argparse.Namespace) -> int:
         UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
     from results.figures.declared import FIGURES
-    from results.figures.files import FigureResult, check_folder, of_selection, update, views
+    from results.figures.files import check_folder, of_selection, update, views
     from results.figures.marked import marks
 
     names, sweeps = _select(args, FIGURES, "figure")
@@ -137,11 +137,7 @@ def figure(args: argparse.Namespace) -> int:
     if args.out:
         check_folder(args.out, names)
     known = marks(frame)
-    results: list[FigureResult] = []
-    with Progress(len(names), "figures", brief=True) as progress:
-        for name in names:
-            progress.to(len(results), said=name)
-            results.append(update(name, frame, store, folder, shown, known))
+    results = [update(name, frame, store, folder, shown, known) for name in each(names, "figures")]
     without: dict[str, list[str]] = {}  # why there is nothing -> figures
     for name, done in zip(names, results, strict=True):
         for warning in done.warnings:

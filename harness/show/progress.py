@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.show.harmless import in_a_line, obeyed
 from harness.show.numbers import clock, memory
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
+Item = TypeVar("Item")
 _PATIENCE = 1.0  # seconds of a command that nobody minds
 
 
@@ -104,6 +106,14 @@ class Progress:
                 self._bar.start()  # not before the first work is done: what is said until then stands above
                 self._bar.console.show_cursor(True)  # a killed process would leave the terminal without one
                 self._bar.refresh()
+
+
+def each(items: Sequence[Item], unit: str) -> Iterator[Item]:
+    """The items one by one, for work that seldom takes long; words are told beside the bar."""
+    with Progress(len(items), unit, brief=True) as shown:
+        for done, item in enumerate(items):
+            shown.to(done, said=item if isinstance(item, str) else None)
+            yield item
 
 
 def _bar(unit: str, *, transient: bool) -> Bar:

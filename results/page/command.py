@@ -7,13 +7,13 @@ from pathlib import Path
 
 from harness.show.emit import emit, say
 from harness.show.note import Note
-from harness.show.progress import Progress
+from harness.show.progress import each
 from harness.show.report import Report
 from harness.store import Store, naming
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
 from results.figures.declared import FIGURES
-from results.figures.files import FigureResult, check_folder, of_selection, update, views
+from results.figures.files import check_folder, of_selection, update, views
 from results.figures.marked import marks
 from results.frames.load import load
 from results.frames.rows import Rows, rows
@@ -58,11 +58,7 @@ def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, tuple[bytes, 
     """Each picture with its caption; what was wrong with its data goes to stderr."""
     shown = views(frame, store)
     known = marks(frame)
-    done: list[FigureResult] = []
-    with Progress(len(FIGURES), "figures", brief=True) as progress:
-        for name in FIGURES:
-            progress.to(len(done), said=name)
-            done.append(update(name, frame, store, folder, shown, known))
+    done = [update(name, frame, store, folder, shown, known) for name in each(list(FIGURES), "figures")]
     for warning in (warning for one in done for warning in one.warnings):
         say(warning)
     pictures = [picture for one in done for picture in one.captions.items()]

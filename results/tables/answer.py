@@ -13,6 +13,7 @@ from typing import Any
 from harness.choice.winner import grouped
 from harness.show.note import Note
 from harness.show.numbers import setting as plain
+from harness.show.progress import each
 from harness.show.report import Cell, Column, Section, by_columns, dangers, without
 from harness.store import Store
 from results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
@@ -110,7 +111,7 @@ def answers(frame: Frame, store: Store | None = None) -> list[Answer]:
         frame: the tidy frame.
         store: where the test items are; None: they are not known.
     """
-    found = [outcome(part, store) for part in searched_parts(frame, WORKLOAD)]
+    found = [outcome(part, store) for part in each(searched_parts(frame, WORKLOAD), "workloads")]
     return [answer(own, main_result.section(own)) for own in found]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from harness.show.progress import each
 from harness.show.report import Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
@@ -21,7 +22,7 @@ def main_result_table(view: View) -> Report:
     """
     own = paper.table("main_result", view).sections
     parts = searched_parts(view.others, WORKLOAD)
-    others = [answer.section(outcome(part, view.store)) for part in parts]
+    others = [answer.section(outcome(part, view.store)) for part in each(parts, "workloads")]
     return Report("main_result", "test result of each optimizer's best setting", [*own, *others])
 
 

@@ -4,7 +4,7 @@ import io
 import sys
 
 from harness.show import progress
-from harness.show.progress import Progress
+from harness.show.progress import Progress, each
 
 
 def screen(monkeypatch):
@@ -37,4 +37,9 @@ def test_work_that_seldom_takes_long_shows_a_bar_after_a_second_only(monkeypatch
 
 def test_a_pipe_gets_no_bar(capsys):
     work(brief=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_items_come_one_by_one(capsys):
+    assert list(each(["loss", "pareto"], "figures")) == ["loss", "pareto"]
     assert capsys.readouterr() == ("", "")

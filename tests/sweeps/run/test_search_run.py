@@ -52,7 +52,8 @@ def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
     assert f"- Each optimizer was searched by {mode} {terms}." in table.stdout
     before, known = files(htbench.root), [state_of(study, htbench.root) for study in found]
     again = htbench("sweep", "run", path)
-    assert again.returncode == 0 and again.stdout == done.stdout
+    first, second = done.stdout.splitlines(), again.stdout.splitlines()
+    assert again.returncode == 0 and first[1:] == second[1:], "the first line has the time"
     assert files(htbench.root) == before
     assert htbench("sweep", "index", path).returncode == 0
     assert [state_of(study, htbench.root) for study in found] == known, (
