@@ -25,8 +25,9 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Summed cross-entropy in nats of the logits `hidden @ weight.T`, in float32 at least.
 
-    The products are in autocast's precision where that is on, else in that of the arguments; softmax, sums
-    and the gradient of the weight are in float32 at least. There is no second derivative.
+    The factors of products are in autocast's precision where that is on, else in that of the arguments. The
+    softmax, sums, the gradient of the weight and, on a GPU, the logits are in float32 at least. There is no
+    second derivative.
 
     Args:
         hidden: (N, D).
@@ -85,7 +86,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
             part, column = h[chunk], columns[chunk]
             product = products[: len(part)]
             x = product if logits is products else logits[: len(part)]
-            x.copy_(torch.mm(part, w.T, out=product))
+            if x.is_cuda and x.dtype != part.dtype:  # a product more precise than its factors; no CPU has it
+                torch.mm(part, w.T, out_dtype=x.dtype, out=x)
+            else:
+                x.copy_(torch.mm(part, w.T, out=product))
             torch.log_softmax(x, dim=1, out=x)
             loss -= x.gather(1, column).sum()
             if wanted:
@@ -115,7 +119,7 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """total += a @ b, where the product may be less precise."""
     if total.dtype == a.dtype:
         total.addmm_(a, b)
-    elif total.is_cuda:  # in one call, and not rounded before the sum; a CPU has no such product
+    elif total.is_cuda:  # in one call, and not rounded before the sum
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     else:
         total += a @ b
