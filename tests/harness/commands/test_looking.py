@@ -156,7 +156,7 @@ def test_what_a_store_names_is_not_planned_but_trained_on_demand(place):
     assert refused.returncode == 2 and "'evil:TASK' is no part of htbench" in refused.stderr
     (place.traps / "evil.py").write_text(PARTS)
     done = Htbench(place.store, cwd=place.traps)("sweep", "run", "evil", "--quiet")
-    assert done.returncode == 0 and "4 of 4 points" in done.stdout, done.stderr
+    assert done.returncode == 0 and "4/4 runs" in done.stdout, done.stderr
 
 
 def test_a_task_that_nothing_describes_has_an_unknown_metric():
