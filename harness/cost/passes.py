@@ -2,7 +2,7 @@
 
 They are fake tensors of the CPU: those of a GPU need a torch that was built for one, and a login node may
 have none. What a GPU does otherwise in a pass: attention with dropout has a kernel there that keeps no T x T
-weights, and the chunks of the loss are larger.
+weights, RMSNorm one that keeps its input and a number per row, and the chunks of the loss are larger.
 """
 
 from __future__ import annotations
@@ -144,9 +144,36 @@ def _as_on_a_gpu() -> Iterator[None]:
     def without_dropout(*args: Any, dropout_p: float = 0.0, **kwargs: Any) -> Tensor:
         return fused(*args, **kwargs)
 
-    chunks = patch.dict(CHUNK_LOGITS, cpu=CHUNK_LOGITS["cuda"])
-    with patch.object(F, "scaled_dot_product_attention", without_dropout), chunks:
+    in_parts = F.rms_norm
+
+    def rms_norm(
+        x: Tensor, shape: list[int], weight: Tensor | None = None, eps: float | None = None
+    ) -> Tensor:
+        if weight is None or weight.dtype != x.dtype:  # CUDA has no kernel for it, either
+            return in_parts(x, shape, weight, eps)
+        made: Tensor = _FusedRMSNorm.apply(x, weight)  # type: ignore[no-untyped-call]
+        return made
+
+    with (
+        patch.object(F, "scaled_dot_product_attention", without_dropout),
+        patch.object(F, "rms_norm", rms_norm),
+        patch.dict(CHUNK_LOGITS, cpu=CHUNK_LOGITS["cuda"]),
+    ):
         yield
+
+
+class _FusedRMSNorm(torch.autograd.Function):
+    """What `aten::_fused_rms_norm` reads, writes and keeps on CUDA; on a CPU torch takes it apart."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight, x.new_empty(x.shape[:-1], dtype=torch.float32))
+        return x * weight
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        x, weight, _ = ctx.saved_tensors
+        return gradients[0] * x, torch.empty_like(weight)
 
 
 # --- a run's task, model and batch, which have shapes and no memory ---

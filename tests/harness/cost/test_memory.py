@@ -156,6 +156,26 @@ def test_sophia_needs_whole_logits_now_and_then():
     assert sophia.backward > adamw.backward + 3 * 4 * 16 * 256 * 32000
 
 
+# Most GiB that the allocator of PyTorch 2.13 for CUDA 13 held in two steps of AdamW, on a stand-in device whose
+# memory is exact.
+CUDA = [
+    ("llama-60m", 512, "params", 19.98),
+    ("llama-135m", 256, "params", 22.48),
+    ("llama-350m", 128, "params", 30.81),
+    ("llama-1b", 64, "params", 36.50),
+    ("gpt2-small", 32, "autocast", 12.44),
+    ("llama-60m", 128, "autocast", 7.15),
+]
+
+
+@pytest.mark.parametrize(("model", "batch", "precision", "gib"), CUDA)
+def test_on_cuda_a_step_needs_what_its_kernels_keep(model, batch, precision, gib):
+    """RMSNorm keeps its input and a number per row there; taken apart as on a CPU it would keep far more."""
+    task = "c4" if model.startswith("llama") else "openwebtext"
+    settings = {"layout": "packed", "batch_size": batch, f"precision.{precision}": "bfloat16"}
+    assert of(config_of(task, model, **settings), "cuda").peak == pytest.approx(gib * 2**30, rel=0.02)
+
+
 @pytest.mark.slow
 def test_a_model_larger_than_memory_is_estimated():
     assert of(config_of("c4", "llama-1b", "muon", batch_size=512), "cuda").peak > 5e10
