@@ -79,7 +79,7 @@ def demo(args: argparse.Namespace) -> int:
     status = _sweep(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace)
     if status == EXIT_OK:
         with contextlib.redirect_stdout(io.StringIO()):  # the end names the page
-            work = functools.partial(cli.invoke, "report", root=args.root, words=[], sweep=list(DEMO))
+            work = functools.partial(cli.invoke, "report", root=args.root, sweep=list(DEMO))
             status = _step(["report", *DEMO], work)
     if status == EXIT_OK:
         end(Store(args.root), DEMO, time.monotonic() - began, page=page, small=True)

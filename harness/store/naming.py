@@ -24,6 +24,7 @@ def add_words(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words",
         nargs="*",
+        default=[],  # commands that call another one take the defaults from its parser
         metavar="SWEEP",
         help="runs of these sweeps, by name or file (default: all runs, also those that no sweep plans)",
     )

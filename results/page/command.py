@@ -42,7 +42,8 @@ def report(args: argparse.Namespace) -> int:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
     text = write(store, frame, _figures(store, rows(frame), figures))
-    atomic.write_text(out, text)
+    if not out.exists() or out.read_bytes() != text.encode():
+        atomic.write_text(out, text)
     emit(Report("report", "", notes=[Note("page_written", path=out, size=len(text))]), args)
     return 0
 
