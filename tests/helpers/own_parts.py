@@ -21,7 +21,7 @@ def optimizer():
 
 def block():
     """The line of the sweep file that compares it, as the README has it."""
-    (line,) = re.findall(r"^# (- \{name: mine, .*\})$", README, re.MULTILINE)
+    (line,) = re.findall(r"^#  (- \{name: mine, .*\})$", README, re.MULTILINE)
     return line
 
 

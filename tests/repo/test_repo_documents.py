@@ -111,6 +111,14 @@ def test_the_sweep_of_the_readme_is_one(tmp_path, page):
     assert loaded.name == path.stem
 
 
+def test_the_line_mine_of_the_readme_is_a_block_without_its_first_sign(tmp_path):
+    text, *_ = blocks(README, "yaml")
+    (tmp_path / "my_opt.py").write_text(own_parts.optimizer())
+    path = tmp_path / "digits-lr.yaml"
+    path.write_text(re.sub(r"^#", "", text, flags=re.MULTILINE))
+    assert [block.name for block in spec.load(path).blocks] == ["muon", "htmuon", "mine"]
+
+
 def test_the_examples_of_the_optimizers_page_run(tmp_path, monkeypatch, recwarn):
     monkeypatch.chdir(tmp_path)
     text = read("docs/optimizers.md")
