@@ -156,8 +156,8 @@ def test_sophia_needs_whole_logits_now_and_then():
     assert sophia.backward > adamw.backward + 3 * 4 * 16 * 256 * 32000
 
 
-# Most GiB that the allocator of PyTorch 2.13 for CUDA 13 held in two steps of AdamW, on a stand-in device whose
-# memory is exact.
+# Most GiB that the allocator of PyTorch 2.13 for CUDA 13 held in two steps of AdamW, on a stand-in device
+# whose memory is exact.
 CUDA = [
     ("llama-60m", 512, "params", 19.98),
     ("llama-135m", 256, "params", 22.48),
