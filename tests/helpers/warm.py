@@ -120,6 +120,11 @@ def serve(requests: socket.socket) -> None:
     """Fork a command for every request; returns in the command's process, as if it had just begun."""
     for name in PRELOAD:
         importlib.import_module(name)
+    import torch
+
+    # Before a fake tensor: in a build with CUDA those pretend that there are GPUs where none is. The first
+    # backward pass then starts a thread for each, and PyTorch refuses to train in what is forked from there.
+    torch.ones((), requires_grad=True).backward()
     for settings in CONFIGS:
         kept.make(resolve_config(settings), Path("nowhere"), "cpu")
     prepared.share()
