@@ -36,14 +36,14 @@ def choose(wanted: str, group: Group = ALONE) -> str:
     gpu = ""
     with contextlib.suppress(*broken):
         gpu = _own_gpu(group)
-    seen = group.all_gather((slurm.own_node(), gpu))
-    gpus = len({gpu for _, gpu in seen} - {""})
-    there = None if gpus else unused_gpu(torch.__version__, torch.version.cuda)
-    unused = None if gpus else next(filter(None, group.all_gather(there)), None)
+    there = None if gpu else unused_gpu(torch.__version__, torch.version.cuda)
+    seen = group.all_gather((slurm.own_node(), gpu, there))
+    gpus = len({gpu for _, gpu, _ in seen} - {""})
+    unused = next((note for _, _, note in seen if note and not gpus), None)
     if unused and (not promised or unused["needed"] or not unused["cuda"]):  # no fault of the node
         raise UsageError(str(unused))
     if promised and gpus < group.size:
-        raise NodeError(_shortage(seen))
+        raise NodeError(_shortage([(node, gpu) for node, gpu, _ in seen]))
     if wanted == "cuda" and not gpus:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
     if 0 < gpus < group.size:

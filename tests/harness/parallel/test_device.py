@@ -49,7 +49,7 @@ def test_the_cpu_is_for_those_who_were_promised_nothing_or_want_it(job, monkeypa
 
 def test_of_many_nodes_those_that_show_too_few_are_named(job, monkeypatch):
     seen = [("n1", "a"), ("n1", "b"), ("n2", "c"), ("n2", "c"), ("n3", ""), ("n3", "")]
-    monkeypatch.setattr(Group, "all_gather", lambda self, value: seen)
+    monkeypatch.setattr(Group, "all_gather", lambda self, value: [(*one, None) for one in seen])
     with pytest.raises(NodeError, match="Node n2 shows 1 of 2, node n3 shows 0 of 2 GPUs .*`exclude: n2`"):
         device.choose("auto", Group(size=6))
 

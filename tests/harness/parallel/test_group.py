@@ -206,7 +206,7 @@ class Sees(Group):
     """A group whose processes see these GPUs."""
 
     def all_gather(self, value):
-        return [("here", gpu) for gpu in self.gpus]
+        return [("here", gpu, None) for gpu in self.gpus]
 
 
 @pytest.mark.parametrize(
