@@ -54,7 +54,7 @@ def test_what_is_done_is_not_done_again(trained, command, monkeypatch):
     store, key = trained
     done = {"pydocs_cloze": {"acc": 0.125, "limit": None, "questions": 9, "scorer": "mine"}}
     store.amend(key, lambda record: dataclasses.replace(record, downstream=done))
-    assert "0.1250" in command(key)[1] and "0.1250" in command(key, "--limit", "3")[1]
+    assert "12.50" in command(key)[1] and "12.50" in command(key, "--limit", "3")[1]
     assert kept(trained) == done
     command(key, "--again")
     assert kept(trained)["pydocs_cloze"]["scorer"] == "htbench"
