@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from harness.config.parts import search_no_more
 from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.show.emit import emit, say
@@ -62,6 +63,7 @@ def end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> No
     """Show what some sweeps have found, as `results.page.ending.ending` says."""
     from harness.cli import ABOVE
 
+    search_no_more()
     emit(importlib.import_module(ABOVE["ending"]).ending(store, sweeps, seconds, **parts))
 
 

@@ -52,6 +52,16 @@ def allow(names: Iterable[str], *places: Path) -> None:
             sys.path.append(str(folder))
 
 
+def search_no_more() -> None:
+    """Look for modules in the folders of parts no more. What has been imported from there stays.
+
+    A look at results after training imports pandas, which asks for modules that it can do without.
+    """
+    for folder in folders:
+        del sys.path[-1 - sys.path[::-1].index(str(folder))]
+    folders.clear()
+
+
 def named(settings: Mapping[str, Any]) -> Iterator[str]:
     """The optimizer, model and task that settings name, by dotted names; of lists all."""
     for value in map(settings.get, _SETTINGS):

@@ -368,7 +368,7 @@ def test_sweeps_that_are_not_here_come_whole_and_others_stay(take, roots):
     before = files(ours)
     out, err = take()
     assert "imported the sweeps search;" in out
-    assert "sweep grown has other points here" in err and "same" not in err
+    assert "sweep grown plans other runs here" in err and "same" not in err
     assert "refused: damaged: " in err
     new = {name for name in files(ours) if name not in before}
     assert new == {f"sweeps/search/{name}" for name in _SEARCH} and before.items() <= files(ours).items()

@@ -50,8 +50,8 @@ def test_finished_runs_the_newest_first_and_all_if_wanted(ls, runs):
     status, out, _ = ls()
     assert status == 0 and listed(out) == [runs[name] for name in ("pruned", "diverged", "completed")]
     line = out.splitlines()[-1].split()
-    assert line[1:11] == "digits resnet-nano sgdm 0.1 0 completed 8 accuracy 0.875 0.125".split()
-    assert line[11] == "abc" and line[-1] == "node7"
+    assert line[1:12] == "digits resnet-nano sgdm 0.1 0 completed 8 accuracy 87.5 % 125.0".split()
+    assert line[12] == "abc" and line[-1] == "node7"
     assert set(listed(ls("--all")[1])) == set(runs.values())
     for name, key in runs.items():
         assert listed(ls("--status", name)[1]) == [key]
@@ -131,7 +131,7 @@ def test_a_sweep_selects_its_runs(ls, runs, tmp_path):
 def test_finished_runs_come_from_the_index_alone(ls, runs, tmp_path):
     path = Store(tmp_path).run_folder(runs["completed"]) / "record.json"
     path.write_bytes(b"x" * path.stat().st_size)
-    assert "accuracy 0.875" in ls()[1]
+    assert "accuracy 87.5 %" in ls()[1]
 
 
 @pytest.mark.parametrize(
