@@ -86,7 +86,7 @@ def _chances(worth: Array, sd: Array, freedom: float) -> Array:
 
     _, weights = nodes()
     wide = sd / scales_of(np.array(freedom))[:, None]  # scales by settings
-    z = np.linspace(-8, 8, 1 + int(np.ceil(64 * sd.max() / sd.min())))
+    z = np.linspace(-8, 8, 1 + int(np.ceil(32 * sd.max() / sd.min())))  # half a deviation apart
     # Nothing but the highest setting's neighbourhood decides.
     x = worth.max() + wide.max(axis=1)[:, None, None] * z
     at = np.clip((x - worth[:, None]) / wide[..., None], -99, 99)  # scales by settings by x

@@ -208,8 +208,7 @@ start_node() {
   ROOT=$ROOT setsid unshare --uts --pid --mount --propagation slave --fork --kill-child --mount-proc \
     bash -c "$(declare -f be_node); be_node $f $1" >>"$ROOT/log/node.$1.log" 2>&1 </dev/null &
   outer=$!
-  until_ok 600 pgrep -P "$outer"
-  pgrep -P "$outer" > "$f"
+  until_ok 600 eval "pgrep -P $outer > $f"
   until_ok 600 eval "[ \"\$(on $1 hostname)\" = $1 ]"
 }
 
