@@ -23,7 +23,9 @@ approximate distribution of estimates of variance components, Biometrics Bulleti
 
 from __future__ import annotations
 
+import functools
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -253,9 +255,10 @@ class _Column:
         self.own, self.seeds = found.own, found.seeds
         self._seeds_freedom, self._shares = found.seeds_freedom, found.shares
         self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
-        self._tuning = np.array([self._of_search(i) for i in range(len(rows))])
+        self._added = functools.cache(self._of_search)  # that of the best row is asked for by all others
+        self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
-    def _of_search(self, i: int, times: int = 1) -> float:
+    def _of_search(self, i: int, times: int) -> float:
         """What the search adds to the variance of a row, had each of its settings so many times the seeds."""
         search, own = self.rows[i].search, self.own
         if search is None or own is None or self.n[i] < 2:
@@ -267,10 +270,14 @@ class _Column:
         """Seeds of each setting with which two searches add no more than so much to the variance of a gap."""
         found = [row.search for row in (self.rows[i], self.rows[best]) if row.search is not None]
         had = max(len(setting.values) for search in found for setting in search.settings)
-        for times in range(2, MOST_SEARCH_SEEDS // had + 1):
-            if self._of_search(i, times) + self._of_search(best, times) <= allowed:
-                return times * had
-        return None
+
+        def is_enough(times: int) -> bool:
+            return self._added(i, times) + self._added(best, times) <= allowed
+
+        counts = range(2, MOST_SEARCH_SEEDS // had + 1)
+        if not counts or not is_enough(counts[-1]):
+            return None
+        return had * counts[bisect_left(counts, True, key=is_enough)]
 
     def against(self, best: int) -> _Gaps:
         """How each row compares with one of them."""
