@@ -204,12 +204,18 @@ def width(png: bytes) -> int:
 
 
 def points(png: bytes) -> list[tuple[str, str, str]]:
-    """What a PNG says of its points: their places from the left and the top, and their names."""
+    """What a PNG says of its points: their places from the left and the top, and their names.
+
+    A picture that is damaged, or whose entry is not ours, has none: the page shows it as it is.
+    """
     from PIL import Image
 
-    with Image.open(io.BytesIO(png)) as picture:
-        found, (wide, high) = json.loads(str(picture.info.get(POINTS, "[]"))), picture.size
-    return [(f"{100 * x / wide:.2f}%", f"{100 * y / high:.2f}%", name) for x, y, name in found]
+    try:
+        with Image.open(io.BytesIO(png)) as picture:
+            found, (wide, high) = json.loads(str(picture.info.get(POINTS, "[]"))), picture.size
+        return [(f"{100 * x / wide:.2f}%", f"{100 * y / high:.2f}%", str(name)) for x, y, name in found]
+    except (OSError, SyntaxError, TypeError, ValueError):  # Pillow has two of them for a damaged file
+        return []
 
 
 def styles(optimizers: Iterable[str]) -> dict[str, dict[str, Any]]:

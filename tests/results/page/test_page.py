@@ -113,6 +113,18 @@ def test_the_points_of_a_picture_have_their_names(demo):
     assert page.points(png([])) == []
 
 
+@pytest.mark.parametrize("told", ["of another program", 7, [[1, 2]], [["a", 2, "name"]], {"x": 1}])
+def test_a_picture_with_an_entry_of_others_has_no_points(told):
+    assert page.points(png(told)) == []
+
+
+def test_a_damaged_picture_has_no_points():
+    whole = png([[720, 50, "muon: 18.57"]])
+    assert page.points(whole) != []
+    for end in (0, 8, 40, 70):
+        assert page.points(whole[:end]) == []
+
+
 def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
     forests = html.unescape(demo.text).split('<table class="forest"')
     for answer, text in zip(answers(demo.frame, demo.store), forests[1:], strict=True):
