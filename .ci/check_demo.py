@@ -1,8 +1,7 @@
 """Whether the demo's runs learned what they must: called by .ci/run after the README's demo.
 
 Every optimizer's best grid cell ends at 0.65 of its untrained validation loss or less, and on digits it
-reaches a validation accuracy of 0.90 or more. A cell that diverged has no loss
-and is not the best.
+reaches a validation accuracy of 0.90 or more. A cell that diverged has no loss and is not the best.
 """
 
 import math

@@ -12,6 +12,7 @@ twice. Otherwise a setting is worth its search value, and the chosen one what it
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,20 @@ class Search:
     chosen: str
     replicated: float | None = None
 
+    @functools.cached_property
+    def means(self) -> Array:
+        """What the search runs of each setting say it is worth."""
+        return np.array([np.mean(setting.values) for setting in self.settings])
+
+    @functools.cached_property
+    def parabola(self) -> Array | None:
+        """The same by a least-squares parabola over log2 lr; None without enough rates."""
+        rates = [setting.log2_rate for setting in self.settings if setting.log2_rate is not None]
+        if len(rates) < len(self.settings) or not are_enough(rates):
+            return None
+        x = np.array(rates)
+        return np.polyval(np.polyfit(x - x.mean(), self.means, 2), x - x.mean())
+
 
 def tuning_variance(
     search: Search, replicated: float, variance: float, freedom: float, *, higher_is_better: bool
@@ -65,14 +80,13 @@ def tuning_variance(
     """
     if len(search.settings) < 2:
         return 0.0
-    values = np.array([np.mean(setting.values) for setting in search.settings])
-    fit = _parabola(search.settings, values)
-    worth = values if fit is None else fit
+    fit = search.parabola
+    worth = search.means if fit is None else fit
     sd = np.sqrt(variance / np.array([len(setting.values) for setting in search.settings]))
     chances = _chances(worth if higher_is_better else -worth, sd, freedom)
     if fit is None:
         chosen = [setting.name == search.chosen for setting in search.settings]
-        worth = np.where(chosen, replicated if search.replicated is None else search.replicated, values)
+        worth = np.where(chosen, replicated if search.replicated is None else search.replicated, worth)
     return float(chances @ (worth - chances @ worth) ** 2)
 
 
@@ -94,12 +108,3 @@ def _chances(worth: Array, sd: Array, freedom: float) -> Array:
     chances = np.exp(below.sum(axis=1, keepdims=True) - below - at**2 / 2).sum(axis=2) / wide
     total: Array = weights @ (chances / chances.sum(axis=1, keepdims=True))
     return total
-
-
-def _parabola(settings: Sequence[Setting], values: Array) -> Array | None:
-    """The values by a least-squares parabola over log2 lr; None without enough rates."""
-    rates = [setting.log2_rate for setting in settings if setting.log2_rate is not None]
-    if len(rates) < len(settings) or not are_enough(rates):
-        return None
-    x = np.array(rates)
-    return np.polyval(np.polyfit(x - x.mean(), values, 2), x - x.mean())

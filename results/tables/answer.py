@@ -186,8 +186,7 @@ def _screen(own: Answer, whole: Section, staged: bool) -> Section:
     columns = {
         Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
         Column("optimizer", kind="text", importance=10): [
-            Cell(row.name, bold=leads, notes=tuple(without(row.notes, row.ms_per_step.notes)))
-            for row, leads in zip(rows, own.leads, strict=True)
+            Cell(row.name, bold=leads, notes=row.of_value) for row, leads in zip(rows, own.leads, strict=True)
         ],
         Column("value", "mean ± sd", importance=9): [
             replace(row.value, bold=leads, notes=()) for row, leads in zip(rows, own.leads, strict=True)
