@@ -151,20 +151,24 @@ def test_asha_spends_clearly_fewer_steps_and_finds_as_good_a_point(write_spec, t
     # A warm-up of 8 steps and the first rung at 18: before and right after it, all rates look alike.
     # One worker: with several, the order in which trials reach a rung decides which of them go on.
     text = SEARCH.replace("steps: 8", "steps: 162, schedule.warmup: 0.05")
-    text = text.replace("evaluation.every: 2", "evaluation.every: 6")
-    text = text.replace("trials: 4", "trials: 30").replace("replicate: {seeds: 1}", "")
-    asha = text.replace("trials: 30", "trials: 30, pruner: {asha: {min_resource: 18}}")
-    steps, best = {}, {}
-    for name, content in (("none", text), ("asha", asha)):
-        root = tmp_path / name
-        done = Htbench(root)("sweep", "run", write_spec(content), "--workers", 1, timeout=1500)
+    text = text.replace("evaluation.every: 2", "evaluation.every: 6").replace("replicate: {seeds: 1}", "")
+
+    def search(options: str) -> tuple[int, float]:
+        root = tmp_path / f"store{len(list(tmp_path.glob('store*')))}"
+        spec = write_spec(text.replace("trials: 4", f"trials: 30, {options}"))
+        done = Htbench(root)("sweep", "run", spec, "--workers", 1, timeout=1500)
         assert done.returncode == 0, done.stderr
-        records = list(
-            Store(root).records(path.parent.name for path in root.glob("runs/*/*/record.json")).values()
-        )
+        keys = (path.parent.name for path in root.glob("runs/*/*/record.json"))
+        records = list(Store(root).records(keys).values())
         assert len(records) == 30
-        steps[name] = sum(record.steps for record in records)
-        best[name] = max(r.metrics["val_accuracy"] for r in records if r.status == "completed")
-    print(f"steps {steps}, best validation accuracy {best}")
-    assert steps["asha"] < steps["none"] / 2
-    assert best["asha"] > best["none"] - 0.02
+        best = max(r.metrics["val_accuracy"] for r in records if r.status == "completed")
+        return sum(record.steps for record in records), best
+
+    # One search with pruning may drop all good rates at the first rung: with six seeds its best lay
+    # -0.054, -0.020, -0.013, 0, 0 and +0.003 from that of the search without. For the price of one
+    # without, three can be had, and it is those that must do as well.
+    steps, best = search("seed: 0")
+    pruned = [search(f"seed: {seed}, pruner: {{asha: {{min_resource: 18}}}}") for seed in range(3)]
+    print(f"without: {steps} steps, best {best}; with: {pruned}")
+    assert all(fewer < steps / 2 for fewer, _ in pruned) and sum(fewer for fewer, _ in pruned) < steps
+    assert max(found for _, found in pruned) > best - 0.02
