@@ -17,7 +17,7 @@ from harness.system import environment
 from harness.system.finding import Finding, note, ok, one_line, problem
 from harness.system.machine import ask, cgroup_limits, gpu_driver, gpu_variable, hides_gpus, usable_cores
 
-CPU_BUILD = "pip install 'torch>=2.9,<2.14' --index-url https://download.pytorch.org/whl/cpu"
+CPU_BUILD = "pip install 'torch>=2.9,<2.16' --index-url https://download.pytorch.org/whl/cpu"
 WORKER_BYTES = 0.35 * 2**30  # memory of one worker on a nano model; measured: 0.28 GiB
 
 
