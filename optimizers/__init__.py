@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from optimizers.galore import GaLore
     from optimizers.groups import Model
     from optimizers.hybrid import Hybrid
+    from optimizers.lion import Lion, Signum
     from optimizers.muon import AdaMuon, Muon, NorMuon
     from optimizers.routing import Routing, split_parameters
     from optimizers.soap import Soap
@@ -45,11 +46,13 @@ __all__ = [
     "Cosmos",
     "GaLore",
     "Hybrid",
+    "Lion",
     "Mars",
     "Muon",
     "NorMuon",
     "OptimizerSpec",
     "Param",
+    "Signum",
     "Soap",
     "Sophia",
     "SpectralRule",
@@ -80,6 +83,7 @@ _HOME = {
         "elementwise": "Cautious Mars Sophia",
         "spectral.exact": "gram_power rank_power svd_power",
         "hybrid": "Hybrid",
+        "lion": "Lion Signum",
         "routing": "split_parameters",
         "spectral.mix_power": "mix_power",
         "muon": "AdaMuon Muon NorMuon",

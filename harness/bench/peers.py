@@ -171,6 +171,10 @@ PEERS: Final = (
     ),
     Peer("soap", "heavyball", "SOAP", _all, (*_SHAMPOO, "max_precond_dim"), _heavyball_soap, 1.0),
     Peer("galore", _KOZISTR, "GaLore", _projected, _ADAM, at_most=1.0),
+    Peer("lion", "lion_pytorch", "Lion", _all, ("betas",), at_most=1.1),
+    Peer("lion", "timm.optim", "Lion", _all, ("betas",), at_most=1.1),
+    Peer("lion", _KOZISTR, "Lion", _all, ("betas",), at_most=1.1),
+    Peer("signum", _KOZISTR, "SignSGD", _all, ("momentum",), at_most=1.1),
 )
 
 

@@ -27,7 +27,8 @@ _ROOMS = {
     "harness.train": "building curvature divergence learner loop precision schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
-        "adam assemble base cosmos elementwise galore groups hybrid linalg muon routing soap spectral stacks"
+        "adam assemble base cosmos elementwise galore groups hybrid linalg lion muon routing soap spectral "
+        "stacks"
     ),
     "optimizers.spectral": (
         "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule soft_muon "

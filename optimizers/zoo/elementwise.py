@@ -7,7 +7,7 @@ from typing import Final
 from optimizers.zoo.param import Param
 from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
 
-# All arguments of the classes in optimizers/elementwise.py, which check them against these tables.
+# All arguments of our classes, which check them against these tables.
 CAUTIOUS: Final = {
     "lr": lr(4e-3),
     "weight_decay": weight_decay(0.0),
@@ -51,6 +51,8 @@ SOPHIA: Final = {
     "sign_momentum": Param(bool, False, help="no curvature passes: sign momentum (Signum), as published"),
     "eps": eps(1e-15, "added to rho h"),
 }
+LION: Final = {"lr": lr(3e-4), "weight_decay": weight_decay(0.3), "betas": betas(0.9, 0.99)}
+SIGNUM: Final = {"lr": lr(3e-4), "weight_decay": weight_decay(0.3), "momentum": beta(0.9, "decay of m")}
 
 
 _ADAM = {"betas": betas(0.9, 0.999), "eps": eps(1e-8)}
@@ -134,5 +136,23 @@ ROWS: Final = (
         paper="Liu et al., Sophia: A Scalable Stochastic Second-order Optimizer for Language Model "
         "Pre-training, 2024",
         url="https://arxiv.org/abs/2305.14342",
+    ),
+    OptimizerSpec(
+        name="lion",
+        target="optimizers.lion:Lion",
+        family="elementwise",
+        **of_class(LION),
+        state="m",
+        paper="Chen et al., Symbolic Discovery of Optimization Algorithms, 2023",
+        url="https://arxiv.org/abs/2302.06675",
+    ),
+    OptimizerSpec(
+        name="signum",
+        target="optimizers.lion:Signum",
+        family="elementwise",
+        **of_class(SIGNUM),
+        state="m",
+        paper="Bernstein et al., signSGD: Compressed Optimisation for Non-Convex Problems, 2018",
+        url="https://arxiv.org/abs/1802.04434",
     ),
 )

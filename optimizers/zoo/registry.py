@@ -26,14 +26,15 @@ ROUTING: Final = Param(
 
 _ROWS = {row.name: row for family in (elementwise, spectral, subspace) for row in family.ROWS}
 
-# The order of listings: baselines, Muon and its forms, the maps of others, then the rest as in the paper's
-# tables.
+# The order of listings: baselines, Muon and its forms, the maps of others, the rest as in the paper's
+# tables, then what else people expect.
 _NAMES = (
     *("adam", "adamw", "sgdm"),
     *("muon", "muon_svd", "htmuon", "htmuon_ns", "htmuon_ht", "htmuon_stream", "htmuon_mix"),
     *("soft_muon", "contra_muon", "dynmuon", "soft_polar"),
     *("normuon", "htmuon_normuon", "htmuon_ht_normuon", "adamuon", "htmuon_adamuon"),
     *("mars", "soap", "cautious", "cosmos", "galore", "sophia"),
+    *("lion", "signum"),
 )
 
 ZOO: Final[dict[str, OptimizerSpec]] = {name: _ROWS[name] for name in _NAMES if name in _ROWS}

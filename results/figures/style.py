@@ -55,6 +55,8 @@ _LOOKS: dict[str, tuple[int, str, Any, str]] = {
     "cosmos": (7, "p", DASHED, "xx"),
     "galore": (3, "s", DOTTED, "||"),
     "sophia": (2, "*", DOTTED, ".."),
+    "lion": (8, "D", DASHED, "//"),
+    "signum": (8, "v", DOTTED, "++"),
 }
 _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before the gap in a longer one
 _THIN = "PX*"  # markers of which a white edge would leave little

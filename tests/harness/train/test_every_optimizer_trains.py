@@ -27,6 +27,8 @@ LEARNING_RATES = {
     "gpt2": {"adam": 3e-3, "adamw": 3e-3, "cosmos": 9e-3, "sophia": 2e-3, "soap": 1e-2},
     "vit": {"sgdm": 0.5, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3},
 }
+for rates in LEARNING_RATES.values():
+    rates.update(lion=2e-3, signum=2e-3)
 QUICK = {"adamw", "htmuon", "soap", "sophia"}
 CASES = [
     (name, task)

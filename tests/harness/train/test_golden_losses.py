@@ -26,12 +26,14 @@ LEARNING_RATES = {
         **{name: 0.02 for name, row in optimizers.ZOO.items() if row.family == "spectral"},
         **{"adam": 3e-3, "adamw": 3e-3, "sgdm": 0.1, "mars": 3e-3, "soap": 3e-3, "cautious": 3e-3},
         **{"cosmos": 3e-3, "galore": 3e-3, "sophia": 2e-3, "adamuon": 5e-3, "htmuon_adamuon": 5e-3},
+        **{"lion": 1e-3, "signum": 1e-3},
     },
     "resnet-nano": {
         **{name: 0.01 for name, row in optimizers.ZOO.items() if row.family == "spectral"},
         **{"muon": 0.02, "muon_svd": 0.02, "htmuon": 0.02, "adam": 3e-3, "adamw": 3e-3, "sgdm": 0.1},
         **{"mars": 7e-4, "soap": 1.5e-3, "cautious": 1.5e-3, "cosmos": 1.5e-3, "galore": 1e-3},
         **{"sophia": 1e-3, "adamuon": 2.5e-3, "htmuon_adamuon": 2.5e-3},
+        **{"lion": 5e-4, "signum": 5e-4},
     },
     "gpt2-nano": {"adamw": 3e-3, "muon": 0.02, "htmuon": 0.02},  # of these the models are watched only
     "vit-nano": {"adamw": 1e-3, "muon": 0.01, "htmuon": 0.01},
