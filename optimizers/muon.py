@@ -19,10 +19,12 @@ from optimizers.stacks import norm
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 # The factor s of an m x n matrix. "shape" is the paper's. "rms0.2" gives updates about the RMS of AdamW's
-# updates, so AdamW's learning rates suit it (Moonlight, https://arxiv.org/abs/2502.16982).
+# updates, so AdamW's learning rates suit it (Moonlight, https://arxiv.org/abs/2502.16982). "spectral" has the
+# norm of a map from inputs to outputs that have an RMS of 1 (https://arxiv.org/abs/2310.17813).
 SCALE_RULES = {
     "shape": lambda m, n: math.sqrt(max(1, m / n)),
     "rms0.2": lambda m, n: 0.2 * math.sqrt(max(m, n)),
+    "spectral": lambda m, n: math.sqrt(m / n),
 }
 
 
@@ -47,7 +49,7 @@ class Muon(SpectralRule):
     Args:
         params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
         lr: learning rate.
-        scale_rule: "shape" for the s above, "rms0.2" for s = 0.2 sqrt(max(m, n)).
+        scale_rule: "shape" for the s above, "rms0.2" for s = 0.2 sqrt(max(m, n)), "spectral" for sqrt(m/n).
         shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n in s are the
             last two dimensions of a kernel (h and w), as in the released code, not those of its matrix.
 

@@ -31,8 +31,8 @@ _ROOMS = {
         "stacks"
     ),
     "optimizers.spectral": (
-        "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule soft_muon "
-        "soft_polar stream_power"
+        "balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
+        "soft_muon soft_polar stream_power"
     ),
 }
 NUMERIC = frozenset(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())

@@ -30,7 +30,9 @@ _SMALL_SIDE = 64
 SpectralMap: TypeAlias = Callable[[Tensor, dict[str, Any], dict[str, Any]], Tensor]
 
 SPECTRAL: dict[str, SpectralMap] = {
-    "newton_schulz": lambda M, _, group: newton_schulz(M, group["ns_steps"], DTYPES[group["ns_dtype"]]),
+    "newton_schulz": lambda M, _, group: newton_schulz(
+        M, group["ns_steps"], DTYPES[group["ns_dtype"]], group["ns_coefficients"]
+    ),
     "svd_power": lambda M, _, group: svd_power(M, group["p"]),
     "gram_power": lambda M, _, group: _gram_power(M, group["p"], group["gram_dtype"]),
     "ns_root": lambda M, _, group: ns_root(

@@ -13,6 +13,7 @@ from torch.optim.optimizer import ParamsT
 from optimizers import watch
 from optimizers.base import UpdateRule, ema, kept
 from optimizers.spectral import SPECTRAL
+from optimizers.spectral.balance import equalize, normalize
 from optimizers.spectral.dynmuon import check_exponent
 from optimizers.spectral.exact import check_power
 
@@ -43,12 +44,15 @@ class SpectralRule(UpdateRule):
         p: exponent of the singular values, in [-0.5, 1] for "svd_power", "gram_power" and "mix_power", in
             [0, 1] for "stream_power", in (0, 1) for "ns_root", in [-0.5, 0.5] for "dynmuon".
         rank_exponent: alpha of "rank_power".
+        equalize: bring rows or columns to norm 1 before the map (MuonEq): "row", "column" or "none".
+        normalize: and after it (Muon+): "row", "column", "row_column", "column_row" or "none".
         interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
             A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps
             the phase, which the released code loses.
         interval_phase: "last" for steps k, 2k, ..., as released; "first" for steps 1, k+1, ...
         ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it. The dtype is also
             that of "soft_muon", "contra_muon", "dynmuon" and "soft_polar", which make 12 steps of their own.
+        ns_coefficients: polynomials of "newton_schulz", "jordan" or "polar_express".
         gram_dtype: of "gram_power"; with "graded" matrices of up to 64 rows or columns get the SVD, larger
             ones `exact.graded_power` and, on a GPU, `exact.gram_power` in float64.
         root_steps, root_eps, root_eps_relative, gram_side: of "ns_root".
@@ -77,10 +81,13 @@ class SpectralRule(UpdateRule):
         spectral: str = "newton_schulz",
         p: float = 0.125,
         rank_exponent: float = 0.25,
+        equalize: str = "none",
+        normalize: str = "none",
         interval: int = 1,
         interval_phase: str = "last",
         ns_steps: int = 5,
         ns_dtype: str = "bfloat16",
+        ns_coefficients: str = "jordan",
         gram_dtype: str = "graded",
         root_steps: int = 5,
         root_eps: float = 1e-6,
@@ -147,9 +154,16 @@ def _mapped(M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         due = 0 if group["interval_phase"] == "last" else 1
         name = name if t % group["interval"] == due else "newton_schulz"
     if group["blocks"] == 1:
-        return SPECTRAL[name](M, state, group)
+        return _balanced(name, M, state, group)
     blocks = enumerate(M.chunk(group["blocks"]))
-    return torch.cat([SPECTRAL[name](block, state.setdefault(f"block{i}", {}), group) for i, block in blocks])
+    return torch.cat(
+        [_balanced(name, block, state.setdefault(f"block{i}", {}), group) for i, block in blocks]
+    )
+
+
+def _balanced(name: str, M: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+    """The map between the two normalizations of rows and columns, if the group has them."""
+    return normalize(SPECTRAL[name](equalize(M, group["equalize"]), state, group), group["normalize"])
 
 
 def _check_power(spectral: str, p: float) -> None:

@@ -43,6 +43,13 @@ MAPS: Final = {
     ),
     "ns_steps": Param(int, 5, low=1, help="Newton-Schulz iterations"),
     "ns_dtype": Param(str, "bfloat16", choices=_DTYPES, help="precision of the iterations"),
+    "ns_coefficients": Param(
+        str,
+        "jordan",
+        choices=("jordan", "polar_express"),
+        before="jordan",
+        help="Muon's polynomial, or those of Polar Express, which change from step to step",
+    ),
     "gram_dtype": Param(
         str,
         "graded",
@@ -88,11 +95,28 @@ MOMENTUM: Final = {
     "momentum": beta(0.95, "decay of the gradient average M"),
     "nesterov": Param(bool, True, help="transform (1-beta) G + beta M, as released, instead of M"),
     "ema": Param(bool, True, help="M = beta M + (1-beta) G; if not, beta M + G"),
+    "equalize": Param(
+        str,
+        "none",
+        choices=("none", "row", "column"),
+        before="none",
+        help="bring rows or columns to norm 1 before the map (MuonEq)",
+    ),
+    "normalize": Param(
+        str,
+        "none",
+        choices=("none", "row", "column", "row_column", "column_row"),
+        before="none",
+        help="bring rows or columns to norm 1 after the map (Muon+)",
+    ),
     "blocks": Param(int, 1, low=1, help="row blocks that are transformed each on its own"),
     "conv_reference_quirk": Param(bool, False, help="treat a kernel as the released code does"),
 }
 SCALE_RULE: Final = Param(
-    str, "shape", choices=("shape", "rms0.2"), help="sqrt(max(1, m/n)) or 0.2 sqrt(max(m, n))"
+    str,
+    "shape",
+    choices=("shape", "rms0.2", "spectral"),
+    help="sqrt(max(1, m/n)), 0.2 sqrt(max(m, n)) or sqrt(m/n)",
 )
 
 # All arguments of the classes in optimizers/muon.py, which check them against these tables.
@@ -124,7 +148,7 @@ ADAMUON: Final = {
 
 # Which parameters a row needs for a map.
 _OF_MAP: Final = {
-    "newton_schulz": ("ns_steps", "ns_dtype"),
+    "newton_schulz": ("ns_steps", "ns_dtype", "ns_coefficients"),
     "svd_power": ("p",),
     "gram_power": ("p", "gram_dtype"),
     "ns_root": ("p", "root_steps", "root_eps", "root_eps_relative", "gram_side"),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from optimizers import ZOO, AdaMuon, Muon, NorMuon, build, svd_power
 from optimizers.base import matrix_view
+from optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=25, derandomize=True)
@@ -205,6 +206,24 @@ def test_normuon_brings_rows_to_one_size_and_keeps_the_norm(seed: int, placement
     torch.testing.assert_close(rows, rows.mean().expand(5), rtol=1e-9, atol=0)
     torch.testing.assert_close(W.detach().norm(), O.norm(), rtol=1e-9, atol=0)
     torch.testing.assert_close(-W.detach() / O, (-W.detach() / O)[:, :1].expand(5, 7), rtol=1e-6, atol=0)
+
+
+@quick
+@given(seeds, st.sampled_from([("row", 5, 1), ("column", 1, 7)]))
+def test_equalized_momentum_forgets_the_scale_of_rows_or_columns(
+    seed: int, drawn: tuple[str, int, int]
+) -> None:
+    side, rows, columns = drawn
+    G = gradients(1, (5, 7), seed)[0]
+    scales = torch.logspace(-2, 3, rows * columns, dtype=torch.float64).view(rows, columns)
+    moved = []
+    for one in (G, scales * G):
+        W = nn.Parameter(torch.zeros(5, 7, dtype=torch.float64))
+        walk(Muon([W], 1.0, equalize=side, nesterov=False, weight_decay=0, ns_dtype="float64"), W, [one])
+        moved.append(W.detach())
+    torch.testing.assert_close(moved[0], moved[1], rtol=0, atol=1e-8)
+    lengths = G.norm(dim=1 if side == "row" else 0, keepdim=True)
+    torch.testing.assert_close(-moved[0], newton_schulz(G / lengths, 5, torch.float64), rtol=0, atol=1e-8)
 
 
 @quick

@@ -397,6 +397,7 @@ OTHER = {
     "rank_exponent": 0.75,
     "ns_steps": 3,
     "ns_dtype": "float64",
+    "ns_coefficients": "polar_express",
     "gram_dtype": "float32",
     "root_steps": 2,
     "root_eps": 1e-2,
@@ -413,7 +414,10 @@ OTHER = {
     "energy": "none",
 }
 READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
-    "newton_schulz": (lambda M: newton_schulz(M, 3, f64), {"ns_steps", "ns_dtype"}),
+    "newton_schulz": (
+        lambda M: newton_schulz(M, 3, f64, "polar_express"),
+        {"ns_steps", "ns_dtype", "ns_coefficients"},
+    ),
     "svd_power": (lambda M: svd_power(M, 0.5), {"p"}),
     "gram_power": (lambda M: gram_power(M, 0.5, f32), {"p", "gram_dtype"}),
     "ns_root": (

@@ -149,7 +149,7 @@ TORCH = {
         "spectral stacks watch"
     ),
     "optimizers.spectral": (
-        "contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
+        "balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
         "soft_muon soft_polar stream_power"
     ),
     "sweeps.run": ("preload"),

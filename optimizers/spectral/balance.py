@@ -1,0 +1,39 @@
+"""Rows and columns of one length, before a map of the singular values (MuonEq) or after it (Muon+)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_DIMS = {"row": -1, "column": -2}
+_EPS = 1e-7
+
+
+def equalize(M: Tensor, side: str) -> Tensor:
+    """Divide each row of M, or each column, by its norm: M has then fewer small singular values (MuonEq).
+
+    Args:
+        M: (..., m, n), one matrix or a stack of them.
+        side: "row", "column" or "none".
+
+    Source: https://arxiv.org/abs/2603.28254, its one-sided forms.
+    """
+    if side == "none":
+        return M
+    norms: Tensor = torch.linalg.vector_norm(M, dim=_DIMS[side], keepdim=True)
+    return M / norms.clamp(min=_EPS)
+
+
+def normalize(O: Tensor, sides: str) -> Tensor:  # noqa: E741 - the paper's symbol
+    """Divide each row of an update, or each column, by its norm, one after the other (Muon+).
+
+    Args:
+        O: (..., m, n), one matrix or a stack of them.
+        sides: "row", "column", "row_column", "column_row" or "none".
+
+    Source: https://arxiv.org/abs/2602.21545; https://github.com/K1seki221/MuonPlus.
+    """
+    if sides != "none":
+        for side in sides.split("_"):
+            O = O * (O.square().sum(_DIMS[side], keepdim=True) + _EPS).rsqrt()  # noqa: E741
+    return O
