@@ -76,6 +76,11 @@ def _text(name: str, place: str, **more: Any) -> TaskSpec:
     return _row(name, place, "lm", "perplexity", False, **more)
 
 
+def _python(name: str, **more: Any) -> TaskSpec:
+    """Text that Python ships."""
+    return _text(name, f"harness.data.{name}:", adamw_lr=4e-3, takes=("protocol", "held_out_tokens"), **more)
+
+
 def _images(name: str, place: str, **more: Any) -> TaskSpec:
     return _row(name, place, "image", ACCURACY, True, **more)
 
@@ -97,7 +102,8 @@ def _corpus(name: str, place: str, layout: str, **more: Any) -> TaskSpec:
 
 
 _ROWS = (
-    _text("pydocs", "harness.data.pydocs:", adamw_lr=4e-3, seq_len=32, takes=("protocol", "held_out_tokens")),
+    _python("pydocs", seq_len=32),
+    _python("pysource", seq_len=64),
     _corpus("c4", "harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
     _corpus("openwebtext", "harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
     _images("digits", "harness.data.digits:", adamw_lr=3e-2, takes=("protocol",)),

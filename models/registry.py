@@ -85,6 +85,12 @@ _ROWS = (
     _llama("llama-nano-135m", 48, 128, 3, 3, vocabulary=320, max_length=32),
     _llama("llama-nano-350m", 64, 171, 4, 6, vocabulary=320, max_length=32),
     _llama("llama-nano-1b", 128, 341, 8, 6, vocabulary=320, max_length=32),
+    # The ladder: scale models for 20 tokens per parameter, heads of 16 at every width.
+    _llama("llama-s1", 32, 86, 2, 2, vocabulary=320, max_length=64),
+    _llama("llama-s2", 48, 128, 3, 3, vocabulary=320, max_length=64),
+    _llama("llama-s3", 64, 171, 4, 4, vocabulary=320, max_length=64),
+    _llama("llama-s4", 96, 256, 6, 5, vocabulary=320, max_length=64),
+    _llama("llama-s5", 192, 512, 12, 8, vocabulary=320, max_length=64),
     _llama("llama-60m", 512, 1376, 8, 8),
     _llama("llama-135m", 768, 2048, 12, 12),
     _llama("llama-350m", 1024, 2736, 16, 24),

@@ -21,7 +21,7 @@ from harness.system.environment import HOME
 _ROOMS = {
     "harness.data": (
         "augment corpus digits glyphs images loss order pictures prepare_images prepare_text pydocs "
-        "randaugment stamps task text"
+        "pysource randaugment stamps task text"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.train": "building curvature divergence learner loop precision schedule",

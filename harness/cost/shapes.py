@@ -43,7 +43,7 @@ def of(config: RunConfig) -> Shapes:
     length = config.seq_len or row.seq_len
     if task not in tasks.TASKS:
         return _of_model(config, row.kind, length)
-    if task == "pydocs":
+    if task in ("pydocs", "pysource"):
         known = {"vocabulary": pydocs.VOCABULARY}
     elif task == "digits":
         known = {"classes": digits.CLASSES, "in_channels": 1, "image_size": 8}

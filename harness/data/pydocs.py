@@ -13,7 +13,7 @@ import importlib.metadata
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ HELD_OUT_SHARE = 0.07  # of all bytes, each of the two
 LARGEST_SHARE = 0.02  # of all bytes, a held-out module: none may dominate its split
 HELD_OUT_TOKENS = 16_384  # of validation, spread evenly over it
 
+_TOGETHER = 64  # documents that are encoded at once: an encoding takes a hundred bytes a token
 END_OF_TEXT = "<|endoftext|>"  # token 0; ends every document and counts as zero bytes
 TOPICS = "pydoc_data"
 # Generated tables, programs and deprecated modules: much source, little documentation.
@@ -57,11 +58,16 @@ def train_size(
     cache: Path, seq_len: int, protocol: str = "honest", held_out_tokens: int | None = None
 ) -> int:
     """The number of training sequences; before they are prepared, a bound by the size of all sources."""
+    return rows_of(cache / f"pydocs-{fingerprint()}", seq_len, protocol, _all_sources())
+
+
+def rows_of(folder: Path, seq_len: int, protocol: str, sources: list[tuple[str, Path]]) -> int:
+    """The number of training sequences in a folder of `write_tokens`, or a bound by its sources."""
     splits = ("train", "val") if protocol == "paper" else ("train",)
-    tokens = [cache / f"pydocs-{fingerprint()}" / f"{split}.npy" for split in splits]
+    tokens = [folder / f"{split}.npy" for split in splits]
     if all(file.is_file() for file in tokens):  # two bytes a token, and the head of the file
         return sum(file.stat().st_size for file in tokens) // 2 // seq_len
-    return sum(path.stat().st_size for _, path in _all_sources()) // seq_len
+    return sum(path.stat().st_size for _, path in sources) // seq_len
 
 
 def load(
@@ -95,20 +101,35 @@ def topics() -> list[str]:
 def divide(modules: dict[str, list[str]], topics: list[str]) -> dict[str, list[str]]:
     """The documents of `train`, `val` and `test`.
 
+    All topics are training text: they repeat parts of each other.
+    """
+    homes = held_out(modules, topics)
+    documents: dict[str, list[str]] = {"train": list(topics), **{split: [] for split in HELD_OUT}}
+    for name in _hashed(modules):
+        documents[homes.get(name, "train")] += modules[name]
+    return documents
+
+
+def held_out(modules: dict[str, list[str]], topics: list[str]) -> dict[str, str]:
+    """The split of each held-out module.
+
     Whole modules are held out, since functions of one module quote each other. They are taken in the order of
-    the hash of their names while they fit into the share. All topics are training text: they repeat parts of
-    each other.
+    the hash of their names while they fit into the share.
     """
     sizes = {name: _size(texts) for name, texts in modules.items()}
     total = sum(sizes.values()) + _size(topics)
     room = dict.fromkeys(HELD_OUT, HELD_OUT_SHARE * total)
-    documents: dict[str, list[str]] = {"train": list(topics), **{split: [] for split in HELD_OUT}}
-    for name in sorted(modules, key=lambda name: hashlib.sha256(name.encode()).digest()):
+    homes: dict[str, str] = {}
+    for name in _hashed(modules):
         fitting = [split for split in HELD_OUT if sizes[name] <= min(room[split], LARGEST_SHARE * total)]
-        documents[fitting[0] if fitting else "train"] += modules[name]
         if fitting:
+            homes[name] = fitting[0]
             room[fitting[0]] -= sizes[name]
-    return documents
+    return homes
+
+
+def _hashed(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: hashlib.sha256(name.encode()).digest())
 
 
 @functools.cache  # sysconfig expands every path of the interpreter at each call
@@ -215,5 +236,9 @@ def encode(tokenizer: Tokenizer, documents: list[str]) -> npt.NDArray[np.uint16]
     import numpy as np
 
     end = [tokenizer.token_to_id(END_OF_TEXT)]
-    ids = [np.array(encoding.ids + end, np.uint16) for encoding in tokenizer.encode_batch(documents)]
+    ids = [
+        np.array(encoding.ids + end, np.uint16)
+        for start in range(0, len(documents), _TOGETHER)
+        for encoding in tokenizer.encode_batch(documents[start : start + _TOGETHER])
+    ]
     return np.concatenate(ids)

@@ -24,6 +24,8 @@ LAST_ROWS = 5  # validations that are shown
 _DATA = {
     "pydocs": "Language topics and docstrings of Python's standard library: licence of the Python Software "
     "Foundation, version 2.",
+    "pysource": "Sources of Python's standard library and its tests: licence of the Python Software "
+    "Foundation, version 2.",
     "c4": "C4, English, in the copy of the Allen Institute for AI: ODC-BY and the terms of use of Common "
     "Crawl. The tokenizer is that of T5 (Apache-2.0).",
     "openwebtext": "OpenWebText: its packaging is CC0-1.0, the texts are their authors'. The tokenizer is "

@@ -17,7 +17,6 @@ from typing import Any
 import tokenizers
 
 from harness import tasks
-from harness.data import pydocs
 from harness.data.cache import TOKENIZER
 from harness.data.pydocs import END_OF_TEXT
 from harness.data.stamps import Prepared
@@ -93,14 +92,14 @@ def of_run(config: Mapping[str, Any], cache: Path) -> TaskTokens | None:
                 f"The run was trained on '{task}' with the fingerprint {fingerprint}, and here it has "
                 f"{tasks.fingerprint(task)}; copy '{task}-{fingerprint}' of the run's store into '{cache}'."
             )
-        if task != "pydocs":
+        if tasks.TASKS[task].ready:
             raise UsageError(
                 f"The tokenizer of '{task}' is not in '{cache}'; `htbench data prepare {task}` puts it there."
             )
-        pydocs.load(cache, batch_size=1, seq_len=1, data_seed=0)
+        tasks.build(task, cache=cache, batch_size=1, seq_len=1, data_seed=0)
     content = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
     prepared = Prepared.read(folder)
-    if prepared is None:  # pydocs: a stream of documents
+    if prepared is None:  # of Python: a stream of documents
         end = int(content["model"]["vocab"][END_OF_TEXT])
         return TaskTokens(content, end, end, end, spelled_out=True)
     begin = prepared.end if config.get("layout") == "packed" else None

@@ -12,6 +12,11 @@ import models
 # released configurations. ResNet: the figures commonly quoted for the CIFAR form with ten classes. GPT-2: of
 # the Hugging Face model, the tied matrix counted once. ViT: of timm's `vit_tiny_patch16_224`.
 PARAMETERS = {
+    "llama-s1": 45_344,
+    "llama-s2": 114_000,
+    "llama-s3": 238_400,
+    "llama-s4": 615_456,
+    "llama-s5": 3_665_088,
     "llama-60m": 58_073_600,
     "llama-135m": 134_105_856,
     "llama-350m": 367_969_280,
@@ -24,7 +29,7 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_paper_sizes_have_exactly_the_known_number_of_parameters(name):
+def test_sizes_have_exactly_the_known_number_of_parameters(name):
     assert models.count_parameters(name) == PARAMETERS[name]
 
 

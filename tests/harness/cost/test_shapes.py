@@ -9,6 +9,7 @@ from tests.helpers.counted import config_of
 
 KNOWN = {
     "pydocs": ("llama-nano", {"vocabulary": 320, "max_length": 32}),
+    "pysource": ("llama-s4", {"vocabulary": 320, "max_length": 64}),
     "c4": ("llama-60m", {"vocabulary": 32000, "max_length": 256}),
     "openwebtext": ("gpt2-small", {"vocabulary": 50257, "max_length": 1024}),
     "digits": ("resnet-nano", {"classes": 10, "in_channels": 1, "image_size": 8}),
