@@ -54,8 +54,12 @@ _QUIET = _switch("--quiet", "no progress: only results and errors")
 _REPLACE = _switch(
     "--replace", "drop planned runs that the file lacks; finished ones stay in the store and in budgets"
 )
-_WORKERS = {"type": int, "metavar": "N", "help": "runs at a time (default: by cores or GPUs)"}
-_RUN = {"--workers": _WORKERS, **_QUIET, **_REPLACE}
+WORKERS: Options = {
+    "type": int,
+    "metavar": "N",
+    "help": "runs at a time (default: by cores, or GPUs and `runs_per_gpu`)",
+}
+_RUN = {"--workers": WORKERS, **_QUIET, **_REPLACE}
 _BLOCK = {"--block": {"metavar": "NAME", "help": "only the runs of this block"}}
 _JSON = _switch("--json", "as JSON, with every run")
 _EVERY = {

@@ -68,7 +68,7 @@ def add_demo_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="key=value", help="settings of every run, such as steps=20"
     )
-    parser.add_argument("--workers", type=int, help="runs at a time (default: by cores or GPUs)")
+    parser.add_argument("--workers", **commands.WORKERS)
     parser.add_argument("--replace", action="store_true", help="drop what an earlier demo has besides")
 
 
@@ -139,7 +139,7 @@ def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--submit", action="store_true", help="hand the runs to SLURM and return at once")
     parser.add_argument("--replace", action="store_true", help="drop what an earlier plan has besides")
     parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
-    parser.add_argument("--workers", type=int, metavar="N", help="runs at a time (default: by cores or GPUs)")
+    parser.add_argument("--workers", **commands.WORKERS)
     parser.add_argument(
         "--gpu",
         default=gpus.PAPERS,

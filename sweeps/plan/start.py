@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.config import RunConfig, limits
 from harness.config.limits import MOST_STEPS
 from harness.errors import UsageError
+from harness.show.note import Note
 from harness.store.layout import cache_folder
 from sweeps.plan.planned import Planned, block_of
 from sweeps.spec import database
@@ -47,7 +49,8 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     for (_, wanted), config in longest_first:
         try:
             limits.check_data(config, cache_folder(root), prepared=action != "plan")
-            here = action == "run" or (action == "plan" and wanted == Resources())
+            of_a_job = dataclasses.replace(wanted, runs_per_gpu=1) != Resources()
+            here = action == "run" or (action == "plan" and not of_a_job)
             warnings += limits.check_here(config) if here else _check_job(wanted, config)
         except UsageError as error:
             raise UsageError(f"Sweep '{spec.name}': {error}") from None
@@ -61,4 +64,6 @@ def _check_job(wanted: Resources, config: RunConfig) -> list[str]:
         raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")
     asked, idle = f"threads={config.threads}", wanted.idle_gpus(config.processes)
     cores = limits.check_cores(asked, config.threads, wanted.cpus_per_task, "cpus_per_task asks for")
-    return [*cores, str(idle)] if idle else cores
+    alone = wanted.runs_per_gpu > 1 and wanted.runs_per_job == 1
+    shares = [str(Note("gpu_not_shared", runs=wanted.runs_per_gpu))] if alone else []
+    return [*cores, *shares, *([str(idle)] if idle else [])]

@@ -64,10 +64,11 @@ class Pool:
 
     Args:
         root: the store.
-        workers: number of processes; None: one per GPU, or `default_workers()` without a GPU.
+        workers: number of processes; None: `per_gpu` on each GPU, or `default_workers()` without a GPU.
         preload: more modules that the server imports before it forks.
         patience: seconds that a run waits for an owner whose job is ending.
         on_cpu: whether all runs ask for the CPU; GPUs neither limit their number nor are given to them.
+        per_gpu: how many processes share a GPU, unless `workers` makes them more or fewer.
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class Pool:
         preload: Sequence[str] = (),
         patience: float = 0.0,
         on_cpu: bool = False,
+        per_gpu: int = 1,
     ) -> None:
         gpus = [] if on_cpu else visible_gpus()
         self.root, self.patience = root, patience
-        self.size = workers or len(gpus) or default_workers()
+        self.size = workers or len(gpus) * per_gpu or default_workers()
         self.gpus = len(gpus)
         shares = max(self.size, len(gpus))  # one run may need a process on each GPU
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []

@@ -25,7 +25,7 @@ from harness.store.layout import cache_folder
 from harness.store.points import Point
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor, handle
-from sweeps.plan.planned import Planned, by_objective, filled
+from sweeps.plan.planned import Planned, block_of, by_objective, filled
 from sweeps.plan.replicas import next_round, replicas
 from sweeps.plan.states import describe, ended
 from sweeps.plan.stored import searched, write_plan
@@ -53,6 +53,12 @@ class Sweep:
     def planned(self) -> list[Planned]:
         """All points known so far. The slots of a search are in it as planned, without settings."""
         return self.search + [one for i in sorted(self.replicas) for one in self.replicas[i]]
+
+    def sharing(self) -> Iterator[int]:
+        """Of each known run that may use a GPU: how many runs may share one."""
+        for one in self.planned:
+            if one.config.device != "cpu":
+                yield block_of(self.spec, one.point).resources.on_a_gpu(one.point.processes)
 
     def steps_left(self) -> int:
         """The number of updates that are left, with an estimate for replicas that are not known yet."""
@@ -156,8 +162,10 @@ class Runner(Schedule):
             with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
                 searches = any(sweep.spec.search.has_slots for sweep in self.sweeps)
                 preload = ["sweeps.studies.trial"] if searches else []
-                on_cpu = all(one.config.device == "cpu" for sweep in self.sweeps for one in sweep.planned)
-                self.work(Pool(self.store.root, self.workers, preload, on_cpu=on_cpu))
+                sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
+                least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
+                pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)
+                self.work(pool)
         for sweep in self.sweeps:
             sweep.write()
             sweep.refresh_studies()

@@ -104,9 +104,11 @@ class Bill:
         seen = state.record is not None and state.record.environment.get("device") == "cuda"
         used = point.processes * (seen or point.overrides.get("device") == "cuda")
         job = self._points.get(point.id, "") if stint.job is None else stint.job.partition("_")[0]
+        of_file = block_of(self._spec, point).resources
         if not job:
-            return used, point.processes * int(point.overrides.get("threads") or 1)
-        wants = self._jobs.get(job) or block_of(self._spec, point).resources
+            cores = point.processes * int(point.overrides.get("threads") or 1)
+            return used / of_file.on_a_gpu(point.processes), cores
+        wants = self._jobs.get(job) or of_file
         cores = wants.cpus_per_task * point.processes
         if wants.runs_per_job > 1 and wants.gpus_per_node:
             return point.processes / wants.runs_per_gpu, cores

@@ -62,7 +62,9 @@ class Resources:
         whole(1), 60, "time limit of a job; shortly before it the run is saved, and its job queued again"
     )
     runs_per_job: int = key(whole(1), 1, "runs of a job, side by side and one after another on one node")
-    runs_per_gpu: int = key(whole(1), 1, "runs that share a GPU of such a job at the same time")
+    runs_per_gpu: int = key(
+        whole(1), 1, "runs that share a GPU at the same time, in such a job and in `sweep run`"
+    )
     runs_at_once: int = key(whole(1), 1, "runs side by side in such a job without GPUs")
     nodes: int = key(whole(1), 1, "over which the processes of a run are spread evenly")
     gpus_per_node: int = key(
@@ -127,6 +129,10 @@ class Resources:
         """Seconds before the time limit at which a job is told to save."""
         return self.signal_delay_s or min(120, 6 * self.timeout_min)
 
+    def on_a_gpu(self, processes: int) -> int:
+        """How many runs of so many processes share a GPU; those of several have theirs alone."""
+        return 1 if processes > 1 else self.runs_per_gpu
+
     def side_by_side(self, processes: int = 1) -> int:
         """How many runs of so many processes a job trains at the same time."""
         on_gpus = self.gpus_per_node * self.runs_per_gpu // processes
@@ -172,9 +178,10 @@ class Resources:
             )
         if self.runs_per_job > 1:
             return self._check_shared(processes)
-        for name, value in (("runs_per_gpu", self.runs_per_gpu), ("runs_at_once", self.runs_at_once)):
-            if value > 1:
-                raise UsageError(f"{name}={value} needs a job with several runs; add runs_per_job.")
+        if self.runs_at_once > 1:
+            raise UsageError(
+                f"runs_at_once={self.runs_at_once} needs a job with several runs; add runs_per_job."
+            )
         tasks, left = divmod(processes, self.nodes)
         if left:
             raise UsageError(

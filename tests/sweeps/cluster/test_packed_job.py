@@ -383,7 +383,6 @@ def test_each_job_has_its_share_in_the_order(tiny):
 @pytest.mark.parametrize(
     ("wants", "processes", "sentence"),
     [
-        ({"runs_per_gpu": 2}, 1, "runs_per_gpu=2 needs a job with several runs; add runs_per_job."),
         ({"runs_at_once": 2}, 1, "runs_at_once=2 needs a job with several runs; add runs_per_job."),
         (
             {"runs_per_job": 4, "runs_per_gpu": 2},

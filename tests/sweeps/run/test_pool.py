@@ -1,5 +1,6 @@
 """The local pool: how many workers, which GPU for whom."""
 
+import collections
 import os
 from pathlib import Path
 
@@ -92,6 +93,45 @@ def test_runs_on_the_cpu_are_as_many_as_cores_whatever_gpus_there_are(
     (pool,) = made
     assert pool.size == (machine.default_workers() if on_cpu else 2)
     assert pool.free_gpus == ([] if on_cpu else ["7", "9"])
+
+
+SMALL = """
+name: small
+base: {task: digits, model: resnet-nano, steps: 1, batch_size: 16}
+seeds: [0, 1, 2, 3]
+blocks:
+  - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03]}%s}
+  - {name: muon, set: {optimizer.name: muon}, space: {optimizer.lr: [0.03]}%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "gpus", "workers", "most"),
+    [
+        (("", ""), "7,9", None, {"7": 1, "9": 1}),
+        ((", resources: {runs_per_gpu: 2}", ", resources: {runs_per_gpu: 2}"), "7,9", None, {"7": 2, "9": 2}),
+        ((", resources: {runs_per_gpu: 3}", ", resources: {runs_per_gpu: 2}"), "7", None, {"7": 2}),
+        # `--workers` counts: fewer, and more.
+        ((", resources: {runs_per_gpu: 2}", ", resources: {runs_per_gpu: 2}"), "7", 1, {"7": 1}),
+        (("", ""), "7,9", 3, {"7": 2, "9": 1}),
+    ],
+)
+def test_runs_share_gpus_as_the_file_says(monkeypatch, tmp_path, write_spec, blocks, gpus, workers, most):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+    began, on, highest = Pool.start, {}, collections.Counter()
+
+    def start(pool, point, log=None):
+        began(pool, point, log)
+        on[point.id] = pool.running[point.id].gpu
+        for gpu, runs in collections.Counter(worker.gpu for worker in pool.running.values()).items():
+            highest[gpu] = max(highest[gpu], runs)
+
+    monkeypatch.setattr(Pool, "start", start)
+    store = Store(tmp_path / "store")
+    sweep = Runner(store, [sweep_file.load(write_spec(SMALL % blocks))], workers, quiet=True)
+    sweep.run()
+    assert not sweep.unfinished and len(on) == len(store.records(list(on))) == 8
+    assert highest == most, "each sees one GPU, and on none are more than it takes"
 
 
 @pytest.mark.parametrize("folder", ["demo", "nano", "quick", "p_family", "spectra"])

@@ -125,6 +125,18 @@ def test_a_gpu_on_this_machine_counts_and_so_does_one_that_a_line_of_setup_asked
     assert hours(Bill(store, spec).of(points[:1], found)) == (1, 4)
 
 
+@pytest.mark.parametrize(("block", "wanted"), [(0, 1.5), (2, 6)])
+def test_a_run_here_that_shares_a_gpu_takes_its_part_and_one_of_two_processes_both(sweep, block, wanted):
+    _, spec, store, points = sweep
+    alike = [
+        dataclasses.replace(one, resources=dataclasses.replace(one.resources, runs_per_gpu=2))
+        for one in spec.blocks
+    ]
+    own = points[block]
+    finish(store, own, 3, "cuda")
+    assert spent.blocks(store, dataclasses.replace(spec, blocks=alike), points)[own.block].gpu_hours == wanted
+
+
 @pytest.mark.parametrize(
     ("block", "resources", "wanted"),
     [

@@ -159,6 +159,15 @@ def test_gpus_that_a_job_with_several_runs_leaves_idle_are_named(
     assert not sentence or err.startswith("htbench: warning: tiny: gpus_per_node=") and sentence in err
 
 
+def test_a_job_with_one_run_shares_no_gpu(tmp_path, capsys, write_spec):
+    status, err = plan(write_spec, tmp_path, capsys, "resources: {gpus_per_node: 1, runs_per_gpu: 2}")
+    assert status == 0 and err == (
+        "htbench: warning: tiny: runs_per_gpu=2, but a job trains one run; add runs_per_job for jobs whose "
+        "runs share a GPU\n"
+    )
+    assert plan(write_spec, tmp_path, capsys, "resources: {runs_per_gpu: 2}") == (0, ""), "it is for `run`"
+
+
 def test_a_few_threads_too_many_are_a_warning(tmp_path, capsys, write_spec):
     status, err = plan(write_spec, tmp_path, capsys, "", "threads=5")
     assert status == 0 and err.startswith("htbench: warning: tiny: processes=1 with threads=5 each is more")
