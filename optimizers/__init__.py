@@ -15,6 +15,7 @@ from optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve,
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
+    from optimizers.adam_forms import AdEMAMix, Adopt
     from optimizers.base import UpdateRule
     from optimizers.cosmos import Cosmos
     from optimizers.elementwise import Cautious, Mars, Sophia
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from optimizers.hybrid import Hybrid
     from optimizers.lion import Lion, Signum
     from optimizers.muon import AdaMuon, Muon, NorMuon
+    from optimizers.prodigy import Prodigy
     from optimizers.routing import Routing, split_parameters
+    from optimizers.schedule_free import ScheduleFree
     from optimizers.soap import Soap
     from optimizers.spectral import SPECTRAL
     from optimizers.spectral.contra_muon import contra_muon
@@ -41,7 +44,9 @@ __all__ = [
     "ROUTING",
     "SPECTRAL",
     "ZOO",
+    "AdEMAMix",
     "AdaMuon",
+    "Adopt",
     "Cautious",
     "Cosmos",
     "GaLore",
@@ -52,6 +57,8 @@ __all__ = [
     "NorMuon",
     "OptimizerSpec",
     "Param",
+    "Prodigy",
+    "ScheduleFree",
     "Signum",
     "Soap",
     "Sophia",
@@ -79,11 +86,14 @@ __all__ = [
 _HOME = {
     name: module
     for module, names in {
+        "adam_forms": "AdEMAMix Adopt",
         "base": "UpdateRule",
         "elementwise": "Cautious Mars Sophia",
         "spectral.exact": "gram_power rank_power svd_power",
         "hybrid": "Hybrid",
         "lion": "Lion Signum",
+        "prodigy": "Prodigy",
+        "schedule_free": "ScheduleFree",
         "routing": "split_parameters",
         "spectral.mix_power": "mix_power",
         "muon": "AdaMuon Muon NorMuon",

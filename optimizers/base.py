@@ -114,6 +114,7 @@ class UpdateRule(torch.optim.Optimizer):
             moving = [W for W in group["params"] if W.grad is not None]
             for params in divide(moving, self.state, partial(self._stacks, group=group)):
                 self._step_together(params, group)
+            self.conclude(moving, group)
         return loss
 
     def _stacks(self, W: Tensor, group: dict[str, Any]) -> bool:
@@ -137,6 +138,9 @@ class UpdateRule(torch.optim.Optimizer):
         """Load what `state_dict` returned, every tensor in the precision that it was saved in."""
         super().load_state_dict(state_dict)
         restore_dtypes(self, state_dict)
+
+    def conclude(self, moving: list[Tensor], group: dict[str, Any]) -> None:
+        """Do what needs all parameters of a group that have a gradient, after each `update`. Only Prodigy."""
 
     def wants_curvature(self, step: int) -> bool:
         """Whether to call `observe_curvature` before update `step` (0-based). Only Sophia wants it."""

@@ -175,6 +175,12 @@ PEERS: Final = (
     Peer("lion", "timm.optim", "Lion", _all, ("betas",), at_most=1.1),
     Peer("lion", _KOZISTR, "Lion", _all, ("betas",), at_most=1.1),
     Peer("signum", _KOZISTR, "SignSGD", _all, ("momentum",), at_most=1.1),
+    Peer("ademamix", _KOZISTR, "AdEMAMix", _all, ("betas", "alpha", "eps"), at_most=1.1),
+    Peer("adopt", _KOZISTR, "ADOPT", _all, ("betas", "eps"), at_most=1.1),
+    Peer("schedule_free", "schedulefree", "AdamWScheduleFree", _all, _ADAM, at_most=1.1),
+    Peer("schedule_free", _KOZISTR, "ScheduleFreeAdamW", _all, _ADAM, at_most=1.1),
+    Peer("prodigy", "prodigyopt", "Prodigy", _all, (*_ADAM, "d0"), at_most=1.1),
+    Peer("prodigy", _KOZISTR, "Prodigy", _all, (*_ADAM, "d0"), at_most=1.1),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from optimizers.zoo.param import Param
@@ -53,6 +54,37 @@ SOPHIA: Final = {
 }
 LION: Final = {"lr": lr(3e-4), "weight_decay": weight_decay(0.3), "betas": betas(0.9, 0.99)}
 SIGNUM: Final = {"lr": lr(3e-4), "weight_decay": weight_decay(0.3), "momentum": beta(0.9, "decay of m")}
+ADEMAMIX: Final = {
+    "lr": lr(1e-3),
+    "weight_decay": weight_decay(0.1),
+    "betas": betas(0.9, 0.999, 0.9999),
+    "alpha": Param(float, 2.0, low=0, help="weight of the slow momentum"),
+    "warmup": Param(int, 0, low=0, help="steps until alpha and the third beta are reached; the run's length"),
+    "eps": eps(1e-8),
+}
+ADOPT: Final = {
+    "lr": lr(1e-3),
+    "weight_decay": weight_decay(0.1),
+    "betas": betas(0.9, 0.9999),
+    "eps": eps(1e-6, "lower bound of the root of the second moment"),
+    "clip": Param(bool, True, help="clip the entries of G / sqrt(v) by t^(1/4)"),
+}
+SCHEDULE_FREE: Final = {
+    "lr": lr(2.5e-3),
+    "weight_decay": weight_decay(0.1),
+    "betas": replace(betas(0.9, 0.999), low_open=True),
+    "eps": eps(1e-8),
+}
+PRODIGY: Final = {
+    "lr": replace(lr(1.0), help="factor of the rate that it finds; leave it at 1"),
+    "weight_decay": weight_decay(0.1),
+    "betas": betas(0.9, 0.999),
+    "d0": Param(float, 1e-6, low=0, low_open=True, help="the first rate, below any that could be right"),
+    "growth": Param(float, 1.0, low=0, low_open=True, help="factor of the estimated rate (d_coef)"),
+    "bias_correction": Param(bool, False, help="that of Adam"),
+    "safeguard_warmup": Param(bool, False, help="leave lr out of s, for long warm-ups"),
+    "eps": eps(1e-8),
+}
 
 
 _ADAM = {"betas": betas(0.9, 0.999), "eps": eps(1e-8)}
@@ -154,5 +186,42 @@ ROWS: Final = (
         state="m",
         paper="Bernstein et al., signSGD: Compressed Optimisation for Non-Convex Problems, 2018",
         url="https://arxiv.org/abs/1802.04434",
+    ),
+    OptimizerSpec(
+        name="ademamix",
+        target="optimizers.adam_forms:AdEMAMix",
+        family="elementwise",
+        **of_class(ADEMAMIX),
+        state="m, n, v",
+        paper="Pagliardini et al., The AdEMAMix Optimizer: Better, Faster, Older, 2024",
+        url="https://arxiv.org/abs/2409.03137",
+    ),
+    OptimizerSpec(
+        name="adopt",
+        target="optimizers.adam_forms:Adopt",
+        family="elementwise",
+        **of_class(ADOPT),
+        state="m, v",
+        paper="Taniguchi et al., ADOPT: Modified Adam Can Converge with Any beta2 with the Optimal Rate, "
+        "2024",
+        url="https://arxiv.org/abs/2411.02853",
+    ),
+    OptimizerSpec(
+        name="schedule_free",
+        target="optimizers.schedule_free:ScheduleFree",
+        family="elementwise",
+        **of_class(SCHEDULE_FREE),
+        state="z, v",
+        paper="Defazio et al., The Road Less Scheduled, 2024",
+        url="https://arxiv.org/abs/2405.15682",
+    ),
+    OptimizerSpec(
+        name="prodigy",
+        target="optimizers.prodigy:Prodigy",
+        family="elementwise",
+        **of_class(PRODIGY),
+        state="m, v, s, W0",
+        paper="Mishchenko and Defazio, Prodigy: An Expeditiously Adaptive Parameter-Free Learner, 2024",
+        url="https://arxiv.org/abs/2306.06101",
     ),
 )

@@ -34,7 +34,7 @@ _NAMES = (
     *("soft_muon", "contra_muon", "dynmuon", "soft_polar"),
     *("normuon", "htmuon_normuon", "htmuon_ht_normuon", "adamuon", "htmuon_adamuon"),
     *("mars", "soap", "cautious", "cosmos", "galore", "sophia"),
-    *("lion", "signum"),
+    *("lion", "signum", "ademamix", "adopt", "schedule_free", "prodigy"),
 )
 
 ZOO: Final[dict[str, OptimizerSpec]] = {name: _ROWS[name] for name in _NAMES if name in _ROWS}

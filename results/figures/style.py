@@ -57,6 +57,10 @@ _LOOKS: dict[str, tuple[int, str, Any, str]] = {
     "sophia": (2, "*", DOTTED, ".."),
     "lion": (8, "D", DASHED, "//"),
     "signum": (8, "v", DOTTED, "++"),
+    "ademamix": (9, "p", DASHED, "xx"),
+    "adopt": (10, "<", DOTTED, "||"),
+    "schedule_free": (0, "h", DASHED, "//"),
+    "prodigy": (4, "^", DOTTED, ".."),
 }
 _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before the gap in a longer one
 _THIN = "PX*"  # markers of which a white edge would leave little

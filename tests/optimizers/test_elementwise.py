@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import optimizers
 from optimizers import Cautious, Hybrid, Mars, Sophia, build
 
 torch.set_num_threads(1)
@@ -215,3 +216,70 @@ def test_groups_share_the_passes() -> None:
 def test_the_others_want_no_curvature() -> None:
     for rule in (Cautious, Mars):
         assert not any(rule([weights()]).wants_curvature(step) for step in range(100))
+
+
+# --- AdEMAMix, schedule-free AdamW and Prodigy against what they are made of ---
+
+
+def driven(optimizer, W, steps=6):
+    """The gradients given, after as many steps; the optimizer moves W."""
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(steps):
+        W.grad = torch.randn(W.shape, generator=generator, dtype=W.dtype)
+        optimizer.step()
+
+
+def start():
+    return torch.nn.Parameter(torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4))
+
+
+def test_ademamix_without_its_slow_momentum_is_adamw():
+    W, other = start(), start()
+    settings = {"lr": 0.01, "weight_decay": 0.1}
+    driven(optimizers.AdEMAMix([W], betas=(0.9, 0.99, 0.999), alpha=0, **settings), W)
+    driven(torch.optim.AdamW([other], betas=(0.9, 0.99), **settings), other)
+    torch.testing.assert_close(W, other, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("b1", [0.9, 0.5])
+def test_schedule_free_evaluates_the_weighted_mean_of_its_steps(b1):
+    W = start()
+    rule = optimizers.ScheduleFree([W], lr=0.1, betas=(b1, 0.99), weight_decay=0.2)
+    mean, total = start().detach(), 0.0
+    for lr in (0.05, 0.1, 0.1, 0.02):  # a warm-up, then one below the largest, which has the weight of that
+        rule.param_groups[0]["lr"] = lr
+        driven(rule, W, 1)
+        weight = 0.05**2 if lr == 0.05 else 0.1**2
+        total += weight
+        z = rule.state[W]["z"]
+        mean.lerp_(z, weight / total)
+        torch.testing.assert_close(W.detach(), (1 - b1) * z + b1 * mean, rtol=0, atol=1e-14)
+        rule.eval()
+        rule.eval()  # a second time it is there already
+        torch.testing.assert_close(W.detach(), mean, rtol=0, atol=1e-14)
+        with pytest.raises(RuntimeError, match=r"call train\(\) before step\(\)"):
+            rule.step()
+        rule.train()
+    torch.testing.assert_close(W.detach(), (1 - b1) * z + b1 * mean, rtol=0, atol=1e-14)
+
+
+def test_prodigy_finds_a_rate_that_walks_to_the_minimum():
+    target, W = start().detach() + 3, start()
+    rule = optimizers.Prodigy([W], weight_decay=0)
+    for _ in range(400):
+        W.grad = W.detach() - target
+        rule.step()
+    assert (W - target).abs().max() < 0.05
+    (group,) = rule.param_groups
+    assert 0.03 < group["d"] <= (start() - target).abs().max() + 1e-9  # never more than the distance
+
+
+def test_prodigy_has_a_rate_for_each_group_from_all_of_its_parameters():
+    first, second, third = start(), start(), start()
+    together = optimizers.Prodigy([{"params": [first, second]}, {"params": [third]}], d0=1e-3)
+    for p, scale in ((first, 1.0), (second, -2.0), (third, 1.0)):
+        p.grad = torch.full_like(p, scale)
+    for _ in range(4):
+        together.step()
+    one, two = (group["d"] for group in together.param_groups)
+    assert one > 1e-3 and one == pytest.approx(two)  # <G, W0-W> / ||G||_1, of each group its own

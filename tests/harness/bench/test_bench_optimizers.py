@@ -286,7 +286,7 @@ def test_state_counts_memory_once_however_it_is_nested():
 def test_every_peer_has_a_row():
     assert {peer.row for peer in peers.PEERS} == {
         *("muon", "normuon", "adamuon", "adamw", "cautious", "mars", "sophia", "soap", "galore"),
-        *("lion", "signum"),
+        *("lion", "signum", "ademamix", "adopt", "schedule_free", "prodigy"),
     }
     assert {peer.row for peer in peers.PEERS} <= set(optimizers.ZOO)
 
