@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from optimizers.prodigy import Prodigy
     from optimizers.routing import Routing, split_parameters
     from optimizers.schedule_free import ScheduleFree
+    from optimizers.scion import Scion
     from optimizers.soap import Soap
     from optimizers.spectral import SPECTRAL
     from optimizers.spectral.contra_muon import contra_muon
@@ -59,6 +60,7 @@ __all__ = [
     "Param",
     "Prodigy",
     "ScheduleFree",
+    "Scion",
     "Signum",
     "Soap",
     "Sophia",
@@ -108,6 +110,7 @@ _HOME = {
         "spectral.stream_power": "stream_power",
         "cosmos": "Cosmos",
         "galore": "GaLore",
+        "scion": "Scion",
         "soap": "Soap",
     }.items()
     for name in names.split()

@@ -43,13 +43,16 @@ class Muon(SpectralRule):
                                                      Contra-Muon     spectral="contra_muon"
                                                      DynMuon         spectral="dynmuon"
                                                      Soft-polar      spectral="soft_polar"
+             polar(D M), rows of one length          Aurora          spectral="aurora"
         s <- sqrt(max(1, m/n))
+             the nuclear norm <M, O>                 PolarGrad       scale_rule="nuclear"
         W <- W - lr weight_decay W - lr s O
 
     Args:
         params: parameters with at least two dimensions; a kernel (o, i, h, w) is an o x (i h w) matrix.
         lr: learning rate.
-        scale_rule: "shape" for the s above, "rms0.2" for s = 0.2 sqrt(max(m, n)), "spectral" for sqrt(m/n).
+        scale_rule: "shape" for the s above, "rms0.2" for s = 0.2 sqrt(max(m, n)), "spectral" for sqrt(m/n),
+            "nuclear" for <M, O>, which is the sum of the singular values of M as far as O is U V^T.
         shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n in s are the
             last two dimensions of a kernel (h and w), as in the released code, not those of its matrix.
 
@@ -57,7 +60,8 @@ class Muon(SpectralRule):
         ValueError: as `SpectralRule`.
 
     Source: HTMuon paper, Algorithms "Muon", "Muon_SVD", "HTMuon", "HTMuon_NS" and "HTMuon_HT";
-        https://github.com/TDCSZ327/HTmuon; https://github.com/KellerJordan/Muon.
+        https://github.com/TDCSZ327/HTmuon; https://github.com/KellerJordan/Muon. Of "nuclear":
+        https://arxiv.org/abs/2505.21799; https://github.com/timlautk/polargrad.
 
     Differences: the paper's blocks have no Nesterov momentum (`nesterov=False` here). The released code has
     it, and it is our default. We take p = 0.125 for HTMuon and alpha = 0.25 for HTMuon_HT from the paper; the
@@ -76,6 +80,8 @@ class Muon(SpectralRule):
         """Return s O of the block above."""
         M = momentum(matrix_view(G, state), state, group)
         O = transform(M, state, group)  # noqa: E741 - the paper's symbol
+        if group["scale_rule"] == "nuclear":
+            return O.mul((M * O).sum((-2, -1), keepdim=True))
         m, n = (G if group["conv_reference_quirk"] else O).shape[-2:]
         s = SCALE_RULES[group["scale_rule"]](m, n)
         return O if s == 1 else s * O

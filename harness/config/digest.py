@@ -28,11 +28,11 @@ _ROOMS = {
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
         "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion muon prodigy "
-        "routing schedule_free soap spectral stacks"
+        "routing schedule_free scion soap spectral stacks"
     ),
     "optimizers.spectral": (
-        "balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
-        "soft_muon soft_polar stream_power"
+        "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "
+        "rule soft_muon soft_polar stream_power"
     ),
 }
 NUMERIC = frozenset(f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split())

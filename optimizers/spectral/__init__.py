@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
+from optimizers.spectral.aurora import aurora
 from optimizers.spectral.contra_muon import contra_muon
 from optimizers.spectral.dynmuon import dynmuon
 from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
@@ -57,6 +58,9 @@ SPECTRAL: dict[str, SpectralMap] = {
     "dynmuon": lambda M, _, group: dynmuon(M, group["p"], DTYPES[group["ns_dtype"]]),
     "soft_polar": lambda M, _, group: soft_polar(
         M, group["softening"], group["energy"], DTYPES[group["ns_dtype"]]
+    ),
+    "aurora": lambda M, _, group: aurora(
+        M, group["balance_steps"], group["balance_power"], DTYPES[group["ns_dtype"]]
     ),
 }
 

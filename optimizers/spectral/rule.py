@@ -51,7 +51,8 @@ class SpectralRule(UpdateRule):
             the phase, which the released code loses.
         interval_phase: "last" for steps k, 2k, ..., as released; "first" for steps 1, k+1, ...
         ns_steps, ns_dtype: of "newton_schulz" and the factor that "ns_root" takes from it. The dtype is also
-            that of "soft_muon", "contra_muon", "dynmuon" and "soft_polar", which make 12 steps of their own.
+            that of "soft_muon", "contra_muon", "dynmuon", "soft_polar" and "aurora", which make 12 steps of
+            their own.
         ns_coefficients: polynomials of "newton_schulz", "jordan" or "polar_express".
         gram_dtype: of "gram_power"; with "graded" matrices of up to 64 rows or columns get the SVD, larger
             ones `exact.graded_power` and, on a GPU, `exact.gram_power` in float64.
@@ -61,6 +62,7 @@ class SpectralRule(UpdateRule):
         blend: of "soft_muon".
         contra: of "contra_muon".
         softening, energy: of "soft_polar".
+        balance_steps, balance_power: of "aurora".
         blocks: transform so many equal blocks of rows each on its own (the parts of a fused projection).
         conv_reference_quirk: treat a kernel as the released code does; each subclass says how.
 
@@ -102,6 +104,8 @@ class SpectralRule(UpdateRule):
         contra: float = 0.2,
         softening: float = 0.2,
         energy: str = "keep",
+        balance_steps: int = 2,
+        balance_power: float = 0.5,
         blocks: int = 1,
         conv_reference_quirk: bool = False,
     ) -> None:

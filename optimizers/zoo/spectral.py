@@ -9,8 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from optimizers.zoo.param import Param
-from optimizers.zoo.spec import HTMUON_PAPER, HTMUON_URL, OptimizerSpec, aux, beta, eps, lr, weight_decay
+from optimizers.zoo.param import UNSET, Param
+from optimizers.zoo.spec import (
+    HTMUON_PAPER,
+    HTMUON_URL,
+    OptimizerSpec,
+    aux,
+    beta,
+    eps,
+    lr,
+    of_class,
+    weight_decay,
+)
 
 _DTYPES = ("bfloat16", "float32", "float64")
 MAP_NAMES: Final = (
@@ -25,6 +35,7 @@ MAP_NAMES: Final = (
     "contra_muon",
     "dynmuon",
     "soft_polar",
+    "aurora",
 )
 
 # Parameters of the maps.
@@ -46,9 +57,9 @@ MAPS: Final = {
     "ns_coefficients": Param(
         str,
         "jordan",
-        choices=("jordan", "polar_express"),
+        choices=("jordan", "convergent", "polar_express"),
         before="jordan",
-        help="Muon's polynomial, or those of Polar Express, which change from step to step",
+        help="Muon's polynomial, that of track 3 (12 steps), or those of Polar Express, one for each step",
     ),
     "gram_dtype": Param(
         str,
@@ -88,6 +99,10 @@ MAPS: Final = {
     "energy": Param(
         str, "keep", choices=("keep", "none"), help="soft_polar: keep the norm of Muon's update, or not"
     ),
+    "balance_steps": Param(int, 2, low=1, help="polar factors that aurora takes in one step"),
+    "balance_power": Param(
+        float, 0.5, low=0, low_open=True, help="how far aurora's diagonal follows the lengths of rows"
+    ),
 }
 
 # What all classes share, apart from the parameters of the maps.
@@ -115,8 +130,8 @@ MOMENTUM: Final = {
 SCALE_RULE: Final = Param(
     str,
     "shape",
-    choices=("shape", "rms0.2", "spectral"),
-    help="sqrt(max(1, m/n)), 0.2 sqrt(max(m, n)) or sqrt(m/n)",
+    choices=("shape", "rms0.2", "spectral", "nuclear"),
+    help="sqrt(max(1, m/n)), 0.2 sqrt(max(m, n)), sqrt(m/n) or the nuclear norm of the momentum",
 )
 
 # All arguments of the classes in optimizers/muon.py, which check them against these tables.
@@ -146,6 +161,17 @@ ADAMUON: Final = {
     "eps": eps(1e-8),
 }
 
+SCION: Final = {
+    "lr": lr(3.6e-4),
+    "weight_decay": weight_decay(1.0),
+    "beta": beta(0.9, "decay of the gradient average M"),
+    "radius": Param(float, 50.0, low=0, low_open=True, help="of the ball of a hidden layer"),
+    "norm": Param(str, "spectral", choices=("spectral", "sign"), help="of the matrices that the rule takes"),
+    "sign_radius": Param(float, 3000.0, low=0, low_open=True, help="of the ball of embeddings and the head"),
+    **{key: MAPS[key] for key in ("ns_steps", "ns_dtype")},
+    "ns_coefficients": replace(MAPS["ns_coefficients"], before=UNSET),
+}
+
 # Which parameters a row needs for a map.
 _OF_MAP: Final = {
     "newton_schulz": ("ns_steps", "ns_dtype", "ns_coefficients"),
@@ -159,11 +185,12 @@ _OF_MAP: Final = {
     "contra_muon": ("contra",),
     "dynmuon": ("p",),
     "soft_polar": ("softening", "energy"),
+    "aurora": ("balance_steps", "balance_power"),
 }
 # ns_root takes a factor from Newton-Schulz; the others have an iteration of their own.
 _READ_BY: Final = {
     "ns_root": ("ns_steps", "ns_dtype"),
-    **dict.fromkeys(("soft_muon", "contra_muon", "dynmuon", "soft_polar"), ("ns_dtype",)),
+    **dict.fromkeys(("soft_muon", "contra_muon", "dynmuon", "soft_polar", "aurora"), ("ns_dtype",)),
 }
 _POWER = {  # p of the maps that don't take all of [-0.5, 1]
     "ns_root": replace(MAPS["p"], low=0, low_open=True, high_open=True),
@@ -268,6 +295,23 @@ _SOFT_POLAR = {
     "paper": "Soft-polar Muon, modded-nanogpt pull request 332, 2026",
     "url": "https://github.com/KellerJordan/modded-nanogpt/pull/332",
 }
+_POLARGRAD = _row(
+    "polargrad",
+    "Muon",
+    "newton_schulz",
+    lr_default=0.02,
+    scale_rule="nuclear",
+    paper="Lau et al., PolarGrad: A Class of Matrix-Gradient Optimizers, 2025",
+    url="https://arxiv.org/abs/2505.21799",
+)
+_AURORA = _row(
+    "aurora",
+    "Muon",
+    "aurora",
+    lr_default=0.05,
+    paper="Tilde Research, Aurora, 2026",
+    url="https://blog.tilderesearch.com/blog/aurora",
+)
 
 ROWS: Final = (
     _row(
@@ -307,4 +351,28 @@ ROWS: Final = (
         },
     ),
     _row("soft_polar", "Muon", "soft_polar", lr_default=0.02, **_SOFT_POLAR),
+    replace(_AURORA, weight_decay=weight_decay(0.025)),
+    replace(
+        _POLARGRAD,
+        weight_decay=weight_decay(0.0),
+        params={
+            **_POLARGRAD.params,
+            "nesterov": replace(MOMENTUM["nesterov"], default=False),
+            # Its authors take the polar factor itself, to which 8 of these steps come within 1e-10.
+            "ns_steps": replace(_POLARGRAD.params["ns_steps"], default=8),
+            "ns_coefficients": replace(MAPS["ns_coefficients"], default="polar_express"),
+        },
+    ),
+    OptimizerSpec(
+        name="scion",
+        target="optimizers.scion:Scion",
+        family="spectral",
+        **of_class(SCION),
+        state="M",
+        vectors="normalized",
+        released="hidden",
+        rest={"norm": "sign"},
+        paper="Pethick et al., Training Deep Learning Models with Norm-Constrained LMOs, 2025",
+        url="https://arxiv.org/abs/2502.07529",
+    ),
 )

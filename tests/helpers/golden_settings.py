@@ -88,7 +88,13 @@ def _cosmos(hyper: Hyper, setting: str) -> Hyper:
     return {**hyper, "betas": betas, "momentum_rule": rule, "fallback_beta1": 0.9}
 
 
+def _scion(hyper: Hyper, setting: str) -> Hyper:
+    """Without a matrix for the rule, all of it goes to the rest, which has the norm "sign"."""
+    return {**hyper, "routing": (lambda name, p: False) if hyper["routing"] == "none" else hyper["routing"]}
+
+
 RENAME = {
+    "scion": _scion,
     "muon": _muon,
     "muon_svd": _muon,
     "htmuon": _muon,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from optimizers.spectral import SPECTRAL
+from optimizers.spectral.aurora import aurora
 from optimizers.spectral.contra_muon import contra_muon
 from optimizers.spectral.dynmuon import dynmuon
 from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
@@ -412,6 +413,8 @@ OTHER = {
     "contra": 0.6,
     "softening": 0.7,
     "energy": "none",
+    "balance_steps": 3,
+    "balance_power": 0.2,
 }
 READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
     "newton_schulz": (
@@ -434,6 +437,7 @@ READ: dict[str, tuple[Callable[[Tensor], Tensor], set[str]]] = {
     "contra_muon": (lambda M: contra_muon(M, 0.6, f64), {"contra", "ns_dtype"}),
     "dynmuon": (lambda M: dynmuon(M, 0.5, f64), {"p", "ns_dtype"}),
     "soft_polar": (lambda M: soft_polar(M, 0.7, "none", f64), {"softening", "energy", "ns_dtype"}),
+    "aurora": (lambda M: aurora(M, 3, 0.2, f64), {"balance_steps", "balance_power", "ns_dtype"}),
 }
 
 

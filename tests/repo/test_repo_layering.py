@@ -146,11 +146,11 @@ TORCH = {
     "models": ("gpt2 llama resnet transformer vit"),
     "optimizers": (
         "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion muon prodigy "
-        "reach routing schedule_free soap spectral stacks watch"
+        "reach routing schedule_free scion soap spectral stacks watch"
     ),
     "optimizers.spectral": (
-        "balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products rule "
-        "soft_muon soft_polar stream_power"
+        "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "
+        "rule soft_muon soft_polar stream_power"
     ),
     "sweeps.run": ("preload"),
 }

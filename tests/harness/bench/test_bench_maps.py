@@ -27,7 +27,8 @@ def root(tmp_path_factory):
 
 
 def test_every_map_is_measured_and_no_label_twice():
-    assert {one.name for one in maps.MEASURED} == set(SPECTRAL)
+    # aurora changes the singular vectors, too: there is no U f(S) V^T to compare it with
+    assert {one.name for one in maps.MEASURED} == SPECTRAL.keys() - {"aurora"}
     assert len({one.label for one in maps.MEASURED}) == len(maps.MEASURED)
 
 
