@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from optimizers.zoo import imported
+from optimizers.zoo import grouped, imported
+from optimizers.zoo.grouped import Groups
 from optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def build(
     weight_decay: float | None = None,
     routing: Routing = "released",
     aux_lr: float | None = None,
+    groups: Groups | None = None,
     **hyper: object,
 ) -> Optimizer:
     """Build an optimizer of `ZOO`, or a class outside of it, an ordinary `torch.optim.Optimizer`.
@@ -145,22 +147,28 @@ def build(
     docs/optimizers.md has a loop with it, and with groups and schedules.
 
     Args:
-        name: a row of `ZOO`, or "module:Class" of any `torch.optim.Optimizer`, which gets all parameters.
+        name: a row of `ZOO`, or "module:Class" of any `torch.optim.Optimizer`, which gets all parameters
+            unless `routing` or `groups` say otherwise.
         model_or_named_parameters: a module; parameters; (name, parameter) pairs; or group dicts of either, as
             for any `torch.optim.Optimizer`. A group may have settings of its own: all keyword arguments below
             but `routing`, with the same meaning. Frozen parameters of a module or of pairs are left out.
         lr, weight_decay: None takes the default of the row. `lr` is the learning rate of the rule.
         routing: which parameters the rule gets, see `split_parameters`. An optimizer that treats all of them
-            alike (`routed` false in its row) takes them all. Parameters without modules around them can be
-            told apart by their shapes only, parameters without names by no predicate.
+            alike (`routed` false in its row) takes them all; one from outside does so with "released".
+            Parameters without modules around them can be told apart by their shapes only, parameters without
+            names by no predicate.
         aux_lr: learning rate of the auxiliary AdamW; None is 1e-3 (MARS: 3e-3), as in the released code.
+        groups: settings by the name of a group of parameters, with the optimizer that trains it:
+            `{"embedding": {"optimizer": "adamw", "lr": 0.003}, "*.mlp.*": {"lr": 0.01}}`. Names are those of
+            `optimizers.zoo.grouped.KINDS` and patterns; that module says what is left open.
         hyper: the other hyperparameters of the row, coerced and checked by `resolve`.
 
     Raises:
         ValueError: one sentence naming the unknown name, the value and what is allowed.
     """
-    imported.allowed.add(name)  # who builds a part wants its code to run
-    row = spec(name)
+    wanted = [name, *(own["optimizer"] for own in (groups or {}).values() if "optimizer" in own)]
+    imported.allowed.update(map(str, wanted))  # who builds a part wants its code to run
+    row = spec(name, routing)
     if not callable(routing):
         resolve_value(ROUTING, "routing", routing)
 
@@ -173,6 +181,7 @@ def build(
         "lr": number(row.lr, "lr", lr),
         "weight_decay": number(row.weight_decay, "weight_decay", weight_decay),
         "aux_lr": number(row.aux_lr, "aux_lr", aux_lr),
-        **resolve(name, hyper),
+        **resolve(name, hyper, routing),
     }
-    return assemble(row, model_or_named_parameters, routing, settings)
+    named = grouped.resolve(row, groups or {}, settings)
+    return assemble(row, model_or_named_parameters, routing, settings, named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,26 +12,36 @@ from torch.optim import AdamW, Optimizer
 
 from optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
 from optimizers.hybrid import Hybrid
-from optimizers.routing import Routing, taker
+from optimizers.routing import Routing, named_groups, taker
 from optimizers.zoo import outside
-from optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value
+from optimizers.zoo.grouped import Groups
+from optimizers.zoo.grouped import params_of as params_of_group
+from optimizers.zoo.imported import load
+from optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value, spec
 
 Settings: TypeAlias = dict[str, Any]
 Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have
 
 
-def assemble(row: OptimizerSpec, given: Model, routing: Routing, settings: Settings) -> Optimizer:
+def assemble(
+    row: OptimizerSpec, given: Model, routing: Routing, settings: Settings, named: Groups
+) -> Optimizer:
     """Build the optimizer of a row from checked settings; `optimizers.build` is the way in.
 
     A rule that treats all parameters alike is returned as it is. Any other comes as a `Hybrid`, even if it
     takes all of them now: groups that are added later are then divided like the first ones.
+
+    Raises:
+        ValueError: a named group has no parameter, or something is refused.
     """
-    if row.outside:
+    if row.outside and not row.routed and not named:
         return _outside(row, given, settings)
-    recipe = Recipe(row, given if isinstance(given, nn.Module) else None, routing, settings)
+    recipe = Recipe(row, given if isinstance(given, nn.Module) else None, routing, settings, named)
     groups = [group for group in read_groups(given) if group["params"]]
     optimizer = Hybrid(groups=groups, divide=recipe.divide)
-    alike = not row.routed and not settings.get("no_decay_1d")
+    if missing := named.keys() - {group.get("group") for group in optimizer.param_groups}:
+        raise ValueError(f"no parameter is in the group {min(missing)!r}")
+    alike = not row.routed and not named and not settings.get("no_decay_1d")
     return optimizer.parts[0] if alike else optimizer
 
 
@@ -54,12 +63,15 @@ class Recipe:
         model: what `build` was given, if that is a module.
         routing: see `split_parameters`.
         settings: `lr`, `weight_decay`, `aux_lr` and all hyperparameters; a group may have its own.
+        named: the named groups, as `optimizers.zoo.grouped.resolve` makes them. Their pieces have their name
+            as `group`.
     """
 
     row: OptimizerSpec
     model: nn.Module | None
     routing: Routing
     settings: Settings
+    named: Groups
 
     def divide(self, group: Group) -> list[tuple[partial[Optimizer], Group]]:
         """The pieces of a group, each with the constructor of the optimizer that it goes to.
@@ -71,20 +83,34 @@ class Recipe:
         found = entries(group.pop("params"))
         own, others = self._read(group)
         settings = self.settings | own
+        found, named = self._by_group(found)
         chosen, rest = self._split(found, settings)
         if self.row.has_aux and rest and not chosen and "lr" in own and "aux_lr" not in own:
             raise ValueError(
                 "all parameters of this group go to the auxiliary AdamW: give its learning rate as aux_lr, "
                 f"not as lr={own['lr']:g}"
             )
-        rule, aux = self._rule(settings), _aux(settings) if self.row.has_aux else {}
-        pieces = [(self._make_rule, rule, share) for share in self._of_rule(chosen, rest, settings)]
-        pieces += [(self._make_aux, aux, share) for share in self._of_aux(rest, settings)]
+        rule, aux = _of_rule(self.row, settings), _aux(settings) if self.row.has_aux else {}
+        make = _maker(self.row, self.settings | own if self.row.outside else self.settings)
+        common = {} if self.row.outside else rule
+        pieces = [(make, common, share) for share in self._of_rule(chosen, rest, settings)]
+        pieces += [(self._make_aux(), aux, share) for share in self._of_aux(rest, settings)]
+        pieces += [_piece_of(name, ours, dict(self.named[name])) for name, ours in named.items()]
         return [
-            (make(), {**others, "params": params_of(ours), **common, **special})
+            (make, {**others, "params": params_of(ours), **common, **special})
             for make, common, (ours, special) in pieces
             if ours
         ]
+
+    def _by_group(self, found: list[Entry]) -> tuple[list[Entry], dict[str, list[Entry]]]:
+        """The parameters without a named group, and those of each."""
+        if not self.named:
+            return found, {}
+        group_of = named_groups(self.model, self.named)
+        of = [(group_of(entry), entry) for entry in found]
+        return [entry for name, entry in of if name is None], {
+            name: [entry for own, entry in of if own == name] for name in self.named
+        }
 
     def _read(self, group: Group) -> tuple[Settings, Settings]:
         """The checked hyperparameters of a group, and its other keys, which stay in it as in torch.optim."""
@@ -122,18 +148,25 @@ class Recipe:
         else:
             yield rest, {}
 
-    def _rule(self, settings: Settings) -> Settings:
-        own = [key for key, param in self.row.params.items() if param.used_by == "rule"]
-        return {**self.row.fixed, **{key: settings[key] for key in ("lr", "weight_decay", *own)}}
-
-    def _make_rule(self) -> partial[Optimizer]:
-        module, name = self.row.target.split(":")
-        rule: Callable[..., Optimizer] = getattr(importlib.import_module(module), name)
-        return partial(rule, **self._rule(self.settings))
-
     def _make_aux(self) -> partial[Optimizer]:
         make: Callable[..., Optimizer] = AdamW
         return partial(make, fused=True, **_aux(self.settings))
+
+
+def _of_rule(row: OptimizerSpec, settings: Settings) -> Settings:
+    """The arguments of a rule's class."""
+    return {**row.fixed, **{key: settings[key] for key in params_of_group(row)}}
+
+
+def _maker(row: OptimizerSpec, settings: Settings) -> partial[Optimizer]:
+    rule: Any = load(row.target)
+    return partial(rule, **_of_rule(row, settings))
+
+
+def _piece_of(name: str, ours: list[Entry], own: Settings) -> tuple[partial[Optimizer], Settings, Share]:
+    """A named group. A class from outside may read a setting when it is built only, so it gets no other."""
+    row = spec(own["optimizer"])
+    return _maker(row, own), {} if row.outside else _of_rule(row, own), (ours, {"group": name})
 
 
 def _aux(settings: Settings) -> Settings:

@@ -15,6 +15,15 @@ from optimizers.groups import Group
 # Which part a group of parameters goes to, piece by piece; the part is made when its first piece comes.
 Divide: TypeAlias = Callable[[Group], list[tuple["partial[Optimizer]", Group]]]
 
+_MISSING = object()
+
+
+def _is_made_by(part: Optimizer, make: partial[Optimizer], piece: Group) -> bool:
+    """Whether a part is of the class, with the same settings where the piece has none of its own."""
+    common = {name: value for name, value in make.keywords.items() if name not in piece}
+    known = part.defaults
+    return type(part) is make.func and all(known.get(name, _MISSING) == x for name, x in common.items())
+
 
 class Hybrid(Optimizer):
     """Several optimizers over disjoint parameters, used and saved as one.
@@ -86,7 +95,7 @@ class Hybrid(Optimizer):
     def _give(self, make: partial[Optimizer], piece: Group) -> int:
         """Add a piece to the part of its kind, which is made if there is none, and return its number."""
         for number, part in enumerate(self.parts):
-            if type(part) is make.func:
+            if _is_made_by(part, make, piece):
                 part.add_param_group(piece)
                 return number
         part = make([piece])

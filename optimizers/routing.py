@@ -6,12 +6,14 @@ shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 from torch import nn
 
 from optimizers.groups import Entry, Model, entries
+from optimizers.zoo.grouped import KINDS
 from optimizers.zoo.registry import ROUTING, resolve_value
 
 Predicate: TypeAlias = Callable[[str, nn.Parameter], bool]
@@ -62,6 +64,51 @@ def taker(model: object, routing: Routing, released: str) -> Callable[[Entry], b
         )
     takes = ROUTES[word](model)
     return lambda entry: takes(entry[1])
+
+
+def named_groups(model: Any, names: Iterable[str]) -> Callable[[Entry], str | None]:
+    """Which of some named groups a parameter is in, as a function of its entry.
+
+    A pattern goes before a kind. A weight that an embedding and the head share is of the embedding.
+
+    Args:
+        model: a module, if there is one; without it embeddings and head can't be told from matrices.
+        names: kinds of `optimizers.zoo.grouped`, or patterns of parameters' names.
+
+    Raises:
+        ValueError: a kind is asked for that goes by modules, without the module; the function, if a parameter
+            fits two patterns, or has no name.
+    """
+    kinds = [name for name in names if name in KINDS]
+    patterns = [name for name in names if name not in KINDS]
+    whole = isinstance(model, nn.Module)
+    if not whole and (blind := {"embedding", "head"}.intersection(kinds)):
+        raise ValueError(f"the group {min(blind)!r} must see the modules: pass the model")
+    embeddings, output = (_embeddings(model), _output(model)) if whole else (set(), set())
+    known = {p: name for name, p in model.named_parameters()} if whole else {}
+
+    def kind(p: nn.Parameter) -> str:
+        if p.ndim < 2:
+            return "vectors"
+        if p in embeddings:
+            return "embedding"
+        return "head" if p in output else "kernels" if p.ndim > 2 else "matrices"
+
+    def group_of(entry: Entry) -> str | None:
+        name, p = entry
+        if patterns:
+            name = known.get(p, name)
+            if name is None:
+                raise ValueError("parameters need names here: pass the model or model.named_parameters()")
+            fits = [pattern for pattern in patterns if fnmatchcase(name, pattern)]
+            if len(fits) > 1:
+                raise ValueError(f"the parameter {name!r} fits two groups, {fits[0]!r} and {fits[1]!r}")
+            if fits:
+                return fits[0]
+        found = kind(p)
+        return found if found in kinds else None
+
+    return group_of
 
 
 def _by_name(predicate: Predicate, model: object) -> Callable[[Entry], bool]:

@@ -19,7 +19,7 @@ from typing import Any
 import models
 import optimizers
 from harness import tasks
-from harness.config import OptimizerConfig, RunConfig, ScheduleConfig, revisions
+from harness.config import OptimizerConfig, RunConfig, revisions
 from harness.errors import UsageError
 from harness.tasks import TaskSpec
 from models import ModelSpec
@@ -50,7 +50,8 @@ def resolved(config: RunConfig) -> ResolvedRun:
     Raises:
         UsageError: it was made by other code than this.
     """
-    rows = tasks.spec(config.task), models.spec(config.model), optimizers.spec(config.optimizer.name)
+    rule = optimizers.spec(config.optimizer.name, config.optimizer.routing)
+    rows = tasks.spec(config.task), models.spec(config.model), rule
     now = revisions.current(config, *rows)
     for part in sorted({*config.revisions, *now}):
         then, today = config.revisions.get(part, 1), now.get(part, 1)
@@ -116,8 +117,8 @@ def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
             kept[name] = _kept(value, params)
         elif isinstance(group, OptimizerConfig) and name == "hyper":
             kept[name] = {n: x for n, x in value.items() if n not in params or x != params[n].before}
-        elif isinstance(group, ScheduleConfig) and name == "hyper":
-            kept |= {name: {n: dict(schedule) for n, schedule in value.items()}} if value else {}
+        elif name in ("hyper", "groups"):  # of the schedule; of the optimizer
+            kept |= {name: {n: dict(own) for n, own in value.items()}} if value else {}
         elif value != field.metadata["param"].before:
             kept[name] = value
     return kept

@@ -26,9 +26,11 @@ import models
 import optimizers
 from harness import tasks
 from harness.config import RunConfig, digest
+from harness.config.groups import PREFIX
 from models import imported as of_models
 from optimizers.zoo import imported as of_optimizers
 from optimizers.zoo.imported import OWN, load, target
+from optimizers.zoo.registry import OptimizerSpec
 
 _SETTINGS = ("optimizer.name", "model", "task")
 _INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
@@ -63,21 +65,29 @@ def search_no_more() -> None:
 
 
 def named(settings: Mapping[str, Any]) -> Iterator[str]:
-    """The optimizer, model and task that settings name, by dotted names; of lists all."""
-    for value in map(settings.get, _SETTINGS):
+    """The optimizers, model and task that settings name, by dotted names; of lists all."""
+    of_groups = [x for name, x in settings.items() if name.startswith(PREFIX) and name.endswith(".optimizer")]
+    for value in (*map(settings.get, _SETTINGS), *of_groups):
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
 
 
 def parts(config: RunConfig) -> dict[str, str]:
-    """The parts of a run from outside: "module:attribute" by "optimizer", "model" or "task"."""
+    """The parts of a run from outside: "module:attribute" by "optimizer", "model", "task" or "group NAME"."""
     rule, model = optimizers.spec(config.optimizer.name), models.spec(config.model)
     task = None if config.task in tasks.TASKS else target(config.task, tasks.GROUP)
     found = {
         "optimizer": rule.target if rule.outside else None,
         "model": model.target if model.outside else None,
         "task": task,
+        **{part: row.target for part, row in of_groups(config).items() if row.outside},
     }
     return {part: place for part, place in found.items() if place is not None}
+
+
+def of_groups(config: RunConfig) -> dict[str, OptimizerSpec]:
+    """The optimizers that train named groups besides the main one, by "group NAME"."""
+    rules = {f"group {name}": str(own["optimizer"]) for name, own in config.optimizer.groups.items()}
+    return {part: optimizers.spec(rule) for part, rule in rules.items() if rule != config.optimizer.name}
 
 
 @functools.cache

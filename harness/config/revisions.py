@@ -13,10 +13,11 @@ import functools
 import hashlib
 import json
 import sys
+from collections.abc import Mapping
 
 import models
 import optimizers
-from harness.config import OptimizerConfig, RunConfig, digest
+from harness.config import RunConfig, Value, digest
 from harness.config import parts as outside
 from harness.system.environment import HOME
 from harness.tasks import TaskSpec
@@ -43,17 +44,32 @@ def current(config: RunConfig, task: TaskSpec, model: ModelSpec, rule: Optimizer
         task, model, rule: their rows.
     """
     edits = {
-        "optimizer": _edit((*_modules_of(rule), _ASSEMBLY), _words(config.optimizer, rule), *_declared(rule)),
+        "optimizer": _edit_of(rule, config.optimizer.routing, config.optimizer.hyper),
         "model": _edit((_module(model.target),), frozenset(), *_declared(model)),
         "task": _edit((_module(task.loader),)),
         "loop": _edit(_LOOP),
     }
     words: dict[str, int | str] = {"optimizer": rule.revision, "model": model.revision, "task": task.revision}
+    for part, row in outside.of_groups(config).items():
+        words[part] = row.revision
+        edits[part] = _edit_of(row, "released", config.optimizer.groups[part.removeprefix("group ")])
     words |= {part: outside.source_word(place) for part, place in outside.parts(config).items()}
     found = {
         part: f"{words.get(part, 1)}+{edit}" if edit else words.get(part, 1) for part, edit in edits.items()
     }
-    return {part: word for part, word in found.items() if word != 1}
+    found["optimizer"] = _with_groups(found, rule.revision)
+    return {part: word for part, word in found.items() if word != 1 and not part.startswith("group ")}
+
+
+def _with_groups(found: dict[str, int | str], revision: int) -> int | str:
+    """The word of the optimizer, in which those of its groups are told, too."""
+    own = [f"{part} {word}" for part, word in found.items() if part.startswith("group ") and word != 1]
+    main = found["optimizer"]
+    if not own:
+        return main
+    if any("+" in str(word) for word in (main, *own)):  # edited: what is left of the sign is a number
+        return f"{revision}+{_digest((main, *own))[:8]}"
+    return "; ".join([str(main), *own])
 
 
 def _module(place: str) -> str:
@@ -70,13 +86,17 @@ def _modules_of(rule: OptimizerSpec) -> tuple[str, ...]:
     )
 
 
-def _words(given: OptimizerConfig, rule: OptimizerSpec) -> frozenset[str]:
+def _edit_of(rule: OptimizerSpec, routing: str, hyper: Mapping[str, Value]) -> str:
+    return _edit((*_modules_of(rule), _ASSEMBLY), _words(rule, routing, hyper), *_declared(rule))
+
+
+def _words(rule: OptimizerSpec, routing: str, hyper: Mapping[str, Value]) -> frozenset[str]:
     """The words by which its code looks up rows of tables, such as the map of the singular values."""
     if rule.outside:
         return frozenset()
-    words = {word for word in (*rule.fixed.values(), *given.hyper.values()) if isinstance(word, str)}
-    words.add(rule.released if given.routing == "released" else given.routing)
-    if given.hyper.get("interval", 1) > 1:
+    words = {word for word in (*rule.fixed.values(), *hyper.values()) if isinstance(word, str)}
+    words.add(rule.released if routing == "released" else routing)
+    if hyper.get("interval", 1) > 1:
         words.add("newton_schulz")  # of the steps in between
     return frozenset(words)
 

@@ -55,6 +55,10 @@ class OptimizerConfig:
         float, None, "learning rate of the AdamW that trains the rest; empty: the task's AdamW rate"
     )
     hyper: Mapping[str, Value] = dataclasses.field(default_factory=dict, metadata={"key": True})
+    # By named group of parameters its optimizer and settings: `harness/config/groups.py`.
+    groups: Mapping[str, Mapping[str, Value]] = dataclasses.field(
+        default_factory=dict, metadata={"key": True}
+    )
 
 
 @dataclass(frozen=True)

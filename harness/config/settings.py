@@ -15,7 +15,16 @@ from typing import Any
 import models
 import optimizers
 from harness import tasks
-from harness.config import OptimizerConfig, RunConfig, Value, hyper_schedules, limits, revisions, yaml_text
+from harness.config import (
+    OptimizerConfig,
+    RunConfig,
+    Value,
+    groups,
+    hyper_schedules,
+    limits,
+    revisions,
+    yaml_text,
+)
 from harness.config.names import canonical, settings_of
 from harness.errors import UsageError, nearest
 from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
@@ -24,7 +33,12 @@ Settings = Mapping[str, Value]
 
 _HYPER = "optimizer."
 _REVISIONS = "revisions."  # a stored config names them
-_TABLES = ("optimizer.hyper", "schedule.hyper", "revisions")  # of a stored config; they may be empty
+_TABLES = (
+    "optimizer.hyper",
+    "optimizer.groups",
+    "schedule.hyper",
+    "revisions",
+)  # of a stored config; they may be empty
 
 
 def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:
@@ -63,6 +77,8 @@ def param_of(optimizer: str, setting: str) -> Param:
         KeyError: there is no such setting.
     """
     row = optimizers.spec(optimizer)
+    if of_group := groups.split(setting):
+        return groups.param_of(row, *of_group)
     known = params_of(row)
     return known[setting] if setting in known else hyper_schedules.params_of(row)[setting]
 
@@ -100,7 +116,7 @@ def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
     """
     free = any(rule not in optimizers.ZOO for rule in rules)
     own = (name.startswith(_HYPER) and name.count(".") == 1) or hyper_schedules.split(name) is not None
-    return name in known_settings() or (free and own)
+    return name in known_settings() or groups.split(name) is not None or (free and own)
 
 
 def resolve_config(settings: Settings) -> RunConfig:
@@ -119,7 +135,7 @@ def resolve_config(settings: Settings) -> RunConfig:
         task, model, rule = (
             tasks.spec(config.task),
             models.spec(config.model),
-            optimizers.spec(config.optimizer.name),
+            optimizers.spec(config.optimizer.name, config.optimizer.routing),
         )
         limits.check_config(config, task, model)
         optimizer, schedules = _resolve_rule(config, rule, task.adamw_lr)
@@ -184,6 +200,7 @@ def _as_given(settings: Settings) -> RunConfig:
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}
     schedules: dict[str, dict[str, Value]] = {}
+    named: dict[str, dict[str, Value]] = {}
     code: dict[str, Value] = {}
     for name, value in settings.items():
         name = canonical(name)
@@ -193,6 +210,8 @@ def _as_given(settings: Settings) -> RunConfig:
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
             hyper[name.removeprefix(_HYPER)] = value
+        elif of_group := groups.split(name):
+            named.setdefault(of_group[0], {})[of_group[1]] = value
         elif scheduled := hyper_schedules.split(name):
             schedules.setdefault(scheduled[0], {})[scheduled[1]] = value
         elif name.startswith(_REVISIONS) and isinstance(value, int | str):
@@ -204,7 +223,7 @@ def _as_given(settings: Settings) -> RunConfig:
     config: RunConfig = _build(RunConfig, alive)
     return dataclasses.replace(
         config,
-        optimizer=dataclasses.replace(config.optimizer, hyper=hyper),
+        optimizer=dataclasses.replace(config.optimizer, hyper=hyper, groups=named),
         schedule=dataclasses.replace(config.schedule, hyper=schedules),
         revisions=code,
     )
@@ -272,7 +291,7 @@ def _resolve_rule(
     schedules = hyper_schedules.resolve(row, config.schedule.hyper, {**given.hyper, "weight_decay": decay})
     first = {name: schedule["from"] for name, schedule in schedules.items()}
     first_decay = first.pop("weight_decay", decay)
-    hyper = optimizers.resolve(row.name, {**given.hyper, **first})
+    hyper = optimizers.resolve(row.name, {**given.hyper, **first}, given.routing)
     # What changes nothing beside the others gets its default, and no schedule. A hyperparameter with a
     # schedule has many values, so none of them makes another one inert.
     settings = {**row.fixed, **hyper, **dict.fromkeys(schedules, UNSET)}
@@ -286,4 +305,6 @@ def _resolve_rule(
         aux_lr=or_default(row.aux_lr, "aux_lr", given.aux_lr or adamw_lr) if row.has_aux else None,
         hyper=hyper | inert,
     )
+    named = groups.resolve(row, resolved, given.groups, config.schedule)
+    resolved = dataclasses.replace(resolved, groups=named)
     return resolved, {name: schedule for name, schedule in schedules.items() if name not in inert}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -10,7 +11,8 @@ from torch.optim import AdamW, Optimizer
 
 import models
 import optimizers
-from harness.config import RunConfig
+from harness.config import RunConfig, ScheduleConfig
+from harness.config.groups import SCHEDULE
 from harness.data.task import Task
 from harness.errors import UsageError
 from harness.parallel.batch_norm import synchronise
@@ -50,25 +52,41 @@ def build_model(config: RunConfig, task: Task, device: torch.device, group: Grou
 def build_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
     """The optimizer of the config; its groups note their peak learning rate as `initial_lr`."""
     rule = config.optimizer
-    optimizer = optimizers.build(
-        rule.name,
-        model,
-        lr=rule.lr,
-        weight_decay=rule.weight_decay,
-        routing=rule.routing,
-        aux_lr=rule.aux_lr,
-        **rule.hyper,
-    )
+    named = rule.groups.items()
+    try:
+        optimizer = optimizers.build(
+            rule.name,
+            model,
+            lr=rule.lr,
+            weight_decay=rule.weight_decay,
+            routing=rule.routing,
+            aux_lr=rule.aux_lr,
+            groups={name: {w: x for w, x in own.items() if w not in SCHEDULE} for name, own in named},
+            **rule.hyper,
+        )
+    except ValueError as error:
+        if not named:
+            raise
+        raise UsageError(f"The model '{config.model}' doesn't fit optimizer.groups: {error}.") from error
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]
     return optimizer
 
 
+def rate_schedules(config: RunConfig) -> dict[str | None, ScheduleConfig]:
+    """The schedule of the learning rate by named group; that of all others by None."""
+    found: dict[str | None, ScheduleConfig] = {None: config.schedule}
+    for name, own in config.optimizer.groups.items():
+        parts: dict[str, Any] = {field: own[word] for word, field in SCHEDULE.items() if word in own}
+        found[name] = dataclasses.replace(config.schedule, **parts)
+    return found
+
+
 def scheduled_groups(config: RunConfig, optimizer: Optimizer, has_aux: bool) -> dict[str, list[int]]:
     """The numbers of the groups that the schedule of each scheduled hyperparameter sets.
 
-    These are groups of the rule itself, not of an auxiliary AdamW. A group with a value of its own (weight
-    decay 0 for vectors) keeps it.
+    These are groups of the rule itself, not of an auxiliary AdamW, and not named ones. A group with a value
+    of its own (weight decay 0 for vectors) keeps it.
 
     Args:
         config: of the run.
@@ -87,6 +105,7 @@ def scheduled_groups(config: RunConfig, optimizer: Optimizer, has_aux: bool) -> 
             number
             for number, group in enumerate(optimizer.param_groups)
             if group.get(name) == rule["from"]
+            and "group" not in group
             and id(group) not in aux
             and not (exempt and all(p.ndim < 2 for p in group["params"]))
         ]

@@ -17,7 +17,7 @@ from harness.parallel.group import Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, precision, schedule
-from harness.train.building import build_model, build_optimizer, scheduled_groups
+from harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
 
@@ -97,6 +97,7 @@ class Learner:
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
         self.optimizer = build_optimizer(config, self.model)
+        self._rates = rate_schedules(config)
         self._scheduled = scheduled_groups(config, self.optimizer, run.optimizer.has_aux)
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
         divided = config.shard_optimizer and separable(self.optimizer)
@@ -197,12 +198,14 @@ class Learner:
 
     def _follow_schedules(self, step: int) -> None:
         """Set the learning rate, and the hyperparameters that have a schedule."""
-        rule = self.config.schedule
-        factor = schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
+        factors = {
+            name: schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
+            for name, rule in self._rates.items()
+        }
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * factor
+            group["lr"] = group["initial_lr"] * factors[group.get("group")]
         for name, numbers in self._scheduled.items():
-            value = schedule.value(rule.hyper[name], step, self.total)
+            value = schedule.value(self.config.schedule.hyper[name], step, self.total)
             for number in numbers:
                 self.optimizer.param_groups[number][name] = value
 

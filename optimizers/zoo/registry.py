@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from optimizers.zoo import elementwise, outside, spectral, subspace
 from optimizers.zoo.param import UNSET, Param, Value, resolve_value
-from optimizers.zoo.spec import OptimizerSpec
+from optimizers.zoo.spec import OptimizerSpec, aux
 
 __all__ = ["ROUTING", "UNSET", "ZOO", "OptimizerSpec", "Param", "Value", "resolve", "resolve_value", "spec"]
 
@@ -45,36 +46,45 @@ ZOO: Final[dict[str, OptimizerSpec]] = {name: _ROWS[name] for name in _NAMES if 
 PERIODS = ("interval", "precondition_frequency", "update_gap")
 
 
-def spec(name: str) -> OptimizerSpec:
+def spec(name: str, routing: object = "released") -> OptimizerSpec:
     """Return the row of `ZOO` with this name, or one made from a class outside of it.
 
     Args:
         name: in `ZOO`; else "module:Class", or an entry point of the group `htbench.optimizers`. Such a class
             is imported if its name is allowed, see `optimizers.zoo.imported`; `optimizers.build` allows it.
+        routing: with any other than "released" a class from outside shares the parameters with an auxiliary
+            AdamW, as a matrix rule of ours does.
 
     Raises:
         ValueError: there is none, and the message names the nearest ones; or the class can't be used, or is
             not allowed.
     """
     row = ZOO.get(name) or outside.spec(name)
+    if row is not None and row.outside and routing != "released":
+        return replace(row, has_aux=True, params={**aux(1e-8), **row.params})
     if row is None:
-        raise ValueError(f"unknown optimizer {name!r}; {_nearest(name, ZOO)}")
+        raise ValueError(f"unknown optimizer {name!r}; {nearest(name, ZOO)}")
     return row
 
 
-def resolve(name: str, hyper: Mapping[str, object]) -> dict[str, Value]:
+def resolve(name: str, hyper: Mapping[str, object], routing: object = "released") -> dict[str, Value]:
     """Coerce and check the hyperparameters of an optimizer and fill in all its defaults, sorted by name.
+
+    Args:
+        name, routing: as `spec` takes them.
+        hyper: what is given.
 
     Raises:
         ValueError: for an unknown name (with the nearest valid ones), a wrong type or a value out of range.
     """
-    params = spec(name).params
+    params = spec(name, routing).params
     for key in hyper:
         if key not in params:
-            raise ValueError(f"{name} has no hyperparameter {key!r}; {_nearest(key, params)}")
+            raise ValueError(f"{name} has no hyperparameter {key!r}; {nearest(key, params)}")
     return {key: resolve_value(p, key, hyper.get(key, p.default)) for key, p in sorted(params.items())}
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str]) -> str:
+    """What was meant by a word that is not known, to follow a semicolon."""
     close = difflib.get_close_matches(word, known, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(sorted(known))}"
