@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import models as zoo_of_models
+from harness.config import groups
 from harness.config.yaml_text import read_words
 from harness.errors import UsageError
 from harness.show.note import Note
@@ -214,18 +215,25 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
     import optimizers
     from optimizers.reach import little_reach, treatments
 
-    settings = {key.removeprefix("optimizer."): value for key, value in read_words(words[2:]).items()}
+    settings: dict[str, Any] = {}
+    named: dict[str, dict[str, Any]] = {}
+    for key, value in read_words(words[2:]).items():
+        word = key.removeprefix("optimizer.")
+        if of_group := groups.parse(f"optimizer.{word}"):
+            named.setdefault(of_group[0], {})[of_group[1]] = value
+        else:
+            settings[word] = value
     try:
         with torch.device("meta"):
             model = zoo_of_models.build(words[0])
-            optimizer = optimizers.build(words[1], model, **settings)
+            optimizer = optimizers.build(words[1], model, groups=named, **settings)
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     how = treatments(optimizer)
-    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    of = {p: group for group in optimizer.param_groups for p in group["params"]}
     facts, rows = [], []
     for name, p in model.named_parameters():
-        rule, lr, decay = _rule(how[p], groups[p], p), groups[p]["lr"], groups[p]["weight_decay"]
+        rule, lr, decay = _rule(how[p], of[p], p), of[p]["lr"], of[p].get("weight_decay", 0.0)
         facts.append(Routed(name, list(p.shape), rule, lr, decay))
         rows.append((name, " x ".join(map(str, p.shape)), rule, setting(lr), setting(decay)))
     numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())

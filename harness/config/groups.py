@@ -23,7 +23,7 @@ _SCHEDULE_PARAMS: Final[dict[str, Param]] = {
 }
 
 
-def split(name: str) -> tuple[str, str] | None:
+def parse(name: str) -> tuple[str, str] | None:
     """The group and the setting in a dotted name: ("head", "lr"); else None. Patterns may have dots."""
     group, _, word = name.removeprefix(PREFIX).rpartition(".")
     return (group, word) if name.startswith(PREFIX) and group and word else None

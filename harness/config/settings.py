@@ -77,7 +77,7 @@ def param_of(optimizer: str, setting: str) -> Param:
         KeyError: there is no such setting.
     """
     row = optimizers.spec(optimizer)
-    if of_group := groups.split(setting):
+    if of_group := groups.parse(setting):
         return groups.param_of(row, *of_group)
     known = params_of(row)
     return known[setting] if setting in known else hyper_schedules.params_of(row)[setting]
@@ -116,7 +116,7 @@ def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
     """
     free = any(rule not in optimizers.ZOO for rule in rules)
     own = (name.startswith(_HYPER) and name.count(".") == 1) or hyper_schedules.split(name) is not None
-    return name in known_settings() or groups.split(name) is not None or (free and own)
+    return name in known_settings() or groups.parse(name) is not None or (free and own)
 
 
 def resolve_config(settings: Settings) -> RunConfig:
@@ -210,7 +210,7 @@ def _as_given(settings: Settings) -> RunConfig:
             given[name] = resolve_value(FIELDS[name], name, value)
         elif name.startswith(_HYPER) and "." not in name.removeprefix(_HYPER):
             hyper[name.removeprefix(_HYPER)] = value
-        elif of_group := groups.split(name):
+        elif of_group := groups.parse(name):
             named.setdefault(of_group[0], {})[of_group[1]] = value
         elif scheduled := hyper_schedules.split(name):
             schedules.setdefault(scheduled[0], {})[scheduled[1]] = value
@@ -275,7 +275,7 @@ def _resolve_rule(
     given = config.optimizer
     for name in given.hyper:
         if name not in row.params:
-            own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper"}
+            own = {field.name for field in dataclasses.fields(OptimizerConfig)} - {"hyper", "groups"}
             raise UsageError(
                 f"Unknown setting 'optimizer.{name}' for {row.name}; {nearest(name, own | set(row.params))}"
             )
