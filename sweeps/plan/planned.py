@@ -15,7 +15,7 @@ from typing import Any
 
 import optimizers
 from harness.choice.winner import grouped
-from harness.config import RunConfig, Value, hyper_schedules
+from harness.config import RunConfig, Value, groups, hyper_schedules
 from harness.config.key import run_key
 from harness.config.settings import FIELDS, param_of, resolve_config
 from harness.errors import UsageError
@@ -173,7 +173,9 @@ class _GridConfigs:
         Raises:
             UsageError: no run can have the settings; one sentence.
         """
-        independent = _independent(settings.get("optimizer.name"), self._axes)
+        # A named group takes what it leaves open from the settings around it.
+        has_groups = any(map(groups.parse, settings))
+        independent = () if has_groups else _independent(settings.get("optimizer.name"), self._axes)
         # A schedule starts at the value of its hyperparameter, which `resolve_config` writes into it.
         scheduled = {f"optimizer.{part[0]}" for part in map(hyper_schedules.split, settings) if part}
         free = tuple(name for name in independent if name not in scheduled)
@@ -212,17 +214,17 @@ def _independent(optimizer: Any, axes: tuple[str, ...]) -> tuple[str, ...]:
 
 def _replaced(config: RunConfig, values: Mapping[str, Value]) -> RunConfig:
     """The config with other values of independent settings. Raises ValueError if one is not allowed."""
-    groups: dict[str, dict[str, Value]] = {}
+    fields: dict[str, dict[str, Value]] = {}
     for path, value in values.items():
         if value is None:
             raise ValueError(f"{path} is left to its default")
         group, _, name = path.rpartition(".")
         for param in (FIELDS.get(path), param_of(config.optimizer.name, path)):
             value = value if param is None else resolve_value(param, path, value)
-        groups.setdefault(group, {})[name] = value
-    parts: dict[str, Any] = groups.pop("", {})
-    if rule := groups.pop("optimizer", {}):
+        fields.setdefault(group, {})[name] = value
+    parts: dict[str, Any] = fields.pop("", {})
+    if rule := fields.pop("optimizer", {}):
         hyper = {name: rule.pop(name) for name in list(rule) if name in config.optimizer.hyper}
         parts["optimizer"] = replace(config.optimizer, hyper={**config.optimizer.hyper, **hyper}, **rule)
-    parts |= {group: replace(getattr(config, group), **fields) for group, fields in groups.items()}
+    parts |= {group: replace(getattr(config, group), **own) for group, own in fields.items()}
     return replace(config, **parts)

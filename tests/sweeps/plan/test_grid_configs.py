@@ -29,6 +29,9 @@ BLOCKS = {
     "optimizer.momentum: [0.9, 0.95], optimizer.lr: [0.01, 0.02], optimizer.aux_lr: [null, 0, 0.001]",
     "schedules": "optimizer.name: [htmuon], optimizer.p: [0.25, 0.5], schedule.p.name: [linear, cosine], "
     "schedule.p: {to: [0, 0.125]}, optimizer.lr: [0.01, 0.02]",
+    "groups": "optimizer.name: [muon], optimizer.lr: [0.01, 0.02], optimizer.aux_eps: [1.0e-8, 1.0e-6], "
+    "optimizer.groups: {matrices: {momentum: [0.8, 0.9]}, head: {lr: [null, 0.01]}}, "
+    "schedule.floor: [0, 0.2], optimizer.groups.vectors.schedule: [wsd, constant]",
     "signs": "optimizer.name: [sophia], optimizer.rho: [0.03, 0.05], optimizer.lr: [0.01, 0.02]",
 }
 
