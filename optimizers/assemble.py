@@ -18,6 +18,7 @@ from optimizers.zoo.grouped import Groups
 from optimizers.zoo.grouped import params_of as params_of_group
 from optimizers.zoo.imported import load
 from optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value, spec
+from optimizers.zoo.spec import STEP
 
 Settings: TypeAlias = dict[str, Any]
 Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have
@@ -92,7 +93,7 @@ class Recipe:
             )
         rule, aux = _of_rule(self.row, settings), _aux(settings) if self.row.has_aux else {}
         make = _maker(self.row, self.settings | own if self.row.outside else self.settings)
-        common = {} if self.row.outside else rule
+        common = {} if self.row.outside else rule | _step(settings)
         pieces = [(make, common, share) for share in self._of_rule(chosen, rest, settings)]
         pieces += [(self._make_aux(), aux, share) for share in self._of_aux(rest, settings)]
         pieces += [_piece_of(name, ours, dict(self.named[name])) for name, ours in named.items()]
@@ -166,7 +167,12 @@ def _maker(row: OptimizerSpec, settings: Settings) -> partial[Optimizer]:
 def _piece_of(name: str, ours: list[Entry], own: Settings) -> tuple[partial[Optimizer], Settings, Share]:
     """A named group. A class from outside may read a setting when it is built only, so it gets no other."""
     row = spec(own["optimizer"])
-    return _maker(row, own), {} if row.outside else _of_rule(row, own), (ours, {"group": name})
+    return _maker(row, own), {} if row.outside else _of_rule(row, own) | _step(own), (ours, {"group": name})
+
+
+def _step(settings: Settings) -> Settings:
+    """What `optimizers.steps` is told, if it is told something."""
+    return {key: x for key, param in STEP.items() if (x := settings.get(key, param.default)) != param.default}
 
 
 def _aux(settings: Settings) -> Settings:

@@ -12,7 +12,9 @@ from torch.optim.optimizer import ParamsT
 
 from optimizers import watch
 from optimizers.stacks import Stack, divide, gather, parts, scatter
+from optimizers.steps import Update, shaped
 from optimizers.zoo.param import Param, resolve_value
+from optimizers.zoo.spec import STEP
 
 _NO_HYPERPARAMETERS = ("self", "__class__", "params")  # the other names in a constructor's locals()
 
@@ -21,7 +23,8 @@ class UpdateRule(torch.optim.Optimizer):
     """W <- W - lr (weight_decay W + direction), for each parameter W that has a gradient.
 
     A subclass is its `direction`, a constructor and the `table` of what it takes; `step` is never overridden.
-    A rule that has a kernel for all of the line above overrides `update` instead of `direction`.
+    A rule that has a kernel for all of the line above overrides `update` instead of `direction`. A group with
+    `decay`, `hyperball` or `clip_rms` has the step of a rule made in another way, see `steps.shaped`.
 
     Args:
         params: parameters, or group dicts, as for any `torch.optim.Optimizer`.
@@ -33,6 +36,7 @@ class UpdateRule(torch.optim.Optimizer):
         table: type and range of every hyperparameter.
         separable: whether a step of one parameter depends on nothing of the others. Several processes may
             then step some of the parameters each.
+        shaped: whether a step does not depend on W but for the decay, so that a group may have those words.
         stacked: whether parameters of one shape step as one stack, where the rule can; None: where it is
             faster.
 
@@ -42,6 +46,7 @@ class UpdateRule(torch.optim.Optimizer):
 
     table: ClassVar[Mapping[str, Param]]
     separable: ClassVar[bool] = True
+    shaped: ClassVar[bool] = True
     stacked: bool | None = None
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
@@ -94,10 +99,13 @@ class UpdateRule(torch.optim.Optimizer):
         """Add a group of parameters with hyperparameters of its own, as `torch.optim.Optimizer` does.
 
         Raises:
-            ValueError: a hyperparameter is out of its range.
+            ValueError: a hyperparameter is out of its range, or the rule does not take it.
         """
-        for name in param_group.keys() & self.table.keys():
-            param_group[name] = resolve_value(self.table[name], name, param_group[name])
+        known = {**self.table, **STEP}
+        if not self.shaped and (words := param_group.keys() & STEP.keys()):
+            raise ValueError(f"{type(self).__name__} has steps of its own: it takes no {min(words)}")
+        for name in param_group.keys() & known.keys():
+            param_group[name] = resolve_value(known[name], name, param_group[name])
         super().add_param_group(param_group)
 
     @overload
@@ -127,11 +135,12 @@ class UpdateRule(torch.optim.Optimizer):
         states = [self.state[W] for W in params]
         gradients = [W.grad for W in params if W.grad is not None]
         watch.begin(params)
+        update: Update = self.update if group.keys().isdisjoint(STEP) else partial(shaped, self.update)
         if len(params) == 1:
-            self.update(params, gradients[0], states[0], group)
+            update(params, gradients[0], states[0], group)
             return
         state = gather(states)
-        self.update(params, torch.stack(gradients), state, group)
+        update(params, torch.stack(gradients), state, group)
         scatter(state, states)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -43,6 +43,7 @@ class Prodigy(UpdateRule):
     """
 
     table = PRODIGY
+    shaped = False
     separable = False
 
     def __init__(

@@ -43,6 +43,7 @@ class ScheduleFree(UpdateRule):
     """
 
     table = SCHEDULE_FREE
+    shaped = False
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from optimizers.zoo.param import Param, Value, resolve_value
 from optimizers.zoo.registry import nearest, spec
-from optimizers.zoo.spec import OptimizerSpec
+from optimizers.zoo.spec import STEP, OptimizerSpec
 
 Groups: TypeAlias = Mapping[str, Mapping[str, Any]]  # by name, then by setting
 
@@ -65,7 +65,7 @@ def _resolve(
         )
     rule = str(own.pop("optimizer", None) or _usual(row, name))
     taker = row if rule == row.name else spec(rule)
-    known = params_of(taker)
+    known = params_of(taker) | (STEP if taker.shaped else {})
     for key in own:
         if key not in known:
             hint = nearest(key, known)
@@ -78,7 +78,8 @@ def _resolve(
         found[key] = resolve_value(param, f"groups.{name}.{key}", param.default if value is None else value)
     settings = {**taker.fixed, **found}
     inert = {key: param.default for key, param in known.items() if param.is_inert(settings)}
-    return {"optimizer": rule, **found, **inert}
+    unsaid = {key for key, param in STEP.items() if found.get(key) == param.default}
+    return {"optimizer": rule, **{key: x for key, x in (found | inert).items() if key not in unsaid}}
 
 
 def _usual(row: OptimizerSpec, name: str) -> str:

@@ -32,8 +32,8 @@ class Param:
         choices: the allowed words of a str.
         before: of a parameter added after version 0.1.0, the value under which code without it behaved the
             same. With this value it stays out of the key, so that older records keep theirs.
-        used_by: "rule", the constructor of the optimizer's class; "aux", the auxiliary AdamW; "build", which
-            divides the parameters into groups.
+        used_by: "rule", the constructor of the class; "step", `optimizers.steps`; "aux",
+            the auxiliary AdamW; "build", which divides the parameters into groups.
         inert: settings under which the value changes nothing, so that they are one run: a mapping
             from names to values, of which all must agree; of several mappings one. The default stands for
             all of its values.
@@ -48,7 +48,7 @@ class Param:
     high_open: bool = False
     choices: tuple[str, ...] | None = None
     before: object = UNSET
-    used_by: Literal["rule", "aux", "build"] = "rule"
+    used_by: Literal["rule", "step", "aux", "build"] = "rule"
     inert: tuple[Mapping[str, tuple[Value, ...]], ...] = ()
     help: str = ""
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from optimizers.zoo import elementwise, outside, spectral, subspace
 from optimizers.zoo.param import UNSET, Param, Value, resolve_value
-from optimizers.zoo.spec import OptimizerSpec, aux
+from optimizers.zoo.spec import STEP, OptimizerSpec, aux
 
 __all__ = ["ROUTING", "UNSET", "ZOO", "OptimizerSpec", "Param", "Value", "resolve", "resolve_value", "spec"]
 
@@ -25,7 +25,15 @@ ROUTING: Final = Param(
     help="which parameters a matrix rule gets",
 )
 
-_ROWS = {row.name: row for family in (elementwise, spectral, subspace) for row in family.ROWS}
+
+def _shaped(row: OptimizerSpec) -> OptimizerSpec:
+    """A row of ours with what its steps can be told; the classes of torch have steps of their own."""
+    if not row.target.startswith("optimizers."):
+        return replace(row, shaped=False)
+    return replace(row, params={**row.params, **STEP}) if row.shaped else row
+
+
+_ROWS = {row.name: _shaped(row) for family in (elementwise, spectral, subspace) for row in family.ROWS}
 
 # The order of listings: baselines, Muon and its forms, the maps of others, the rest as in the paper's
 # tables, then what else people expect.

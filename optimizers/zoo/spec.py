@@ -35,6 +35,7 @@ class OptimizerSpec:
         revision: raised when the row's numbers change; part of the config hash above 1.
         outside: whether it is a user's own class or that of another package (`optimizers/zoo/outside.py`).
         has_weight_decay: whether it takes one.
+        shaped: whether its steps can be told what `STEP` names; those of torch's classes can't.
     """
 
     name: str
@@ -55,6 +56,7 @@ class OptimizerSpec:
     revision: int = 1
     outside: bool = False
     has_weight_decay: bool = True
+    shaped: bool = True
 
     @property
     def routed(self) -> bool:
@@ -64,6 +66,35 @@ class OptimizerSpec:
 
 HTMUON_PAPER: Final = "HTMuon: Improving Muon via Heavy-Tailed Spectral Correction"
 HTMUON_URL: Final = "https://github.com/TDCSZ327/HTmuon"
+
+
+# What a parameter group may say of the steps of a rule of ours, see `optimizers.steps`. Defaults stay unsaid.
+STEP: Final = {
+    "decay": Param(
+        str,
+        "decoupled",
+        choices=("decoupled", "coupled", "independent", "cautious"),
+        before="decoupled",
+        used_by="step",
+        help="of weights beside the step, in the gradient, without the peak of lr, or where the step agrees",
+    ),
+    "hyperball": Param(
+        bool,
+        False,
+        before=False,
+        used_by="step",
+        help="keep the norm of each matrix, and move it by lr times that",
+    ),
+    "clip_rms": Param(
+        float,
+        None,
+        low=0,
+        low_open=True,
+        before=None,
+        used_by="step",
+        help="largest root mean square of a step, in units of lr; null: any",
+    ),
+}
 
 
 def lr(default: float) -> Param:

@@ -19,6 +19,7 @@ from optimizers.muon import SCALE_RULES
 from optimizers.spectral import SPECTRAL
 from optimizers.spectral.products import DTYPES
 from optimizers.spectral.rule import SpectralRule
+from optimizers.zoo.spec import STEP
 from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 AUX = {"aux_betas", "aux_eps", "aux_weight_decay"}
@@ -28,6 +29,7 @@ BUILD_LEVEL = {
     "no_decay_1d",
     "optimize_1d",
     "fused",
+    *STEP,
 }  # used by build, not by the class
 # Rows of a class with several maps that have another default than the class, as published for their map.
 OWN_DEFAULTS = {

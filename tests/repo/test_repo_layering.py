@@ -146,7 +146,7 @@ TORCH = {
     "models": ("gpt2 llama resnet transformer vit"),
     "optimizers": (
         "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion muon prodigy "
-        "reach routing schedule_free scion soap spectral stacks watch"
+        "reach routing schedule_free scion soap spectral stacks steps watch"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "

@@ -1,0 +1,155 @@
+"""Kinds of decay, hyperball and clipping by RMS, which rules of ours take: oracles, laws, and every row."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from harness.bench.contract import Net, equal
+from optimizers import ZOO, UpdateRule, build
+from optimizers.zoo.spec import STEP, lr, weight_decay
+
+torch.set_num_threads(1)
+f64 = torch.float64
+OURS = [name for name, row in ZOO.items() if row.shaped]
+SHAPED = [
+    {"decay": "coupled"},
+    {"decay": "independent"},
+    {"decay": "cautious"},
+    {"hyperball": True},
+    {"clip_rms": 0.3},
+]
+
+
+class Plain(UpdateRule):
+    """Gradient descent, in a stack where it is told to."""
+
+    table = {"lr": lr(0.1), "weight_decay": weight_decay(0.0)}
+
+    def __init__(self, params: Any, lr: float = 0.1, *, weight_decay: float = 0.0) -> None:
+        super().__init__(params, locals())
+
+    def stackable(self, group: dict[str, Any]) -> bool:
+        return True
+
+    def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
+        return G
+
+
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=f64)
+
+
+def stepped(
+    W0: Tensor, gradients: list[Tensor], rates: list[float], stacked: bool = False, **words: Any
+) -> Tensor:
+    """W after some steps; with another one in its stack, where it has one."""
+    params = [nn.Parameter(W0.clone()), nn.Parameter(2 * W0)]
+    rule = Plain([{"params": params, "initial_lr": max(rates), **words}])
+    rule.stacked = stacked
+    for G, rate in zip(gradients, rates, strict=True):
+        rule.param_groups[0]["lr"] = rate
+        for p in params:
+            p.grad = G.clone()
+        rule.step()
+    return params[0].detach()
+
+
+W0, GRADIENTS, RATES = drawn(0, 4, 3), [drawn(i, 4, 3) for i in (1, 2, 3)], [0.1, 0.05, 0.2]
+
+
+def test_coupled_decay_is_that_of_sgd() -> None:
+    W = nn.Parameter(W0.clone())
+    oracle = torch.optim.SGD([W], weight_decay=0.3)
+    for G, rate in zip(GRADIENTS, RATES, strict=True):
+        oracle.param_groups[0]["lr"], W.grad = rate, G.clone()
+        oracle.step()
+    found = stepped(W0, GRADIENTS, RATES, decay="coupled", weight_decay=0.3)
+    torch.testing.assert_close(found, W.detach(), rtol=0, atol=1e-14)
+
+
+def test_independent_decay_follows_the_schedule_and_not_the_peak() -> None:
+    expected = W0
+    for G, rate in zip(GRADIENTS, RATES, strict=True):
+        expected = expected - rate / 0.2 * 0.3 * expected - rate * G
+    found = stepped(W0, GRADIENTS, RATES, decay="independent", weight_decay=0.3)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+
+
+def test_cautious_decay_leaves_out_entries_that_the_step_lets_grow() -> None:
+    expected = W0
+    for G, rate in zip(GRADIENTS, RATES, strict=True):
+        expected = expected - rate * 0.3 * expected * (expected * G >= 0) - rate * G
+    found = stepped(W0, GRADIENTS, RATES, decay="cautious", weight_decay=0.3)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_hyperball_keeps_the_norm_and_goes_by_the_rate(scale: float) -> None:
+    R = W0.norm()
+    V = W0 - 0.1 * R * GRADIENTS[0] / GRADIENTS[0].norm()
+    found = stepped(W0, [scale * GRADIENTS[0]], [0.1], hyperball=True, weight_decay=0.5)
+    torch.testing.assert_close(found, R * V / V.norm(), rtol=1e-12, atol=0)
+    vector = stepped(W0[0], [scale * GRADIENTS[0][0]], [0.1], hyperball=True)
+    torch.testing.assert_close(vector, W0[0] - 0.1 * scale * GRADIENTS[0][0], rtol=1e-12, atol=0)
+
+
+def test_steps_are_clipped_by_their_root_mean_square() -> None:
+    rms = GRADIENTS[0].square().mean().sqrt().item()
+    for limit in (rms / 3, 2 * rms):
+        found = stepped(W0, [GRADIENTS[0]], [0.1], clip_rms=limit)
+        expected = W0 - 0.1 * GRADIENTS[0] * min(1, limit / rms)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("words", SHAPED, ids=str)
+def test_a_stack_steps_as_each_of_it(words: dict[str, Any]) -> None:
+    given = {"weight_decay": 0.3, **words}
+    together = stepped(W0, GRADIENTS, RATES, stacked=True, **given)
+    torch.testing.assert_close(together, stepped(W0, GRADIENTS, RATES, **given), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("words", SHAPED, ids=str)
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.filterwarnings("ignore:Sophia made")
+def test_every_row_takes_them(name: str, words: dict[str, Any]) -> None:
+    def walked(**words: Any) -> list[Tensor]:
+        net = Net()
+        optimizer = build(name, net, **words)
+        for step in range(3):
+            for i, p in enumerate(net.parameters()):
+                p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(10 * step + i))
+            optimizer.step()
+        return [p.detach() for p in net.parameters()]
+
+    found = walked(weight_decay=0.4, **words)
+    assert all(p.isfinite().all() for p in found)
+    assert not equal(found, walked(weight_decay=0.4))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_word_that_says_the_default_stays_out_of_the_groups(name: str) -> None:
+    defaults = {key: param.default for key, param in STEP.items()}
+    for group in build(name, Net(), **defaults).param_groups:
+        assert group.keys().isdisjoint(STEP)
+    with pytest.raises(ValueError, match="^decay must be one of decoupled, coupled, independent, cautious"):
+        build(name, Net(), decay="weak")
+    with pytest.raises(ValueError, match="^clip_rms must be a finite number > 0 or null, got 0"):
+        Plain([{"params": [nn.Parameter(W0)], "clip_rms": 0}])
+
+
+def test_named_groups_have_words_of_their_own() -> None:
+    groups = {"vectors": {"optimizer": "lion", "decay": "cautious"}, "matrices": {"hyperball": False}}
+    found = build("muon", Net(), groups=groups, hyperball=True, clip_rms=0.5).param_groups
+    words = {group.get("group"): {key: group[key] for key in STEP if key in group} for group in found}
+    assert words["vectors"] == {"decay": "cautious"} and words["matrices"] == {"clip_rms": 0.5}
+
+
+@pytest.mark.parametrize("name", ["schedule_free", "prodigy"])
+def test_a_rule_that_goes_by_its_weights_refuses_them(name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} has no hyperparameter 'hyperball'"):
+        build(name, Net(), hyperball=True)
+    cls = type(build(name, [nn.Parameter(torch.ones(2))]))
+    with pytest.raises(ValueError, match="has steps of its own: it takes no hyperball"):
+        cls([{"params": [nn.Parameter(torch.ones(2))], "hyperball": True}])
