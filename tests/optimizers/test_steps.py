@@ -141,7 +141,7 @@ def test_a_word_that_says_the_default_stays_out_of_the_groups(name: str) -> None
 
 def test_named_groups_have_words_of_their_own() -> None:
     groups = {"vectors": {"optimizer": "lion", "decay": "cautious"}, "matrices": {"hyperball": False}}
-    found = build("muon", Net(), groups=groups, hyperball=True, clip_rms=0.5).param_groups
+    found = build("muon", nn.Linear(3, 2), groups=groups, hyperball=True, clip_rms=0.5).param_groups
     words = {group.get("group"): {key: group[key] for key in STEP if key in group} for group in found}
     assert words["vectors"] == {"decay": "cautious"} and words["matrices"] == {"clip_rms": 0.5}
 
