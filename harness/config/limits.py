@@ -50,6 +50,7 @@ def check_config(config: RunConfig, task: TaskSpec, model: ModelSpec) -> None:
         if config.processes > 1:
             whole += f" / processes={config.processes} (which is {part})"
         raise UsageError(f"micro_batch={config.micro_batch} must divide {whole} without remainder.")
+    check_pieces(config)
     for name in ("seed", "data_seed"):
         check_seed(name, getattr(config, name))
     for name in ("steps", "epochs"):
@@ -57,6 +58,25 @@ def check_config(config: RunConfig, task: TaskSpec, model: ModelSpec) -> None:
             raise UsageError(
                 f"{name}={getattr(config, name)} is more than 10^12, the longest run there can be."
             )
+
+
+def check_pieces(config: RunConfig) -> None:
+    """Raise UsageError if the points of a piecewise schedule are none, or in no order."""
+    schedule = config.schedule
+    for name, group in config.optimizer.groups.items():
+        if group.get("schedule") == "piecewise" != schedule.name:
+            raise UsageError(
+                f"optimizer.groups.{name}.schedule can be piecewise only if schedule.name is, "
+                f"whose points it takes; schedule.name={schedule.name}."
+            )
+    at, factors = list(schedule.at), list(schedule.factors)
+    if len(at) != len(factors) or (schedule.name == "piecewise") != bool(at):
+        raise UsageError(
+            f"A piecewise schedule has as many fractions of the run as factors, at least one; "
+            f"schedule.at={at} has {len(at)}, schedule.factors={factors} has {len(factors)}."
+        )
+    if at != sorted(at):
+        raise UsageError(f"schedule.at={at} must rise: they are fractions of the run in their order.")
 
 
 def check_seed(name: str, seed: int) -> None:

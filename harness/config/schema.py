@@ -14,7 +14,8 @@ from typing import Any
 from optimizers.zoo.registry import Param
 
 METHODS = ("hill_mid", "ks", "ks_peak", "farms")  # of `harness/spectra/layers.py`
-SCHEDULES = ("cosine", "constant", "wsd")  # shapes of the learning rate: `harness/train/schedule.py`
+# Shapes of the learning rate: `harness/train/schedule.py`.
+SCHEDULES = ("cosine", "linear", "constant", "wsd", "power", "piecewise")
 AUGMENTATIONS = ("none", "crop-flip", "resized-crop-flip", "randaugment")  # see `harness/data/augment.py`
 
 Value = Any  # a plain value: None, bool, int, float, str or a list of them
@@ -61,6 +62,11 @@ class OptimizerConfig:
     )
 
 
+def _unless(*schedules: str) -> tuple[dict[str, tuple[str, ...]]]:
+    """That a field acts with these schedules only."""
+    return ({"schedule.name": tuple(name for name in SCHEDULES if name not in schedules)},)
+
+
 @dataclass(frozen=True)
 class ScheduleConfig:
     """The learning rate, and maybe hyperparameters, over the run (`harness/train/schedule.py`).
@@ -76,15 +82,41 @@ class ScheduleConfig:
         "fraction of the peak that remains at the end",
         low=0,
         high=1,
-        inert=({"schedule.name": ("constant",)},),
+        inert=_unless("cosine", "linear", "wsd", "power"),
     )
     decay: float = option(
         float,
         0.2,
-        "wsd only: fraction of the run that decays",
+        "wsd and power: fraction of the run that decays linearly to the floor, the cooldown",
         low=0,
         high=1,
-        inert=({"schedule.name": ("cosine", "constant")},),
+        inert=_unless("wsd", "power"),
+    )
+    exponent: float = option(
+        float,
+        0.5,
+        "power: before the cooldown the rate falls as this power of one over the step",
+        low=0,
+        before=0.5,
+        inert=_unless("power"),
+    )
+    at: tuple[float, ...] = option(
+        tuple,
+        (),
+        "piecewise: fractions of the run in rising order; the same one twice makes a jump",
+        low=0,
+        high=1,
+        before=(),
+        inert=_unless("piecewise"),
+    )
+    factors: tuple[float, ...] = option(
+        tuple,
+        (),
+        "piecewise: fractions of the peak there, with straight lines between; after the last one it stays",
+        low=0,
+        high=1,
+        before=(),
+        inert=_unless("piecewise"),
     )
     # By hyperparameter the parts of its schedule: `harness/config/hyper_schedules.py`.
     hyper: Mapping[str, Mapping[str, Value]] = dataclasses.field(default_factory=dict, metadata={"key": True})

@@ -198,10 +198,7 @@ class Learner:
 
     def _follow_schedules(self, step: int) -> None:
         """Set the learning rate, and the hyperparameters that have a schedule."""
-        factors = {
-            name: schedule.multiplier(rule.name, step, self.total, rule.warmup, rule.floor, rule.decay)
-            for name, rule in self._rates.items()
-        }
+        factors = {name: schedule.multiplier(rule, step, self.total) for name, rule in self._rates.items()}
         for group in self.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factors[group.get("group")]
         for name, numbers in self._scheduled.items():

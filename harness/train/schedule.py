@@ -12,33 +12,61 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from harness.config.schema import ScheduleConfig
+
 
 def warmup_steps(warmup: float, total: int) -> int:
     """`warmup` in steps: below 1 it is a fraction of `total`."""
     return round(warmup * total) if warmup < 1 else int(warmup)
 
 
-def multiplier(name: str, step: int, total: int, warmup: float, floor: float, decay: float) -> float:
+def cooldown(decay: float, total: int) -> int:
+    """The first update (0-based) of the cooldown of `wsd` and `power`; it still has the rate before it."""
+    return total - max(1, round(decay * total))
+
+
+def multiplier(rule: ScheduleConfig, step: int, total: int) -> float:
     """The factor on the peak learning rate before update number `step` (0-based) of `total`.
 
     Args:
-        name: `cosine` falls from 1 to `floor` along half a cosine after the warm-up; `constant` stays at 1;
-            `wsd` (warm-up, stable, decay) stays at 1, then falls linearly to `floor` over the last `decay`.
+        rule: its linear `warmup` from 0 is a fraction of `total` if below 1, else a number of steps. Then
+            `cosine` falls from 1 to `floor` along half a cosine, `linear` along a line, both over the rest
+            of the run; `constant` stays at 1; `wsd` (warm-up, stable, decay) stays at 1, `power` falls as
+            (warmup / step)^exponent, and both go linearly to `floor` over the last `decay` of the run, the
+            cooldown; `piecewise` leads from 1 through `factors` at the fractions `at` of the run.
         step: number of updates already made.
         total: number of updates of the run.
-        warmup: linear warm-up from 0; a fraction of `total` if below 1, else a number of steps.
-        floor: the fraction of the peak that remains at the end.
-        decay: `wsd` only: fraction of `total`.
+
+    Sources: `wsd`, https://arxiv.org/abs/2404.06395; `power` with exponent .5 is Noam's rule,
+    https://arxiv.org/abs/1706.03762, with .51 and a cooldown the power scheduler,
+    https://arxiv.org/abs/2408.13359.
     """
-    ramp = warmup_steps(warmup, total)
+    ramp = warmup_steps(rule.warmup, total)
     if step < ramp:
         return step / ramp
-    if name == "cosine":
-        return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * (step - ramp) / max(1, total - ramp)))
-    if name == "wsd":
-        tail = max(1, round(decay * total))
-        return 1.0 - (1 - floor) * max(0, step - (total - tail)) / tail
-    return 1.0
+    part = (step - ramp) / max(1, total - ramp)
+    if rule.name == "cosine":
+        return rule.floor + (1 - rule.floor) * 0.5 * (1 + math.cos(math.pi * part))
+    if rule.name == "linear":
+        return 1 - (1 - rule.floor) * part
+    if rule.name == "piecewise":
+        return _through(rule, step / total, ramp / total)
+    if rule.name == "constant":
+        return 1.0
+    begin, height = cooldown(rule.decay, total), 1.0
+    if rule.name == "power":
+        begin = max(begin, ramp)
+        height = (max(1, ramp) / max(1, min(step, begin))) ** rule.exponent
+    return height - max(0.0, height - rule.floor) * max(0, step - begin) / (total - begin)
+
+
+def _through(rule: ScheduleConfig, at: float, start: float) -> float:
+    """The factor at a fraction of the run, on lines from 1 at `start` through the points of `piecewise`."""
+    passed = [point for point in zip(rule.at, rule.factors, strict=True) if point[0] <= at]
+    coming = [point for point in zip(rule.at, rule.factors, strict=True) if point[0] > at]
+    left, first = passed[-1] if passed else (start, 1.0)
+    right, last = coming[0] if coming else (1.0, first)
+    return first + (last - first) * (at - left) / (right - left) if coming else first
 
 
 def value(rule: Mapping[str, Any], step: int, total: int) -> float:

@@ -162,7 +162,9 @@ def test_the_config_reference_knows_every_part_of_a_sweep_file():
 def test_the_column_key_says_what_the_key_covers():
     made = {"task": "digits", "model": "resnet-nano", "steps": 1, "optimizer.name": "htmuon"}
     made |= {"precision.tf32_convolutions": True}  # at False the key leaves it out: code before it acted so
-    covered = flatten(identity(resolve_config(made)))
+    pieces = {"schedule.name": "piecewise", "schedule.at": [0.5], "schedule.factors": [0]}
+    others = (pieces, {"schedule.name": "power", "schedule.exponent": 1})  # likewise
+    covered = {n: x for more in others for n, x in flatten(identity(resolve_config(made | more))).items()}
     rows = re.findall(r"^\| `([\w.]+)` \|.*?\|.*?\|.*?\| (yes|no) \|", config_page.settings(), re.MULTILINE)
     assert [name for name, _ in rows] == [name for name, _ in declarations()]
     assert {name for name, answer in rows if answer == "yes"} == {name for name, _ in rows} & covered.keys()

@@ -11,6 +11,8 @@ DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16}
 INERT = [
     ({}, {"schedule.decay": 0.3}),
     ({"schedule.name": "constant"}, {"schedule.decay": 0.3, "schedule.floor": 0.5}),
+    ({"schedule.name": "linear"}, {"schedule.decay": 0.3, "schedule.exponent": 0.3}),
+    ({"schedule.name": "wsd"}, {"schedule.at": [0.5], "schedule.factors": [0]}),
     ({}, {"micro_batch": 64}),
     ({"processes": 2}, {"micro_batch": 32}),
     ({"optimizer.name": "htmuon", "optimizer.spectral": "svd_power"}, {"optimizer.gram_dtype": "float32"}),
@@ -23,6 +25,9 @@ INERT = [
 ACTIVE = [
     ({"schedule.name": "wsd"}, {"schedule.decay": 0.3}),
     ({"schedule.name": "wsd"}, {"schedule.floor": 0.3}),
+    ({"schedule.name": "linear"}, {"schedule.floor": 0}),
+    ({"schedule.name": "power"}, {"schedule.exponent": 0.3}),
+    ({"schedule.name": "power"}, {"schedule.decay": 0.3}),
     ({}, {"micro_batch": 32}),  # batch statistics
     ({"optimizer.name": "htmuon"}, {"optimizer.gram_dtype": "float32"}),
     ({"optimizer.name": "htmuon", "optimizer.interval": 5}, {"optimizer.interval_phase": "first"}),
