@@ -33,6 +33,7 @@ LEARNING_RATES = {
             "adopt": 3e-3,
             "schedule_free": 5e-3,
             "prodigy": 1.0,
+            "scion": 5e-4,
         },
     },
     "resnet-nano": {
@@ -47,6 +48,8 @@ LEARNING_RATES = {
             "adopt": 1.5e-3,
             "schedule_free": 3e-3,
             "prodigy": 1.0,
+            "scion": 5e-4,
+            "polargrad": 0.02,
         },
     },
     "gpt2-nano": {"adamw": 3e-3, "muon": 0.02, "htmuon": 0.02},  # of these the models are watched only
