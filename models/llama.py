@@ -123,7 +123,7 @@ class Llama(nn.Module):
         super().__init__()
         if hidden % (2 * heads):
             raise ValueError(f"hidden={hidden} must be a multiple of 2 * heads = {2 * heads}")
-        self.heads, self.head_size = heads, hidden // heads
+        self.hidden, self.heads, self.head_size = hidden, heads, hidden // heads
         self.max_length = max_length
         self.recompute = False  # the activations inside blocks, in the backward pass
         self.embed_tokens = nn.Embedding(vocabulary, hidden)
@@ -137,6 +137,16 @@ class Llama(nn.Module):
     def get_output_embeddings(self) -> nn.Module:
         """The layer that produces the logits; parameter routing finds it by this name."""
         return self.lm_head
+
+    def roles(self) -> dict[nn.Parameter, str]:
+        """What each parameter does, in the words of `optimizers.transfer`."""
+        ends = {"embed_tokens.weight": "embedding", "norm.weight": "vector", "lm_head.weight": "head"}
+        inner = {"q_proj": "query", "o_proj": "branch", "down_proj": "branch"}
+        roles: dict[nn.Parameter, str] = {}
+        for name, p in self.named_parameters():
+            layer = "inner vector" if p.ndim < 2 else inner.get(name.split(".")[-2], "hidden")
+            roles[p] = ends.get(name, layer)
+        return roles
 
     def forward(self, tokens_BT: Tensor, head: bool = True) -> Tensor:
         """Logits (B, T, V), or without the head its input (B, T, D).

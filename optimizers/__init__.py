@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from optimizers.spectral.soft_muon import soft_muon
     from optimizers.spectral.soft_polar import soft_polar
     from optimizers.spectral.stream_power import stream_power
+    from optimizers.transfer import Transfer
 
 __all__ = [
     "ROUTING",
@@ -137,6 +138,7 @@ def build(
     routing: Routing = "released",
     aux_lr: float | None = None,
     groups: Groups | None = None,
+    transfer: Transfer | None = None,
     **hyper: object,
 ) -> Optimizer:
     """Build an optimizer of `ZOO`, or a class outside of it, an ordinary `torch.optim.Optimizer`.
@@ -161,6 +163,7 @@ def build(
         groups: settings by the name of a group of parameters, with the optimizer that trains it:
             `{"embedding": {"optimizer": "adamw", "lr": 0.003}, "*.mlp.*": {"lr": 0.01}}`. Names are those of
             `optimizers.zoo.grouped.KINDS` and patterns; that module says what is left open.
+        transfer: factors of rate and decay, parameter by parameter, from those of a narrower model.
         hyper: the other hyperparameters of the row, coerced and checked by `resolve`.
 
     Raises:
@@ -184,4 +187,4 @@ def build(
         **resolve(name, hyper, routing),
     }
     named = grouped.resolve(row, groups or {}, settings)
-    return assemble(row, model_or_named_parameters, routing, settings, named)
+    return assemble(row, model_or_named_parameters, routing, settings, named, transfer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from torch.optim import AdamW, Optimizer
 from optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
 from optimizers.hybrid import Hybrid
 from optimizers.routing import Routing, named_groups, taker
+from optimizers.transfer import Transfer, steps_of
 from optimizers.zoo import outside
 from optimizers.zoo.grouped import Groups
 from optimizers.zoo.grouped import params_of as params_of_group
@@ -25,7 +26,12 @@ Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the se
 
 
 def assemble(
-    row: OptimizerSpec, given: Model, routing: Routing, settings: Settings, named: Groups
+    row: OptimizerSpec,
+    given: Model,
+    routing: Routing,
+    settings: Settings,
+    named: Groups,
+    transfer: Transfer | None,
 ) -> Optimizer:
     """Build the optimizer of a row from checked settings; `optimizers.build` is the way in.
 
@@ -35,9 +41,11 @@ def assemble(
     Raises:
         ValueError: a named group has no parameter, or something is refused.
     """
+    if transfer is not None:
+        steps_of(row.name, settings)  # refuses what it has no rule for
     if row.outside and not row.routed and not named:
         return _outside(row, given, settings)
-    recipe = Recipe(row, given if isinstance(given, nn.Module) else None, routing, settings, named)
+    recipe = Recipe(row, given if isinstance(given, nn.Module) else None, routing, settings, named, transfer)
     groups = [group for group in read_groups(given) if group["params"]]
     optimizer = Hybrid(groups=groups, divide=recipe.divide)
     if missing := named.keys() - {group.get("group") for group in optimizer.param_groups}:
@@ -66,6 +74,7 @@ class Recipe:
         settings: `lr`, `weight_decay`, `aux_lr` and all hyperparameters; a group may have its own.
         named: the named groups, as `optimizers.zoo.grouped.resolve` makes them. Their pieces have their name
             as `group`.
+        transfer: the factors of each parameter's rate and decay; None: all are 1.
     """
 
     row: OptimizerSpec
@@ -73,6 +82,7 @@ class Recipe:
     routing: Routing
     settings: Settings
     named: Groups
+    transfer: Transfer | None = None
 
     def divide(self, group: Group) -> list[tuple[partial[Optimizer], Group]]:
         """The pieces of a group, each with the constructor of the optimizer that it goes to.
@@ -98,10 +108,21 @@ class Recipe:
         pieces += [(self._make_aux(), aux, share) for share in self._of_aux(rest, settings)]
         pieces += [_piece_of(name, ours, dict(self.named[name])) for name, ours in named.items()]
         return [
-            (make, {**others, "params": params_of(ours), **common, **special})
+            (make, {**others, "params": params_of(some), **own})
             for make, common, (ours, special) in pieces
-            if ours
+            for some, own in self._scaled(make, ours, {**common, **special})
+            if some
         ]
+
+    def _scaled(self, make: partial[Optimizer], ours: list[Entry], settings: Settings) -> Iterable[Share]:
+        """The parameters of a piece with all of their settings, which `transfer` makes several."""
+        if self.transfer is None:
+            return [(ours, settings)]
+        named = self.named.get(settings.get("group", ""))
+        rule = named["optimizer"] if named else "adamw" if make.func is AdamW else self.row.name
+        return self.transfer.divide(
+            ours, settings, steps_of(rule, settings), getattr(make.func, "scale", None)
+        )
 
     def _by_group(self, found: list[Entry]) -> tuple[list[Entry], dict[str, list[Entry]]]:
         """The parameters without a named group, and those of each."""

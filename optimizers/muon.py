@@ -7,6 +7,7 @@ a row of the registry that selects Muon, NorMuon or AdaMuon with another map.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 # The factor s of an m x n matrix. "shape" is the paper's. "rms0.2" gives updates about the RMS of AdamW's
 # updates, so AdamW's learning rates suit it (Moonlight, https://arxiv.org/abs/2502.16982). "spectral" has the
 # norm of a map from inputs to outputs that have an RMS of 1 (https://arxiv.org/abs/2310.17813).
-SCALE_RULES = {
+SCALE_RULES: dict[str, Callable[[float, float], float]] = {
     "shape": lambda m, n: math.sqrt(max(1, m / n)),
     "rms0.2": lambda m, n: 0.2 * math.sqrt(max(m, n)),
     "spectral": lambda m, n: math.sqrt(m / n),
@@ -83,8 +84,13 @@ class Muon(SpectralRule):
         if group["scale_rule"] == "nuclear":
             return O.mul((M * O).sum((-2, -1), keepdim=True))
         m, n = (G if group["conv_reference_quirk"] else O).shape[-2:]
-        s = SCALE_RULES[group["scale_rule"]](m, n)
+        s = self.scale(m, n, group)
         return O if s == 1 else s * O
+
+    @staticmethod
+    def scale(m: float, n: float, group: Mapping[str, Any]) -> float:
+        """The factor s of the block above, of an m x n matrix."""
+        return SCALE_RULES[group["scale_rule"]](m, n)
 
 
 class NorMuon(SpectralRule):
@@ -153,6 +159,11 @@ class NorMuon(SpectralRule):
         if group["norm_rule"] == "preserve":
             return Ohat.mul_(math.sqrt(max(1, m / n)))
         return Ohat.mul_(0.2 * math.sqrt(m * n) / (norm(Ohat, state) + group["eps"]))
+
+    @staticmethod
+    def scale(m: float, n: float, group: Mapping[str, Any]) -> float:
+        """How many times larger the update is than an orthogonal m x n matrix, on average."""
+        return SCALE_RULES["shape" if group["norm_rule"] == "preserve" else "rms0.2"](m, n)
 
 
 class AdaMuon(SpectralRule):

@@ -17,6 +17,7 @@ from harness.errors import UsageError
 from harness.system.machine import has_gpu, usable_cores
 from harness.tasks import TaskSpec
 from models import ModelSpec
+from optimizers.transfer import steps_of
 
 LARGEST_SEED = 2**63 - 1  # the largest number of generators and databases
 MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
@@ -43,6 +44,8 @@ def check_config(config: RunConfig, task: TaskSpec, model: ModelSpec) -> None:
         if getattr(config, name) and wrong:
             why = "its batch statistics would be counted twice" if model.batch_norm else "it has no BatchNorm"
             raise UsageError(f"The model '{model.name}' can't have {name}: {why}.")
+    if config.parametrization == "mup":
+        _check_transfer(config, model)
     whole, part = f"batch_size={config.batch_size}", config.batch_size // config.processes
     if config.batch_size % config.processes:
         raise UsageError(f"processes={config.processes} must divide {whole} without remainder.")
@@ -77,6 +80,20 @@ def check_pieces(config: RunConfig) -> None:
         )
     if at != sorted(at):
         raise UsageError(f"schedule.at={at} must rise: they are fractions of the run in their order.")
+
+
+def _check_transfer(config: RunConfig, model: ModelSpec) -> None:
+    """Raise UsageError if rates can't be carried over to this model, optimizer and schedule."""
+    if config.base_width is None or config.base_depth is None:
+        raise UsageError("parametrization=mup needs base_width and base_depth, those of the tuned model.")
+    if not model.outside and model.target != "models.llama:Llama":
+        raise UsageError(f"parametrization=mup is for the LLaMA models, and '{model.name}' is none.")
+    if scheduled := sorted({"weight_decay", "eps"} & config.schedule.hyper.keys()):
+        raise UsageError(f"parametrization=mup sets {scheduled[0]}; remove schedule.{scheduled[0]}.")
+    rule = config.optimizer
+    steps_of(rule.name, rule.hyper)
+    for own in rule.groups.values():
+        steps_of(own.get("optimizer", rule.name), own)
 
 
 def check_seed(name: str, seed: int) -> None:

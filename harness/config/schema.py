@@ -221,6 +221,11 @@ class SpectraConfig:
     )
 
 
+def _of_base(help: str) -> Any:
+    standard = {"parametrization": ("standard",)}
+    return option(int, None, "mup only: " + help, low=1, before=None, inert=(standard,))
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that decides one run. `harness.config.settings` fills the defaults."""
@@ -269,6 +274,17 @@ class RunConfig:
     grad_clip: float | None = option(
         float, None, "largest norm of the whole gradient; empty: no clipping", low=0, low_open=True
     )
+    parametrization: str = option(
+        str,
+        "standard",
+        "mup: rate, decay and first weights are those of a model of `base_width` and `base_depth`, carried "
+        "over (`optimizers/transfer.py`)",
+        choices=("standard", "mup"),
+        before="standard",
+    )
+    base_width: int | None = _of_base("width of the model whose settings are carried over")
+    base_depth: int | None = _of_base("its layers")
+    base_head: int | None = _of_base("size of its heads; empty: as here")
     seed: int = option(int, 0, "initial weights, and what Sophia draws", low=0)
     data_seed: int = option(int, 0, "order of the training data", low=0)
     precision: PrecisionConfig = part(PrecisionConfig)

@@ -17,6 +17,7 @@ from harness.data.task import Task
 from harness.errors import UsageError
 from harness.parallel.batch_norm import synchronise
 from harness.parallel.group import Group
+from optimizers.transfer import Transfer
 
 
 def build_model(config: RunConfig, task: Task, device: torch.device, group: Group) -> nn.Module:
@@ -37,6 +38,8 @@ def build_model(config: RunConfig, task: Task, device: torch.device, group: Grou
     model = models.build(
         config.model, **{name: x for name, x in offered.items() if row.outside or name in row.settings}
     )
+    if (transfer := transfer_of(config, model)) is not None:
+        transfer.initialise()
     if config.activation_checkpointing:
         if not hasattr(model, "recompute"):
             raise UsageError(
@@ -61,6 +64,7 @@ def build_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
             weight_decay=rule.weight_decay,
             routing=rule.routing,
             aux_lr=rule.aux_lr,
+            transfer=transfer_of(config, model),
             groups={name: {w: x for w, x in own.items() if w not in SCHEDULE} for name, own in named},
             **rule.hyper,
         )
@@ -80,6 +84,25 @@ def rate_schedules(config: RunConfig) -> dict[str | None, ScheduleConfig]:
         parts: dict[str, Any] = {field: own[word] for word, field in SCHEDULE.items() if word in own}
         found[name] = dataclasses.replace(config.schedule, **parts)
     return found
+
+
+def transfer_of(config: RunConfig, model: nn.Module) -> Transfer | None:
+    """What first values, rates and decays are multiplied with, if `parametrization` asks for it.
+
+    Raises:
+        UsageError: the model does not say what its parameters are for.
+    """
+    if config.base_width is None or config.base_depth is None:
+        return None
+    if not hasattr(model, "roles"):
+        raise UsageError(f"The model '{config.model}' has no method `roles`; remove parametrization=mup.")
+    sized: Any = model
+    return Transfer(
+        sized.roles(),
+        width=sized.hidden / config.base_width,
+        depth=len(sized.layers) / config.base_depth,
+        head=sized.head_size / (config.base_head or sized.head_size),
+    )
 
 
 def scheduled_groups(config: RunConfig, optimizer: Optimizer, has_aux: bool) -> dict[str, list[int]]:

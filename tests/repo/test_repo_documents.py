@@ -160,8 +160,10 @@ def test_the_config_reference_knows_every_part_of_a_sweep_file():
 
 
 def test_the_column_key_says_what_the_key_covers():
-    made = {"task": "digits", "model": "resnet-nano", "steps": 1, "optimizer.name": "htmuon"}
-    made |= {"precision.tf32_convolutions": True}  # at False the key leaves it out: code before it acted so
+    made = {"task": "pydocs", "model": "llama-nano", "steps": 1, "optimizer.name": "htmuon"}
+    # At their defaults the key leaves these out: code before them acted so.
+    made |= {"precision.tf32_convolutions": True, "parametrization": "mup"}
+    made |= {"base_width": 24, "base_depth": 1, "base_head": 8}
     pieces = {"schedule.name": "piecewise", "schedule.at": [0.5], "schedule.factors": [0]}
     others = (pieces, {"schedule.name": "power", "schedule.exponent": 1})  # likewise
     covered = {n: x for more in others for n, x in flatten(identity(resolve_config(made | more))).items()}
