@@ -36,6 +36,7 @@ COMMANDS = {
         "sweeps.reproduce",
         "Train four optimizers on data that every Python has, and show the tables",
     ),
+    "compare": ("sweeps.compare", "Hold an optimizer of yours against others, from its class to a table"),
     "reproduce": (
         "sweeps.reproduce",
         "Regenerate the paper, or all of it in miniature: runs, tables, figures, report",

@@ -45,19 +45,19 @@ _GOES_ON = (
 )  # tables show a failed run, so what can be printed is printed
 
 
-def _step(words: Sequence[str], work: Callable[[], int]) -> int:
+def step(words: Sequence[str], work: Callable[[], int]) -> int:
     """Show a command and do its work."""
     shown = [Path(word).stem if word.startswith(str(SWEEPS)) else word for word in words]
     print(f"$ htbench {shlex.join(shown)}", file=sys.stderr, flush=True)
     return cli.carry_out(work)
 
 
-def _sweep(args: argparse.Namespace, action: str, words: Sequence[str], **given: object) -> int:
+def sweep_step(args: argparse.Namespace, action: str, words: Sequence[str], **given: object) -> int:
     """A step of `htbench sweep` on files, with the flags that were given to us."""
     flags = {name: value for name, value in given.items() if value is not None and value is not False}
     shown = [word for name, value in flags.items() for word in (f"--{name}", value) if word is not True]
     work = commands.arguments(action, words=list(words), root=args.root, **flags)
-    return _step(["sweep", action, *words, *map(str, shown)], lambda: commands.sweep(work))
+    return step(["sweep", action, *words, *map(str, shown)], lambda: commands.sweep(work))
 
 
 # --- demo ---
@@ -76,11 +76,11 @@ def demo(args: argparse.Namespace) -> int:
     """Sweeps, winners on fresh seeds, the report with figures; the first step that fails ends the demo."""
     files = [str(SWEEPS / "demo" / f"{name}.yaml") for name in DEMO]  # a name alone: the copy in the store
     began, page = time.monotonic(), args.root / "report.html"
-    status = _sweep(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace)
+    status = sweep_step(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace)
     if status == EXIT_OK:
         with contextlib.redirect_stdout(io.StringIO()):  # the end names the page
             work = functools.partial(cli.invoke, "report", root=args.root, sweep=list(DEMO))
-            status = _step(["report", *DEMO], work)
+            status = step(["report", *DEMO], work)
     if status == EXIT_OK:
         end(Store(args.root), DEMO, time.monotonic() - began, page=page, small=True)
     return status
@@ -166,7 +166,7 @@ def reproduce(args: argparse.Namespace) -> int:
         return EXIT_OK
     if not (runs and args.submit):
         return _finish(args, wanted)
-    status = _sweep(args, "submit", wanted.files, replace=args.replace)
+    status = sweep_step(args, "submit", wanted.files, replace=args.replace)
     if status == EXIT_OK:
         names = {"sweeps": wanted.sweeps, "command": wanted.command, "scale": wanted.scale}
         emit(Report("reproduce", "", notes=[Note("submitted_paper", **names)]))
@@ -212,7 +212,7 @@ def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> b
 
 def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
     """All that follows the plan."""
-    worst = _sweep(args, "run", wanted.files, workers=args.workers, replace=args.replace)
+    worst = sweep_step(args, "run", wanted.files, workers=args.workers, replace=args.replace)
     if worst in _GOES_ON and wanted.scale != "paper" and _QUESTIONS in wanted.tables:
         worst = max(worst, _ask_questions(args, wanted))
     named = ["--sweep", ",".join(wanted.sweeps)]
@@ -224,7 +224,7 @@ def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
             return worst
         words = [name, *options.get("names", []), *(scale if name == "table" else []), *named]
         work = functools.partial(cli.invoke, name, root=args.root, sweep=wanted.sweeps, **options)
-        worst = max(worst, _step(words, work))
+        worst = max(worst, step(words, work))
         print(flush=True)
     return worst
 
@@ -236,7 +236,7 @@ def _ask_questions(args: argparse.Namespace, wanted: Wanted) -> int:
         for key in _unasked(args.root, experiments.sweep(wanted.scale, experiment)):
             with contextlib.redirect_stdout(io.StringIO()):  # the table has it all
                 work = functools.partial(cli.invoke, "downstream", root=args.root, key=key)
-                worst = max(worst, _step(["downstream", key], work))
+                worst = max(worst, step(["downstream", key], work))
             if worst not in _GOES_ON:
                 return worst
     return worst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ class SweepFile:
         blocks: in the order of the paper.
         fresh_seeds: on how many the winners run again.
         resources: of a job.
+        search: how the blocks search, if not all they list.
+        by: the command that writes the file for its user; empty: it is one of ours.
     """
 
     name: str
@@ -46,13 +49,17 @@ class SweepFile:
     blocks: Sequence[Block]
     fresh_seeds: int = 0
     resources: Settings = field(default_factory=dict)
+    search: Settings = field(default_factory=dict)
+    by: str = ""
 
     def text(self) -> str:
         """The file's text."""
         comment = textwrap.wrap(self.comment, _WIDTH - 2, break_on_hyphens=False)
         lines = [
             *(f"# {line}" for line in comment),
-            "# Written by `python -m sweeps.experiments.write`; change that program, not this file.",
+            f"# Written by `{self.by}`; yours to keep and to edit."
+            if self.by
+            else "# Written by `python -m sweeps.experiments.write`; change that program, not this file.",
             f"name: {self.name}",
             "base:",
             *(f"  {name}: {_value(value)}" for name, value in self.base.items()),
@@ -63,6 +70,7 @@ class SweepFile:
             lines += [f"  - name: {block.name}", f"    set: {_value(block.set)}"]
             lines += [f"    space: {_value({'optimizer.lr': block.rates, **block.others})}"]
             lines += [f"    resources: {_value(block.resources)}"] if block.resources else []
+        lines += [f"search: {_value(self.search)}"] if self.search else []
         lines += [f"replicate: {{seeds: {self.fresh_seeds}}}"] if self.fresh_seeds else []
         lines += [f"resources: {_value(self.resources)}"] if self.resources else []
         return "\n".join(lines) + "\n"
@@ -77,7 +85,7 @@ def _value(value: Any) -> str:
     if isinstance(value, float):
         text = f"{value:.12f}".rstrip("0")
         return text + "0" if text.endswith(".") else text
-    return setting(value)
+    return json.dumps(value) if isinstance(value, str) and ":" in value else setting(value)
 
 
 def block_name(place: Place) -> str:

@@ -1,0 +1,153 @@
+"""`htbench compare`: from a class in a file, in an otherwise empty folder, to a table."""
+
+import pytest
+
+from harness import cli
+from harness.config import parts
+from harness.store import Store
+from harness.store.points import read_points
+from optimizers.zoo.registry import spec as row_of
+from sweeps import compare
+from sweeps.compare import QUICK, USUAL, WORKLOADS, Budget, Comparison
+from sweeps.spec import sweep_file
+from tests.helpers.own_parts import optimizer
+
+OWN = "sign_to_compare:SignMomentum"
+OTHERS = """
+import torch
+
+
+class NoOptimizer:
+    pass
+
+
+class Raises(torch.optim.SGD):
+    def step(self, closure=None):
+        raise RuntimeError("shapes differ")
+
+
+class NoClosure(torch.optim.SGD):
+    def step(self, closure=None):
+        super().step()
+
+
+class Needs(torch.optim.SGD):
+    def __init__(self, params, lr, rank):
+        super().__init__(params, lr=lr)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder of somebody new."""
+    (tmp_path / "sign_to_compare.py").write_text(optimizer())
+    (tmp_path / "others_of_mine.py").write_text(OTHERS)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    parts.search_no_more()
+
+
+def written(folder):
+    return sorted(path.name for path in folder.glob("*.yaml"))
+
+
+def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monkeypatch, capfd):
+    monkeypatch.setattr(compare, "QUICK", Budget("quick", 4, 1))
+    words = ["compare", OWN, "--quick", "--task", "digits", "--against", "sgdm", "steps=2", "--workers", "2"]
+    assert cli.main(words) == 0
+    shown = capfd.readouterr()
+    assert f"{OWN} does what training expects of an optimizer: 12 properties hold" in shown.err
+    assert "at most 10 runs, about " in shown.err and "with 2 at a time" in shown.err
+    assert shown.err.index("at most 10 runs") < shown.err.index("$ htbench sweep run"), "the time comes first"
+    (name,) = written(folder)
+    assert name == "compare-SignMomentum-digits-quick.yaml" and "steps: 2\n" in (folder / name).read_text()
+    points = read_points(folder / "store", name.removesuffix(".yaml"))
+    assert [(point.block, point.stage) for point in points].count(("SignMomentum", "search")) == 4
+    assert len(points) == len(Store(folder / "store").records([point.key for point in points])) == 10
+    assert OWN in shown.out and "sgdm" in shown.out and "1 fresh seed" in shown.out
+
+    assert cli.main(words) == 0
+    again = capfd.readouterr()
+    assert again.out == shown.out and "at most" not in again.err, "nothing is left to train"
+
+    (folder / name).write_text((folder / name).read_text().replace("seeds: 1}", "seeds: 2}"))
+    assert cli.main(words) == 0
+    more = capfd.readouterr()
+    assert f"{name} was edited" in more.err and "2 fresh seeds" in more.out
+
+
+@pytest.mark.parametrize("budget", [QUICK, USUAL])
+@pytest.mark.parametrize("task", WORKLOADS)
+def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, budget, task):
+    parts.allow([OWN])
+    wanted = Comparison(OWN, ["adamw", "muon"], task, budget)
+    path = folder / f"{wanted.name}.yaml"
+    path.write_text(wanted.file().text())
+    loaded = sweep_file.load(path)
+    assert loaded.search.mode == "refine" and loaded.search.trials == budget.trials
+    assert loaded.fresh_seeds == budget.seeds and loaded.name == path.stem
+    rates = {block.name: block.space["optimizer.lr"] for block in loaded.blocks}
+    assert rates["SignMomentum"] == [0.0015, 0.003, 0.006, 0.012], "octaves around its default"
+    assert all(
+        high == pytest.approx(2 * low)
+        for one in rates.values()
+        for low, high in zip(one, one[1:], strict=False)
+    )
+    others = {block.name: {*block.space} - {"optimizer.lr"} for block in loaded.blocks}
+    if budget is QUICK:
+        assert not any(others.values())
+        return
+    assert others == {
+        "SignMomentum": {"optimizer.beta"},
+        "adamw": {"optimizer.betas", "optimizer.weight_decay"},
+        "muon": {"optimizer.momentum", "optimizer.weight_decay"},
+    }
+    adamw = next(block for block in loaded.blocks if block.name == "adamw").space
+    assert row_of("adamw").weight_decay.default in adamw["optimizer.weight_decay"], "the default is tried"
+    assert len(adamw["optimizer.lr"]) * 2 * 2 < budget.trials, "rounds follow the first"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["others_of_mine:NoOptimizer"], "a subclass of torch.optim.Optimizer, not the class NoOptimizer"),
+        (["nowhere:MyOpt"], "there is no module 'nowhere'"),
+        (["sign_to_compare:SignMomentun"], "did you mean 'SignMomentum'?"),
+        (["others_of_mine:Needs"], "needs 'rank', which has no default; give it as optimizer.rank=..."),
+        ([OWN, "--against", "muom"], "did you mean muon"),
+        ([OWN, "--against", "muon,muon"], "each once and none called like it, not 'muon, muon'"),
+        ([OWN, "--against", ","], "--against must name rivals"),
+        ([OWN, "--task", "didgits"], "did you mean 'digits'?"),
+        ([OWN, "--task", "c4", "steps=5"], "'c4' needs model, such as model="),
+        ([OWN, "--full"], "--full will be the ladder of model sizes, which is not there yet"),
+        ([OWN, "optimizer.bta=0.9"], "has no hyperparameter 'bta'; did you mean beta?"),
+        ([OWN, "stepz=9"], "Unknown setting 'stepz' in base; did you mean 'steps'?"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence_and_leaves_no_file(folder, capfd, words, sentence):
+    assert cli.main(["compare", *words]) == 2
+    err = capfd.readouterr().err.replace("\n", " ")
+    assert sentence in err and "Traceback" not in err
+    assert written(folder) == [] and not (folder / "store").exists()
+
+
+def test_a_class_that_raises_is_sent_back(folder, capfd):
+    assert cli.main(["compare", "others_of_mine:Raises"]) == 1
+    shown = capfd.readouterr()
+    assert (
+        "RuntimeError: shapes differ" in shown.out and "can't be compared: it must lower a loss" in shown.err
+    )
+    assert written(folder) == []
+
+
+def test_a_class_with_another_fault_is_compared_and_the_fault_told(folder, monkeypatch, capfd):
+    steps = []
+    monkeypatch.setattr(compare, "_tell_time", lambda args, path: None)
+    monkeypatch.setattr(compare, "sweep_step", lambda args, action, words, **given: steps.append(words) or 1)
+    monkeypatch.setattr(compare, "step", lambda words, work: steps.append(words) or 0)
+    assert cli.main(["compare", "others_of_mine:NoClosure"]) == 1, (
+        "a run has failed; the table has the others"
+    )
+    shown = capfd.readouterr()
+    assert "evaluates a closure once" in shown.out and "is compared all the same" in shown.err
+    assert steps == [["compare-NoClosure-pydocs.yaml"], ["table", "main_result", "compare-NoClosure-pydocs"]]
