@@ -106,6 +106,10 @@ PICTURE = {
         "harness.cli harness.commands harness.cost harness.errors harness.export harness.paper "
         "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.reproduce_card"
     ),
+    "sweeps.compare": (
+        "harness.bench harness.cli harness.config harness.errors harness.show harness.system harness.tasks "
+        "optimizers.zoo sweeps.commands sweeps.experiments sweeps.reproduce"
+    ),
     # results
     "results.frames": (
         "harness.choice harness.config harness.errors harness.export harness.show harness.store "
@@ -169,6 +173,7 @@ DOORS = {
     "harness.commands.zoo",
     "harness.commands.data",
     "harness.commands.run",
+    "sweeps.compare",
     "sweeps.cluster.job",
     "sweeps.cluster.probed",
     "sweeps.run.execute",
@@ -339,7 +344,7 @@ def test_the_house_stays_small_enough_to_hold():
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
     # What one redesign reached (34,219), the answer on every screen, and what a GPU needs.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 36_796
+    assert sum(map(code_lines, HOUSE.files.values())) <= 37_008
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
     assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9
