@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
-from harness.bench import loop, maps, optimizers, spectra, train, zoo
+from harness.bench import gpu, loop, maps, optimizers, spectra, train, zoo
 from harness.commands import downstream, runs
 from harness.cost.estimate import RunCost
 from harness.export import results
@@ -119,6 +119,10 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "bench maps": (maps.MapsFacts, ""),
     "bench spectra": (spectra.SpectraFacts, ""),
     "bench statistics": (simulate.StatisticsFacts, ""),
+    "bench gpu": (
+        gpu.GpuFacts,
+        "Each of `parts` is the file of a part. The exit status is 1 until all are done.",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.cli import ABOVE
 from harness.commands.counts import at_least
-from harness.errors import EXIT_OK, UsageError
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
@@ -25,6 +25,7 @@ SUBJECTS = {
     "maps": "how exact each map of the singular values is",
     "spectra": "the spectra of a model's layers, beside Gram matrices and eigenvalues alone",
     "statistics": "how often tables err, on simulated runs whose truth is known",
+    "gpu": "what only a GPU can tell, in parts with a file each; parts that are done are skipped",
 }
 
 
@@ -72,6 +73,9 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     add("spectra", "--model", default="llama-60m", help="default: llama-60m", **name)
     add("train spectra", "--rounds", type=int, default=9, help="paired ratios (default: 9)")
     add("statistics", "--tables", type=int, default=1000, help="simulated for each line (default: 1000)")
+    add("gpu", "--out", type=Path, metavar="DIR", help="folder of the files (default: ROOT/bench-gpu)")
+    add("gpu", "--only", help="parts (default: all)", metavar="PART,...")
+    add("gpu", "--list", action="store_true", help="measure nothing: the parts, their times, what is done")
     everywhere = " ".join(SUBJECTS)
     add(everywhere, "--json", action="store_true", help="print JSON")
     # May also stand before SUBJECT, with its default there.
@@ -88,6 +92,8 @@ def bench(args: argparse.Namespace) -> int:
         "spectra": _spectra,
         "statistics": _statistics,
     }
+    if args.subject == "gpu":
+        return _gpu(args)
     emit(subjects[args.subject](args), args)
     return EXIT_OK
 
@@ -167,3 +173,26 @@ def _statistics(args: argparse.Namespace) -> Report:
     at_least(args, 1, "tables")
     measure: Callable[[int], Report] = importlib.import_module(ABOVE["simulations"]).measure
     return measure(args.tables)
+
+
+def _gpu(args: argparse.Namespace) -> int:
+    from harness.bench import gpu
+
+    parts, folder = gpu.chosen(args.only), args.out or args.root / "bench-gpu"
+    if args.list:
+        emit(gpu.report(parts, folder), args)
+        return EXIT_OK
+    gpu.check()
+    make_folder(folder)
+    cache = cache_folder(args.root)
+    make_folder(cache)
+    left = gpu.left(parts, folder)
+    minutes = sum(part.minutes for part in left)
+    say(Note("bench_gpu_begins", parts=len(left), skipped=len(parts) - len(left), minutes=minutes))
+    for part in left:
+        say(Note("bench_gpu_part", part=part.name, what=part.what, minutes=part.minutes))
+        result = gpu.measured(part, folder, cache)
+        ended = {"outcome": result.outcome.value, "seconds": result.seconds, "why": result.why}
+        say(Note("bench_gpu_ended", part=part.name, **ended))
+    emit(gpu.report(parts, folder), args)
+    return EXIT_RUN_FAILED if gpu.left(parts, folder) else EXIT_OK

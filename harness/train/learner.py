@@ -13,7 +13,7 @@ import torch
 from harness.config.key import ResolvedRun
 from harness.data.task import Batch, Scores, Task
 from harness.parallel import device
-from harness.parallel.group import Group
+from harness.parallel.group import ALONE, Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, precision, schedule
@@ -77,7 +77,9 @@ class Learner:
         halved: whether it is less than what the config asks for, since the device lacked memory.
     """
 
-    def __init__(self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group) -> None:
+    def __init__(
+        self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group = ALONE
+    ) -> None:
         config = self.config = run.config
         self.batch_norm = run.model.batch_norm
         self.task = task

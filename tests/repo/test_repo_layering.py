@@ -141,7 +141,7 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": ("contract loop machine maps optimizers peers spectra train"),
+    "harness.bench": ("contract gpu_parts loop machine maps optimizers peers spectra train"),
     "harness.cost": ("ledger passes steps"),
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("card downstream evaluation_harness huggingface scoring trained"),

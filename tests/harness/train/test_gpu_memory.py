@@ -1,21 +1,15 @@
 """A GPU's memory: a step needs what was estimated; where that is not there, the micro-batch is halved."""
 
-import numpy as np
 import pytest
 import torch
 
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
+from harness.bench.gpu_parts import learner_of
 from harness.cost import kept, shapes
-from harness.data.task import SPLITS
-from harness.data.text import TextTask
-from harness.parallel.group import ALONE
-from harness.train.learner import Learner
 
 pytestmark = pytest.mark.gpu
 
 GIB = 2**30
-SAMPLES, LENGTH = 64, 256
+SAMPLES = 64
 
 
 @pytest.fixture
@@ -24,17 +18,7 @@ def learner():
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 
-    def make(**settings):
-        named = {"task": "c4", "model": "llama-60m", "layout": "packed", "data_fingerprint": "-"}
-        named |= {"seq_len": LENGTH, "batch_size": SAMPLES, "steps": 9, "precision.params": "bfloat16"}
-        named |= {"device": "cuda", "optimizer.name": "sophia"}
-        config = resolve_config(named | settings)
-        tokens = np.arange(SAMPLES * LENGTH * 2 + 1, dtype=np.uint16)
-        sizes = {"batch_size": SAMPLES, "seq_len": LENGTH, "data_seed": 0, "held_out_tokens": LENGTH}
-        task = TextTask(dict.fromkeys(SPLITS, tokens), np.ones(32000), **sizes)
-        return Learner(resolved(config), task, 9, torch.device("cuda"), ALONE)
-
-    yield make
+    yield lambda **settings: learner_of("llama-60m", SAMPLES, **settings)
     torch.cuda.set_per_process_memory_fraction(1.0)
 
 
