@@ -412,11 +412,14 @@ def peaks(cache: Path) -> Iterator[PeakRow]:
 
 
 def training(cache: Path, model: str, compiled: bool) -> Iterator[train.TrainFacts]:
-    """`htbench bench train --device cuda --dtype bfloat16 --batch 512`."""
-    works = train.workloads(model, 512)
-    data = train.measure(works, train.Precision("bfloat16", "cuda"), 9, cache, compiled).data
-    assert isinstance(data, train.TrainFacts)
-    yield data
+    """`htbench bench train` in bfloat16, with the paper's batch and with half of it until both sides fit."""
+    for batch in (512, 256, 128, 64):
+        works = train.workloads(model, batch)
+        data = train.measure(works, train.Precision("bfloat16", "cuda"), 9, cache, compiled).data
+        assert isinstance(data, train.TrainFacts)
+        yield data
+        if train.TURNS not in data.lacking[model]:
+            return
 
 
 SECONDS: Final = 8.0  # after which no round of a pair begins
@@ -448,8 +451,8 @@ def optimizer_steps(cache: Path) -> Iterator[Row | Failed]:
     settings = Settings(
         "llama-60m", {"vocabulary": 2048}, "cuda", dtype="bfloat16", limit=SECONDS, peers=False
     )
-    last = {"svd_power", "rank_power"}
-    rows = sorted(entries(None), key=lambda one: one.hyper.get("spectral") in last)
+    svd = [name for name, status in STATUS.items() if status == 2]
+    rows = sorted(entries(None), key=lambda one: one.name in svd or one.hyper.get("spectral") == "svd_power")
     bench, against = Bench(settings), entry(settings.against)
     for row in rows:
         yield from attempted(row.label, lambda: next(bench.rows([row], against, lambda _: None)))  # noqa: B023
