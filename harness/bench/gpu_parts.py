@@ -61,6 +61,7 @@ STATUS: Final = {
     **dict.fromkeys(("htmuon", "htmuon_normuon", "htmuon_adamuon"), 1),
     **dict.fromkeys(("muon_svd", "htmuon_ht", "htmuon_ht_normuon"), 2),
 }
+ONCE: Final = ("prodigy",)  # waits for a number that it estimates, once in a step
 
 # --- what the machine has ---
 
@@ -179,7 +180,7 @@ class Waiting:
     Attributes:
         step: of what.
         waits: that torch's synchronisation debug mode reports.
-        expected: for the status of solvers.
+        expected: for the status of solvers, and where the algorithm needs a value.
     """
 
     step: str
@@ -211,7 +212,7 @@ def waits_of_a_step(name: str) -> Waiting:
             p.grad = torch.randn_like(p)
         with waits() as found:
             optimizer.step()
-    return Waiting(name, len(found), len(STACKS) * STATUS.get(name, 0))
+    return Waiting(name, len(found), len(STACKS) * STATUS.get(name, 0) + (name in ONCE))
 
 
 def mixed_images(size: int = 16) -> ImageTask:
