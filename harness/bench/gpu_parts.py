@@ -191,15 +191,14 @@ class Waiting:
 @contextmanager
 def waits() -> Iterator[list[warnings.WarningMessage]]:
     """What waits inside, each as a warning."""
-    found: list[warnings.WarningMessage] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", ".*synchronizing")  # torch's word for it
         torch.cuda.set_sync_debug_mode("warn")
         try:
             yield found
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    found += [one for one in caught if "synchronizing" in str(one.message)]
 
 
 def waits_of_a_step(name: str) -> Waiting:
