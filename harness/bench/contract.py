@@ -19,6 +19,7 @@ import optimizers
 from harness.errors import reason
 from optimizers.cost import separable
 from optimizers.groups import Model
+from optimizers.modes import switching, training
 
 # --- a small net, how it is trained, and how its weights are copied and compared ---
 
@@ -229,7 +230,7 @@ def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False
     before = copied(net.parameters())
     for group in optimizer.param_groups:
         group["lr"] = 0.0
-    if callable(getattr(optimizer, "eval", None)):
+    if switching(optimizer):
         # Of a schedule-free rule the weights still move towards their mean, whatever the gradients are.
         other, second = copy.deepcopy((net, optimizer))
         before = train(other, second, range(2, 4))
@@ -372,7 +373,7 @@ def builder(name: str, settings: Mapping[str, Any]) -> Build:
 
     def build(model: Model, **more: Any) -> Optimizer:
         routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
-        return optimizers.build(name, model, **{**routing, **settings, **more})
+        return training(optimizers.build(name, model, **{**routing, **settings, **more}))
 
     try:
         build(Net())

@@ -12,6 +12,8 @@ from typing import Any, Final, TypeAlias
 from torch import nn
 from torch.optim import Optimizer
 
+from optimizers.modes import training
+
 Hyper: TypeAlias = "Mapping[str, Any]"  # ours, with lr and weight_decay
 Params: TypeAlias = "list[nn.Parameter]"
 
@@ -92,7 +94,7 @@ class Peer:
         same = {name: hyper[name] for name in ("lr", "weight_decay", *self.same)}
         cls = getattr(importlib.import_module(self.module), self.name)
         optimizer: Optimizer = cls(self.params(chosen, rest, hyper), **same, **self.more(hyper))
-        return optimizer
+        return training(optimizer)
 
 
 def _beta2(hyper: Hyper) -> float:

@@ -27,8 +27,8 @@ _ROOMS = {
     "harness.train": "building curvature divergence learner loop precision schedule",
     "models": "gpt2 llama resnet transformer vit",
     "optimizers": (
-        "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion muon prodigy "
-        "routing schedule_free scion soap spectral stacks steps transfer"
+        "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion modes muon "
+        "prodigy routing schedule_free scion soap spectral stacks steps transfer"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "

@@ -84,6 +84,11 @@ class Shards:
         state = {number: own for number, own in whole["state"].items() if number not in foreign}
         self.optimizer.load_state_dict({**whole, "state": state})
 
+    def share(self) -> None:
+        """Give all processes the values of the parameters that each one owns."""
+        if self.owners is not None:
+            self._broadcast([True] * len(self.params), self.owners)
+
     def _broadcast(self, moving: Sequence[bool], owners: Sequence[int]) -> None:
         """Give the others the new values of the parameters that this process owns."""
         owned = defaultdict(list)

@@ -17,6 +17,7 @@ from harness.data.task import Task
 from harness.errors import UsageError
 from harness.parallel.batch_norm import synchronise
 from harness.parallel.group import Group
+from optimizers.modes import training
 from optimizers.transfer import Transfer
 
 
@@ -74,7 +75,7 @@ def build_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
         raise UsageError(f"The model '{config.model}' doesn't fit optimizer.groups: {error}.") from error
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]
-    return optimizer
+    return training(optimizer)
 
 
 def rate_schedules(config: RunConfig) -> dict[str | None, ScheduleConfig]:

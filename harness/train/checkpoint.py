@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -22,14 +24,32 @@ from harness.train.progress import Progress
 log = logging.getLogger("htbench")
 
 
-def save(path: Path, loop: dict[str, Any], model: torch.nn.Module, optimizer: dict[str, Any]) -> None:
-    """Write weights, random state, the loop's plain values and an optimizer's state_dict, atomically."""
+_ALWAYS, _SOMETIMES = {"loop", "model", "optimizer", "rng", "cuda_rng"}, {"evaluated"}
+
+
+def save(
+    path: Path,
+    loop: dict[str, Any],
+    model: torch.nn.Module,
+    optimizer: dict[str, Any],
+    more: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Write the state of a run, atomically.
+
+    Args:
+        path: of the file.
+        loop: plain values.
+        model: its weights are written; and the random state.
+        optimizer: its state_dict.
+        more: "evaluated", the weights to evaluate as a state_dict, where they are not those of the model.
+    """
     state = {
         "loop": loop,
         "model": model.state_dict(),
         "optimizer": optimizer,
         "rng": torch.get_rng_state(),
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
+        **more,
     }
     _write(path, state)
 
@@ -77,7 +97,7 @@ def load(path: Path) -> dict[str, Any]:
         UnpicklingError,
     ) as error:
         raise UnusableCheckpointError(f"{path.name} can't be read: {' '.join(str(error).split())}") from None
-    if not isinstance(state, dict) or state.keys() != {"loop", "model", "optimizer", "rng", "cuda_rng"}:
+    if not isinstance(state, dict) or not _ALWAYS <= state.keys() <= _ALWAYS | _SOMETIMES:
         raise UnusableCheckpointError(f"{path.name} is no checkpoint of this program")
     return state
 
@@ -148,7 +168,7 @@ def load_weights(files: RunFolder) -> tuple[dict[str, Tensor], int | None]:
             raise UsageError(f"The weights '{files.weights}' are damaged: {said[:200]}.") from None
     try:
         saved = load(files.checkpoint)
-        return saved["model"], int(saved["loop"]["step"])
+        return saved.get("evaluated", saved["model"]), int(saved["loop"]["step"])
     except UnusableCheckpointError as error:
         key, record = files.path.name, RunRecord.from_json(atomic.read_json(files.record))
         if record is not None and is_imported(record.config):

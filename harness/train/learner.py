@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import torch
 
@@ -20,6 +21,7 @@ from harness.train import curvature, precision, schedule
 from harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
+from optimizers.modes import switching
 
 log = logging.getLogger("htbench")
 
@@ -212,8 +214,44 @@ class Learner:
         """Metrics of a held-out split, with its items if the task tells them; the same in all processes."""
         self.group.broadcast_buffers(self.model)
         made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
-        with precision.of_the_model(self.config.precision), self.autocast:
+        with self.evaluated(), precision.of_the_model(self.config.precision), self.autocast:
             return made(self.forward, split, self.micro_batch, self.device, self.group)
+
+    @contextmanager
+    def evaluated(self) -> Iterator[None]:
+        """Meanwhile the model has the weights to evaluate, measure and keep; all processes together.
+
+        They are those that are trained, but for optimizers that switch (`optimizers/modes.py`). Going back
+        such a class rounds; so the weights before are kept, and evaluations change no numbers of the run.
+        """
+        parts = switching(self.optimizer)
+        if not parts:
+            yield
+            return
+        trained = [p.detach().clone() for p in self.model.parameters()]
+        for part in parts:
+            part.eval()
+        self.shards.share()
+        try:
+            yield
+        finally:
+            for part in parts:
+                part.train()
+            _copy(trained, self.model.parameters())
+
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint has besides weights and optimizer; all processes together."""
+        if not switching(self.optimizer):
+            return {}
+        with self.evaluated():
+            return {
+                "evaluated": {name: x.to("cpu", copy=True) for name, x in self.model.state_dict().items()}
+            }
+
+
+@torch.no_grad()
+def _copy(values: Iterable[torch.Tensor], into: Iterable[torch.Tensor]) -> None:
+    torch._foreach_copy_(list(into), list(values))
 
 
 def stream(seed: int, step: int, rank: int) -> int:

@@ -166,7 +166,8 @@ class Training:
                 return self._ended(Status.PRUNED, {})
             values = {} if diverged else self._final_metrics(metrics)
             if not diverged and recorder.is_due(self.progress.step):
-                recorder.measure(self.progress.step)
+                with self.learner.evaluated():
+                    recorder.measure(self.progress.step)
             metrics.flush(durable=True)
             recorder.flush()
         if not math.isfinite(values.get("val_loss", 0.0)):
@@ -175,9 +176,11 @@ class Training:
         return self._ended(Status.DIVERGED if diverged else Status.COMPLETED, values, diverged)
 
     def _ended(self, status: Status, metrics: dict[str, float], diverged: Note | None = None) -> Outcome:
-        if self.config.checkpoint.keep_weights and status is Status.COMPLETED and self.group.is_main:
-            self.attempt.check()
-            checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
+        if self.config.checkpoint.keep_weights and status is Status.COMPLETED:
+            with self.learner.evaluated():
+                if self.group.is_main:
+                    self.attempt.check()
+                    checkpoint.save_weights(self.attempt.files.weights, self.learner.model)
         times = self.progress.times.summary(warm_up(self.total))
         scores = self.scores if status is Status.COMPLETED else None
         return Outcome(status, self.learner, self.progress, times, metrics, diverged, scores)
@@ -221,7 +224,8 @@ class Training:
             if diverged:
                 return diverged
             if measure:
-                self.recorder.measure(step)
+                with self.learner.evaluated():
+                    self.recorder.measure(step)
             if evaluate:
                 values = self._evaluate(step, metrics)
                 metrics.flush()  # a study that is rebuilt meanwhile reads it there
@@ -261,14 +265,14 @@ class Training:
         return None
 
     def _save(self, metrics: Metrics) -> None:
-        optimizer = self.learner.shards.state_dict()  # all processes together
+        optimizer, more = self.learner.shards.state_dict(), self.learner.kept()  # all processes together
         if self.group.is_main:
             self.attempt.check()
             # Rows first: resuming cuts rows after the checkpoint, but can't restore missing rows before it.
             metrics.flush(durable=True)
             self.recorder.flush()
             progress = dataclasses.asdict(self.progress)
-            checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer)
+            checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer, more)
         self.saved_at = time.monotonic()
 
     # --- evaluations ---

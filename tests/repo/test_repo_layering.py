@@ -149,8 +149,8 @@ TORCH = {
     "harness.train": ("building checkpoint compiling curvature learner loop precision run spectra"),
     "models": ("gpt2 llama resnet transformer vit"),
     "optimizers": (
-        "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion muon prodigy "
-        "reach routing schedule_free scion soap spectral stacks steps watch"
+        "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion modes muon "
+        "prodigy reach routing schedule_free scion soap spectral stacks steps watch"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "
