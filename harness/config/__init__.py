@@ -1,6 +1,7 @@
 """The config of a run: its fields, how settings become one, and its key. Torch-free."""
 
 from harness.config.schema import (
+    AverageConfig,
     CheckpointConfig,
     DivergenceConfig,
     EvaluationConfig,
@@ -13,6 +14,7 @@ from harness.config.schema import (
 )
 
 __all__ = [
+    "AverageConfig",
     "CheckpointConfig",
     "DivergenceConfig",
     "EvaluationConfig",

@@ -114,7 +114,8 @@ def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
         if not field.metadata["key"] or name == "revisions":  # those are in above 1 only: see `_identity`
             continue
         if "part" in field.metadata:
-            kept[name] = _kept(value, params)
+            inner = _kept(value, params)
+            kept |= {name: inner} if inner else {}  # of a group added later, maybe nothing
         elif isinstance(group, OptimizerConfig) and name == "hyper":
             kept[name] = {n: x for n, x in value.items() if n not in params or x != params[n].before}
         elif name in ("hyper", "groups"):  # of the schedule; of the optimizer

@@ -123,6 +123,34 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True)
+class AverageConfig:
+    """A mean of the weights that is evaluated beside the last ones (`harness/train/average.py`).
+
+    Its metrics are called as theirs with `_average` behind. It leaves the training as it is.
+    """
+
+    ema: float | None = option(
+        float,
+        None,
+        "weights of the past fall by this factor a step, such as .999; empty: no such mean",
+        low=0,
+        high=1,
+        low_open=True,
+        high_open=True,
+        before=None,
+    )
+    tail: float | None = option(
+        float,
+        None,
+        "mean over this last fraction of the run, such as .1; empty: no such mean",
+        low=0,
+        high=1,
+        low_open=True,
+        before=None,
+    )
+
+
+@dataclass(frozen=True)
 class PrecisionConfig:
     """Number formats. None of them depends on the device."""
 
@@ -287,6 +315,7 @@ class RunConfig:
     base_head: int | None = _of_base("size of its heads; empty: as here")
     seed: int = option(int, 0, "initial weights, and what Sophia draws", low=0)
     data_seed: int = option(int, 0, "order of the training data", low=0)
+    average: AverageConfig = part(AverageConfig)
     precision: PrecisionConfig = part(PrecisionConfig)
     divergence: DivergenceConfig = part(DivergenceConfig)
     protocol: str = option(

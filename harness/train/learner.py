@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from harness.config import AverageConfig
 from harness.config.key import ResolvedRun
 from harness.data.task import Batch, Scores, Task
 from harness.parallel import device
@@ -18,6 +19,7 @@ from harness.parallel.group import ALONE, Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import curvature, precision, schedule
+from harness.train.average import Average
 from harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
@@ -106,6 +108,8 @@ class Learner:
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
         divided = config.shard_optimizer and separable(self.optimizer)
         self.shards = Shards(self.optimizer, group, seconds_of_a_step if divided else None)
+        asked = config.average != AverageConfig()
+        self.average = Average(config.average, self.model, total) if asked else None
         self._updates = 0  # made by this process
 
     @property
@@ -134,6 +138,8 @@ class Learner:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
         self.shards.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.average is not None:
+            self.average.update(step + 1)
         self._updates += 1
         return loss
 
@@ -212,9 +218,22 @@ class Learner:
 
     def evaluate(self, split: str) -> Scores | dict[str, float]:
         """Metrics of a held-out split, with its items if the task tells them; the same in all processes."""
+        with self.evaluated():
+            return self._evaluate(split)
+
+    def evaluate_average(self, split: str) -> dict[str, float]:
+        """Metrics of the mean of the weights, with `_average` behind their names; none without a mean."""
+        if self.average is None or not self.average.mean:
+            return {}
+        with self.average.in_place():
+            found = self._evaluate(split)
+        values = found.metrics if isinstance(found, Scores) else found
+        return {f"{name}_average": value for name, value in values.items()}
+
+    def _evaluate(self, split: str) -> Scores | dict[str, float]:
         self.group.broadcast_buffers(self.model)
         made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
-        with self.evaluated(), precision.of_the_model(self.config.precision), self.autocast:
+        with precision.of_the_model(self.config.precision), self.autocast:
             return made(self.forward, split, self.micro_batch, self.device, self.group)
 
     @contextmanager
@@ -241,10 +260,11 @@ class Learner:
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint has besides weights and optimizer; all processes together."""
+        mean = {} if self.average is None else {"average": self.average.mean}
         if not switching(self.optimizer):
-            return {}
+            return mean
         with self.evaluated():
-            return {
+            return mean | {
                 "evaluated": {name: x.to("cpu", copy=True) for name, x in self.model.state_dict().items()}
             }
 

@@ -140,6 +140,8 @@ class Training:
         if saved is not None:
             try:
                 checkpoint.restore(saved, learner.model, learner.shards)
+                if learner.average is not None:
+                    learner.average.load(saved["average"])
                 log.info("going on from step %d", progress.step)
             except checkpoint.UnusableCheckpointError as error:
                 log.warning("%s; starting from the first step", error)
@@ -284,6 +286,7 @@ class Training:
         self._evaluated = True
         self.scores = found if isinstance(found, Scores) else None
         values = found.metrics if isinstance(found, Scores) else found
+        values = {**values, **self.learner.evaluate_average(split)}
         named = {f"{split}_{name}": value for name, value in values.items()}
         metrics.add(step, named)
         return named

@@ -146,7 +146,7 @@ TORCH = {
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("card downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
-    "harness.train": ("building checkpoint compiling curvature learner loop precision run spectra"),
+    "harness.train": ("average building checkpoint compiling curvature learner loop precision run spectra"),
     "models": ("gpt2 llama resnet transformer vit"),
     "optimizers": (
         "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion modes muon "

@@ -1,0 +1,79 @@
+"""The running mean of a model's weights over the updates of a run, evaluated beside the last weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from harness.config import AverageConfig
+
+
+class Average:
+    """The mean of the weights after each update, and of the floating buffers (those of BatchNorm).
+
+    ema: weights of the past fall by the factor `ema` a step; divided by their sum, so that the first weights
+        count no more than others (Adam's correction of its moments).
+    tail: equal weights over the last fraction `tail` of the updates (stochastic weight averaging,
+        https://arxiv.org/abs/1803.05407, and LAWA, https://arxiv.org/abs/2306.03241).
+
+    It is kept in float32 at least. Before its first update it has no memory.
+
+    Args:
+        config: one of the two.
+        model: whose weights.
+        total: updates of the run.
+    """
+
+    def __init__(self, config: AverageConfig, model: nn.Module, total: int) -> None:
+        self.config, self.model, self.total = config, model, total
+        self.mean: dict[str, Tensor] = {}
+
+    def update(self, step: int) -> None:
+        """Take in the weights after update number `step`, from 1 on."""
+        share = self._share(step)
+        if share > 0:
+            new = {name: x.detach().to(_precise(x)) for name, x in self._tensors()}
+            if share == 1:
+                self.mean = {name: x.clone() for name, x in new.items()}
+            else:
+                torch._foreach_lerp_([self.mean[name] for name in new], list(new.values()), share)
+
+    def _share(self, step: int) -> float:
+        """Of the newest weights in the mean; 1 at the first ones."""
+        if self.config.ema is not None:
+            return (1 - self.config.ema) / (1 - self.config.ema**step)
+        first = self.total - max(1, round((self.config.tail or 0) * self.total))
+        return 1 / (step - first) if step > first else 0
+
+    def load(self, mean: dict[str, Tensor]) -> None:
+        """Go on from the `mean` of a checkpoint."""
+        places = dict(self._tensors())
+        self.mean = {name: x.to(places[name].device, copy=True) for name, x in mean.items()}
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Meanwhile the model has the mean."""
+        tensors = dict(self._tensors())
+        last = {name: x.detach().clone() for name, x in tensors.items()}
+        _copy(self.mean, tensors)
+        try:
+            yield
+        finally:
+            _copy(last, tensors)
+
+    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
+        yield from self.model.named_parameters()
+        yield from ((name, x) for name, x in self.model.named_buffers() if x.is_floating_point())
+
+
+def _precise(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
+
+
+@torch.no_grad()
+def _copy(values: dict[str, Tensor], into: dict[str, Tensor]) -> None:
+    for name, x in values.items():
+        into[name].copy_(x)
