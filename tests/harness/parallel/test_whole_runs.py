@@ -28,6 +28,7 @@ PADDED = {
 TEXT = LM | {"held_out_tokens": 1024}
 HTMUON = {"optimizer.name": "htmuon", "optimizer.lr": 0.02}
 SOAP = {"optimizer.name": "soap", "optimizer.lr": 3e-3, "optimizer.precondition_frequency": 2}
+FREE = {"optimizer.name": "schedule_free", "optimizer.lr": 3e-3, "average.ema": 0.9}  # whose owners have z
 SOPHIA = {"optimizer.name": "sophia", "optimizer.lr": 2e-3, "optimizer.curvature_interval": 2}
 
 
@@ -73,8 +74,8 @@ def test_padded_text_with_sophia_s_passes(tmp_path):
 
 @pytest.mark.parametrize(
     ("size", "optimizer"),
-    [(2, {}), pytest.param(4, SOPHIA, marks=pytest.mark.slow)],
-    ids=["2-sgdm", "4-sophia"],
+    [(2, {}), (2, FREE), pytest.param(4, SOPHIA, marks=pytest.mark.slow)],
+    ids=["2-sgdm", "2-schedule_free", "4-sophia"],
 )
 def test_synchronised_batch_norm_is_one_process_on_the_whole_batch(tmp_path, tiny, size, optimizer):
     settings = tiny | optimizer | {"checkpoint.keep_weights": True, "log_every": 1}
@@ -103,8 +104,8 @@ def test_sums_behind_the_backward_pass_give_the_same_losses(tmp_path):
 # last bits of a sum: two processes differ from one by 7e-4 after five steps, also without interruption.
 @pytest.mark.parametrize(
     ("changes", "rel"),
-    [(HTMUON, 1e-4), (SOAP, 1e-2)],
-    ids=["htmuon", "soap"],
+    [(HTMUON, 1e-4), (SOAP, 1e-2), (FREE, 1e-4)],
+    ids=["htmuon", "soap", "schedule_free"],
 )
 @pytest.mark.slow
 def test_two_processes_then_one_then_four(tmp_path, changes, rel):
