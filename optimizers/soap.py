@@ -84,7 +84,7 @@ class Soap(UpdateRule):
         """Return (1 - lr weight_decay) Q_L N Q_R^T of the block above, None at the first step."""
         G = precise(G)
         if "Q" not in state:
-            return _start(G, state, group)
+            return start(G, state, group)
         (b1, b2), Q = group["betas"], state["Q"]
         t = state["step"] = state.get("step", 0) + 1
         Ghat = rotate(G, Q)
@@ -92,9 +92,9 @@ class Soap(UpdateRule):
         correction = math.sqrt(1 - b2**t) / (1 - b1**t) if group["correct_bias"] else 1
         N = m / v.sqrt().add_(group["eps"])
         D = rotate(N, Q, back=True).mul_(correction * (1 - group["lr"] * group["weight_decay"]))
-        _gather(G, state, group)
+        gather_grams(G, state, group)
         if t % group["precondition_frequency"] == 0:
-            _refresh(state)
+            refresh(state)
         return D
 
 
@@ -112,12 +112,12 @@ def rotate(X: Tensor, Q: Bases, *, back: bool = False) -> Tensor:
     return X
 
 
-def _start(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
+def start(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | None:
     """Make L and Q. The weight stays, unless the gradient says that the run has diverged."""
     first = int(isinstance(state, Stack))
     own = G.shape[first:]
     state["L"] = {k: G.new_zeros(*G.shape[:first], own[k], own[k]) for k in _rotated(own, group)}
-    _gather(G, state, group)
+    gather_grams(G, state, group)
     state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
     return None if G.isfinite().all() else G
 
@@ -127,7 +127,7 @@ def _rotated(shape: Sequence[int], group: dict[str, Any]) -> list[int]:
     return [k for k, n in enumerate(shape) if len(shape) > 1 and 1 < n <= group["max_precond_dim"]]
 
 
-def _gather(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+def gather_grams(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
     """L <- mu L + (1-mu) A A^T in place, for A the matrix with dimension k of G as its rows."""
     mu = group["betas"][1] if group["shampoo_beta"] is None else group["shampoo_beta"]
     first = int(isinstance(state, Stack))
@@ -136,7 +136,7 @@ def _gather(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         (L.baddbmm_ if first else L.addmm_)(A, A.mT, beta=mu, alpha=1 - mu)
 
 
-def _refresh(state: dict[str, Any]) -> None:
+def refresh(state: dict[str, Any]) -> None:
     """Take one step of the QR iteration towards the eigenvectors of each L, and carry m and v over."""
     Q: Bases = state["Q"]
     new: Bases = {}
@@ -146,7 +146,8 @@ def _refresh(state: dict[str, Any]) -> None:
         order = (Q[k] * Y).sum(-2).argsort(descending=True)  # by the diagonal of Q^T L Q
         new[k] = torch.linalg.qr(_sorted(Y, order, first + 1)).Q
         state["v"] = _sorted(state["v"], order, first + k)
-    state["m"] = rotate(rotate(state["m"], Q, back=True), new)
+    if "m" in state:
+        state["m"] = rotate(rotate(state["m"], Q, back=True), new)
     state["Q"] = new
 
 

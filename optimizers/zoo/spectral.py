@@ -161,6 +161,14 @@ ADAMUON: Final = {
     "eps": eps(1e-8),
 }
 
+SOAP_MUON: Final = {
+    **_SHARED,
+    "beta2": beta(0.9, "decay of the second moment in the bases"),
+    "shampoo_beta": beta(0.9, "decay of the Gram matrices"),
+    "precondition_frequency": Param(int, 10, low=1, help="steps between two updates of the bases"),
+    "max_precond_dim": Param(int, 10000, low=0, help="larger dimensions are not rotated"),
+    "eps": eps(1e-8),
+}
 SCION: Final = {
     "lr": lr(3.6e-4),
     "weight_decay": weight_decay(1.0),
@@ -258,12 +266,13 @@ def _inert(key: str) -> tuple[dict[str, tuple[str | int, ...]], ...]:
     return ({"spectral": others, **between},)
 
 
-_CLASSES = {"Muon": MUON, "NorMuon": NORMUON, "AdaMuon": ADAMUON}
+_CLASSES = {"Muon": MUON, "NorMuon": NORMUON, "AdaMuon": ADAMUON, "SoapMuon": SOAP_MUON}
 _AUX = {
     "Muon": aux(),
     "NorMuon": aux(),
     "AdaMuon": aux(1e-8, aux_no_decay_1d=Param(bool, True, help="no weight decay on vectors in the AdamW")),
 }
+_AUX["SoapMuon"] = aux()
 _POWERS = ("gram_power", "svd_power", "ns_root", "stream_power", "mix_power")
 _NORMUON = {
     "paper": "Li et al., NorMuon: Making Muon more efficient and scalable, 2025",
@@ -311,6 +320,15 @@ _AURORA = _row(
     lr_default=0.05,
     paper="Tilde Research, Aurora, 2026",
     url="https://blog.tilderesearch.com/blog/aurora",
+)
+
+_SOAP_MUON = _row(
+    "soap_muon",
+    "SoapMuon",
+    "newton_schulz",
+    lr_default=0.0375,
+    paper="Vyas et al., SOAP-Muon, 2026, in modded-nanogpt pull request 278",
+    url="https://nikhilvyas.github.io/SOAP_Muon.pdf",
 )
 
 ROWS: Final = (
@@ -361,6 +379,17 @@ ROWS: Final = (
             # Its authors take the polar factor itself, to which 8 of these steps come within 1e-10.
             "ns_steps": replace(_POLARGRAD.params["ns_steps"], default=8),
             "ns_coefficients": replace(MAPS["ns_coefficients"], default="polar_express"),
+        },
+    ),
+    replace(
+        _SOAP_MUON,
+        target="optimizers.soap_kin:SoapMuon",
+        weight_decay=weight_decay(0.0),
+        state="M, v, L and Q of each side",
+        params={
+            **_SOAP_MUON.params,
+            "ns_steps": replace(_SOAP_MUON.params["ns_steps"], default=12),
+            "ns_coefficients": replace(MAPS["ns_coefficients"], default="convergent", before=UNSET),
         },
     ),
     OptimizerSpec(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from optimizers.zoo.param import Param
-from optimizers.zoo.spec import OptimizerSpec, beta, betas, eps, lr, of_class, weight_decay
+from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
 
 SOAP: Final = {
     "lr": lr(3e-3),
@@ -16,6 +16,14 @@ SOAP: Final = {
     "max_precond_dim": Param(int, 10000, low=0, help="larger dimensions are not rotated"),
     "eps": eps(1e-8),
     "correct_bias": Param(bool, True, help="correct the moments for their start at zero"),
+}
+KL_SOAP: Final = {
+    "lr": lr(0.018),
+    "weight_decay": weight_decay(0.0),
+    "betas": betas(0.95, 0.9),
+    "shampoo_beta": beta(0.9, "decay of the Gram matrices and their eigenvalues"),
+    "precondition_frequency": Param(int, 1, low=1, help="steps between two updates of the bases"),
+    "eps": eps(1e-8),
 }
 GALORE: Final = {
     "lr": lr(2e-2),
@@ -66,6 +74,18 @@ ROWS: Final = (
         vectors="Adam",
         paper="Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam, 2025",
         url="https://arxiv.org/abs/2409.11321",
+    ),
+    OptimizerSpec(
+        name="kl_soap",
+        target="optimizers.soap_kin:KlSoap",
+        family="subspace",
+        **of_class(KL_SOAP, **aux()),
+        state="m, v, L, Q and eigenvalues of each side",
+        vectors="AdamW",
+        released="hidden",
+        has_aux=True,
+        paper="Lin et al., Understanding and Improving Shampoo and SOAP via KL Minimization, 2025",
+        url="https://arxiv.org/abs/2509.03378",
     ),
     OptimizerSpec(
         name="galore",

@@ -52,6 +52,8 @@ _LOOKS: dict[str, tuple[int, str, Any, str]] = {
     "scion": (11, "s", DOTTED, "//"),
     "polargrad": (12, "d", DOTTED, "||"),
     "aurora": (10, "p", DOTTED, "--"),
+    "soap_muon": (6, "X", DOTTED, "xx"),
+    "kl_soap": (6, "v", DOTTED, "++"),
     "mars": (5, "h", DASHED, "//"),
     "soap": (6, "s", DASHED, "--"),
     "cautious": (1, "o", DASHED, "++"),

@@ -35,6 +35,7 @@ BUILD_LEVEL = {
 OWN_DEFAULTS = {
     "dynmuon": {"p", "ema"},
     "polargrad": {"nesterov", "ns_steps", "ns_coefficients"},
+    "soap_muon": {"ns_steps", "ns_coefficients"},
 }
 torch.set_num_threads(1)
 every_row = pytest.mark.parametrize("name", ZOO)
@@ -66,8 +67,10 @@ def test_defaults_are_those_of_the_row(name: str) -> None:
 @every_row
 def test_lowers_a_quadratic(name: str) -> None:
     # the steps of AdaMuon and GaLore are 0.2 lr and 0.25 lr per entry, whatever the gradient
-    # and those of Scion 50 lr
-    lr = {"galore": 0.1, "prodigy": 1.0, "scion": 6e-4}.get(name, 0.1 if "adamuon" in name else 0.03)
+    # and those of Scion 50 lr; SOAP-Muon's go along the gradient's own directions less than Muon's
+    lr = {"galore": 0.1, "prodigy": 1.0, "scion": 6e-4, "soap_muon": 0.05}.get(
+        name, 0.1 if "adamuon" in name else 0.03
+    )
     contract.lowers_a_quadratic(partial(build, name), routing="matrix", lr=lr, weight_decay=0)
 
 

@@ -103,7 +103,7 @@ def test_defaults_are_those_of_the_released_code(name: str) -> None:
     first = arguments(name, *next((key, value["hyper"]) for key, value in settings.items()))[1]
     defaults = resolve(name, {})
     # decisions of ours (optimizers' docstrings say why), and what the files have small for tiny matrices
-    ours = {"aux_weight_decay", "conv_reference_quirk", "raw_eps", "rho"}
+    ours = {"hyperball", "aux_weight_decay", "conv_reference_quirk", "raw_eps", "rho"}
     small = {"rank", "precondition_frequency", "curvature_interval"}
     # learning rate and weight decay come from the paper's tables instead
     released = resolve(name, {key: first[key] for key in first.keys() & defaults.keys() - ours - small})

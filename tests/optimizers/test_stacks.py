@@ -17,9 +17,9 @@ torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
 
 STACKED = [name for name, row in ZOO.items() if row.family == "spectral"] + ["cautious", "mars", "sophia"]
-STACKED += ["soap", "cosmos", "galore"]
+STACKED += ["soap", "kl_soap", "cosmos", "galore"]
 ROUNDED = {"muon_svd", "htmuon", "htmuon_ht", "htmuon_stream", "htmuon_normuon", "htmuon_ht_normuon"}
-ROUNDED |= {"htmuon_adamuon", "htmuon_mix", "soap", "cosmos", "galore"}
+ROUNDED |= {"htmuon_adamuon", "htmuon_mix", "soap", "soap_muon", "kl_soap", "cosmos", "galore"}
 SHAPES = [(48, 128), (20, 12), (48, 128), (48, 128), (20, 12), (7,)]
 every_row = pytest.mark.parametrize("name", STACKED)
 

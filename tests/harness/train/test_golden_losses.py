@@ -34,6 +34,7 @@ LEARNING_RATES = {
             "schedule_free": 5e-3,
             "prodigy": 1.0,
             "scion": 5e-4,
+            "kl_soap": 3e-3,
         },
     },
     "resnet-nano": {
@@ -50,6 +51,7 @@ LEARNING_RATES = {
             "prodigy": 1.0,
             "scion": 5e-4,
             "polargrad": 0.02,
+            "kl_soap": 3e-3,
         },
     },
     "gpt2-nano": {"adamw": 3e-3, "muon": 0.02, "htmuon": 0.02},  # of these the models are watched only
