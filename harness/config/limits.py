@@ -66,13 +66,13 @@ def check_config(config: RunConfig, task: TaskSpec, model: ModelSpec) -> None:
 
 
 def check_pieces(config: RunConfig) -> None:
-    """Raise UsageError if the points of a piecewise schedule are none, or in no order."""
+    """Raise UsageError if the places of a piecewise schedule are none, or in no order."""
     schedule = config.schedule
     for name, group in config.optimizer.groups.items():
         if group.get("schedule") == "piecewise" != schedule.name:
             raise UsageError(
                 f"optimizer.groups.{name}.schedule can be piecewise only if schedule.name is, "
-                f"whose points it takes; schedule.name={schedule.name}."
+                f"whose steps it takes; schedule.name={schedule.name}."
             )
     at, factors = list(schedule.at), list(schedule.factors)
     if len(at) != len(factors) or (schedule.name == "piecewise") != bool(at):
