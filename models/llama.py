@@ -49,26 +49,48 @@ def rotate(x_BTD: Tensor, table: tuple[Tensor, Tensor], heads: int) -> Tensor:
 
 
 class Attention(nn.Module):
-    """Causal multi-head self-attention with rotary positions."""
+    """Causal multi-head self-attention with rotary positions.
 
-    def __init__(self, hidden: int, heads: int) -> None:
+    Args:
+        hidden: D.
+        heads: H.
+        bias: whether the four projections have one.
+        qk_norm: whether each query and key is divided by its root mean square; it is then turned in float32.
+        scale: of the products of queries and keys; None: 1 / sqrt(K).
+    """
+
+    def __init__(
+        self,
+        hidden: int,
+        heads: int,
+        *,
+        bias: bool = False,
+        qk_norm: bool = False,
+        scale: float | None = None,
+    ) -> None:
         super().__init__()
-        self.heads = heads
-        self.q_proj = nn.Linear(hidden, hidden, bias=False)
-        self.k_proj = nn.Linear(hidden, hidden, bias=False)
-        self.v_proj = nn.Linear(hidden, hidden, bias=False)
-        self.o_proj = nn.Linear(hidden, hidden, bias=False)
+        self.heads, self.qk_norm, self.scale = heads, qk_norm, scale
+        self.q_proj = nn.Linear(hidden, hidden, bias=bias)
+        self.k_proj = nn.Linear(hidden, hidden, bias=bias)
+        self.v_proj = nn.Linear(hidden, hidden, bias=bias)
+        self.o_proj = nn.Linear(hidden, hidden, bias=bias)
 
     def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         B, T, D = x_BTD.shape
-        q = rotate(self.q_proj(x_BTD), table, self.heads)
-        k = rotate(self.k_proj(x_BTD), table, self.heads)
-        v = self.v_proj(x_BTD)
+        q, k, v = self.q_proj(x_BTD), self.k_proj(x_BTD), self.v_proj(x_BTD)
+        if self.qk_norm:
+            q, k = (self._normed(part) for part in (q, k))
+        q, k = (rotate(part, table, self.heads).type_as(v) for part in (q, k))
         q, k, v = (part.view(B, T, self.heads, D // self.heads).transpose(1, 2) for part in (q, k, v))
-        y_BHTK = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y_BHTK = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=self.scale)
         out: Tensor = self.o_proj(y_BHTK.transpose(1, 2).reshape(B, T, D))
         return out
+
+    def _normed(self, x_BTD: Tensor) -> Tensor:
+        """Every head over its root mean square, in float32 at least: (B, T, D)."""
+        heads = x_BTD.to(torch.promote_types(x_BTD.dtype, torch.float32)).unflatten(-1, (self.heads, -1))
+        return F.rms_norm(heads, heads.shape[-1:]).view_as(x_BTD)
 
 
 class SwiGLU(nn.Module):

@@ -72,6 +72,11 @@ def _gpt2(name: str, hidden: int, heads: int, layers: int, **settings: int) -> M
     return ModelSpec(name, "models.gpt2:GPT2", "lm", {**shape, **settings, "dropout": 0.0})
 
 
+def _modded_gpt(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
+    shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
+    return ModelSpec(name, "models.modded_gpt:ModdedGPT", "lm", {**shape, **settings})
+
+
 def _vit(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
     shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
     return ModelSpec(name, "models.vit:ViT", "image", {**shape, **settings, "dropout": 0.0})
@@ -97,6 +102,8 @@ _ROWS = (
     _llama("llama-1b", 2048, 5461, 32, 24),
     _gpt2("gpt2-nano", 48, 4, 2, vocabulary=320, max_length=32),
     _gpt2("gpt2-small", 768, 12, 12, vocabulary=50257, max_length=1024),
+    _modded_gpt("modded-gpt-nano", 48, 2, 2, vocabulary=320, max_length=32),
+    _modded_gpt("modded-gpt-small", 768, 6, 12, vocabulary=50304, max_length=1024),
     _resnet("resnet-nano", (1, 1, 1), bottleneck=False, width=8, in_channels=1),
     _resnet("resnet-nano-50", (1, 1, 1), bottleneck=True, width=8, in_channels=1),
     _resnet("resnet18", (2, 2, 2, 2), bottleneck=False),

@@ -25,7 +25,7 @@ _ROOMS = {
     ),
     "harness.parallel": "batch_norm group overlap sharding",
     "harness.train": "average building curvature divergence learner loop precision schedule",
-    "models": "gpt2 llama resnet transformer vit",
+    "models": "gpt2 llama modded_gpt resnet transformer vit",
     "optimizers": (
         "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion modes muon "
         "prodigy routing schedule_free scion soap spectral stacks steps transfer"

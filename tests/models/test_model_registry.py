@@ -10,7 +10,8 @@ import models
 
 # LLaMA: 2 V D + layers (4 D D + 3 D F + 2 D) + D, which also gives the "58M", "134M", "368M", "1.3B" of the
 # released configurations. ResNet: the figures commonly quoted for the CIFAR form with ten classes. GPT-2: of
-# the Hugging Face model, the tied matrix counted once. ViT: of timm's `vit_tiny_patch16_224`.
+# the Hugging Face model, the tied matrix counted once. ViT: of timm's `vit_tiny_patch16_224`. Track 3: of the
+# original program's model.
 PARAMETERS = {
     "llama-s1": 45_344,
     "llama-s2": 114_000,
@@ -25,6 +26,7 @@ PARAMETERS = {
     "resnet50": 23_520_842,
     "gpt2-small": 124_439_808,
     "vit-tiny": 5_717_416,
+    "modded-gpt-small": 162_354_816,
 }
 
 

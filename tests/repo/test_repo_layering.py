@@ -120,7 +120,7 @@ PICTURE = {
         "harness.choice harness.config harness.export harness.paper harness.show harness.store "
         "harness.system optimizers.zoo results.frames"
     ),
-    "results.track3": "harness.show results.compare",
+    "results.track3": "harness.show results.compare results.frames",
     "results.figures": (
         "harness.choice harness.paper harness.show harness.store harness.system results.compare "
         "results.frames results.track3"
@@ -147,7 +147,7 @@ TORCH = {
     "harness.export": ("card downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": ("average building checkpoint compiling curvature learner loop precision run spectra"),
-    "models": ("gpt2 llama resnet transformer vit"),
+    "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (
         "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion modes muon "
         "prodigy reach routing schedule_free scion soap spectral stacks steps watch"

@@ -1,0 +1,131 @@
+"""The GPT of modded-nanogpt's optimizer benchmark ("track 3"): rotary positions, QK norm, squared ReLU, untied.
+
+Every linear layer has a bias, and the residual stream has the precision of the matrix products. What adds to it
+and the head begin at zero.
+
+Shapes: B batch, T sequence, D hidden, H heads, K head size (D / H), V vocabulary.
+Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimization/train_gpt_simple.py`.
+There the embedding is stored in bfloat16; here it is rounded to it where it is read, under autocast.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.llama import Attention, for_heads
+from models.transformer import run_through
+
+NORM_EPS = torch.finfo(torch.float32).eps
+ROPE_BASE = 1024.0
+ATTENTION_SCALE = 0.12  # of the products of queries and keys, which have a norm of sqrt(K)
+SOFTCAP = 15.0  # bound of the logits
+INITIAL_GAIN = math.sqrt(0.33)  # times 1 / sqrt(columns): about what `nn.Linear` draws, but Gaussian
+
+
+class RMSNorm(nn.RMSNorm):
+    """A norm whose gains follow the precision of its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As x."""
+        return F.rms_norm(x, (x.shape[-1],), self.weight.type_as(x), NORM_EPS)
+
+
+class SquaredReLU(nn.Module):
+    """max(x, 0)^2. Source: So et al., "Primer" (2021), arXiv 2109.08668."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As x."""
+        return F.relu(x).square()
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward layer, each added to the residual stream."""
+
+    def __init__(self, hidden: int, intermediate: int, heads: int) -> None:
+        super().__init__()
+        self.norm1 = RMSNorm(hidden)
+        self.attn = Attention(hidden, heads, bias=True, qk_norm=True, scale=ATTENTION_SCALE)
+        self.norm2 = RMSNorm(hidden)
+        self.mlp = nn.Sequential(
+            nn.Linear(hidden, intermediate), SquaredReLU(), nn.Linear(intermediate, hidden)
+        )
+
+    def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        x_BTD = x_BTD + self.attn(self.norm1(x_BTD), table)
+        out: Tensor = x_BTD + self.mlp(self.norm2(x_BTD))
+        return out
+
+
+class ModdedGPT(nn.Module):
+    """Next-token logits (B, T, V) from tokens (B, T), in float32 at least.
+
+    Args:
+        vocabulary: V, rows of the embedding and of the head.
+        hidden: D, must be `heads` times a multiple of four.
+        intermediate: width of the feed-forward layer.
+        heads: H.
+        layers: number of blocks.
+        max_length: longest sequence accepted. Nothing is allocated for it: it states what we train on.
+    """
+
+    def __init__(
+        self, *, vocabulary: int, hidden: int, intermediate: int, heads: int, layers: int, max_length: int
+    ) -> None:
+        super().__init__()
+        if hidden % (4 * heads):
+            raise ValueError(f"hidden={hidden} must be a multiple of 4 * heads = {4 * heads}")
+        self.heads, self.head_size = heads, hidden // heads
+        self.max_length = max_length
+        self.recompute = False  # the activations inside blocks, in the backward pass
+        self.embed_tokens = nn.Embedding(vocabulary, hidden)
+        self.norm1 = RMSNorm(hidden)
+        self.blocks = nn.ModuleList(Block(hidden, intermediate, heads) for _ in range(layers))
+        self.norm2 = RMSNorm(hidden)
+        self.lm_head = nn.Linear(hidden, vocabulary)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        nn.init.normal_(self.embed_tokens.weight)
+        for name, layer in self.named_modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.zeros_(layer.bias)
+                nn.init.normal_(layer.weight, std=INITIAL_GAIN / math.sqrt(layer.in_features))
+                if name.endswith(("attn.o_proj", "mlp.2", "lm_head")):
+                    nn.init.zeros_(layer.weight)
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The layer that produces the logits; parameter routing finds it by this name."""
+        return self.lm_head
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """Logits (B, T, V). Raises ValueError for a sequence longer than `max_length`."""
+        length = tokens_BT.shape[1]
+        if length > self.max_length:
+            raise ValueError(f"a sequence of {length} tokens exceeds max_length={self.max_length}")
+        x_BTD = self.embed_tokens(tokens_BT)
+        if torch.is_autocast_enabled(x_BTD.device.type):
+            x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
+        table = for_heads(half_rotary_table(length, self.head_size, like=x_BTD), self.heads)
+        x_BTD = self.norm1(x_BTD)
+        x_BTD = run_through(self.blocks, x_BTD, table, recompute=self.recompute and self.training)
+        z_BTV = self.lm_head(self.norm2(x_BTD))
+        z_BTV = z_BTV.to(torch.promote_types(z_BTV.dtype, torch.float32))
+        return SOFTCAP * z_BTV * (z_BTV.square() + SOFTCAP**2).rsqrt()
+
+
+def half_rotary_table(length: int, head_size: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine (T, K/2), as of `models.llama`, where half of the pairs stay as they are.
+
+    The others have frequencies from 1 down to 1 / 1024, geometrically. They turn the other way round than
+    LLaMA's, as there.
+    """
+    dtype, device = torch.promote_types(like.dtype, torch.float32), like.device
+    turning = ROPE_BASE ** -torch.linspace(0, 1, head_size // 4, device=device, dtype=dtype)
+    positions = torch.arange(length, device=device, dtype=dtype)
+    angles = torch.outer(positions, -torch.cat((turning, torch.zeros_like(turning))))
+    return angles.cos(), angles.sin()
