@@ -7,6 +7,7 @@ torch. A user's own task is a `TaskSpec` in a module of theirs, named as "module
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +59,7 @@ class TaskSpec:
     takes: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ready: str = ""
+    target: float | None = None  # validation metric that a published benchmark of the task races to
 
     @property
     def unit(self) -> str:
@@ -95,8 +97,8 @@ def _photographs(name: str, place: str, augment: str, mixup: float = 0.0) -> Tas
     return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{place}ready")
 
 
-def _corpus(name: str, place: str, layout: str, **more: Any) -> TaskSpec:
-    defaults = {"layout": layout, "held_out_tokens": 10_000_000}
+def _corpus(name: str, place: str, layout: str, held_out: int = 10_000_000, **more: Any) -> TaskSpec:
+    defaults = {"layout": layout, "held_out_tokens": held_out}
     takes = ("protocol", *defaults)
     return _text(name, place, takes=takes, defaults=defaults, ready=f"{place}ready", **more)
 
@@ -106,6 +108,15 @@ _ROWS = (
     _python("pysource", seq_len=64),
     _corpus("c4", "harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
     _corpus("openwebtext", "harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
+    _corpus(
+        "fineweb",
+        "harness.data.corpus:FINEWEB.",
+        "packed",
+        held_out=10_485_760,
+        adamw_lr=1.5e-3,
+        seq_len=1024,
+        target=math.exp(3.28),
+    ),
     _images("digits", "harness.data.digits:", adamw_lr=3e-2, takes=("protocol",)),
     _pictures("glyphs", "harness.data.glyphs:", "none", adamw_lr=1e-2),
     _photographs("cifar10", "harness.data.pictures:CIFAR10.", "crop-flip"),

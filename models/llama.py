@@ -89,7 +89,8 @@ class Attention(nn.Module):
 
     def _normed(self, x_BTD: Tensor) -> Tensor:
         """Every head over its root mean square, in float32 at least: (B, T, D)."""
-        heads = x_BTD.to(torch.promote_types(x_BTD.dtype, torch.float32)).unflatten(-1, (self.heads, -1))
+        heads = x_BTD.to(torch.promote_types(x_BTD.dtype, torch.float32))
+        heads = heads.view(*x_BTD.shape[:-1], self.heads, -1)
         return F.rms_norm(heads, heads.shape[-1:]).view_as(x_BTD)
 
 

@@ -1,7 +1,7 @@
-"""The GPT of modded-nanogpt's optimizer benchmark ("track 3"): rotary positions, QK norm, squared ReLU, untied.
+"""The GPT of modded-nanogpt's optimizer benchmark ("track 3"): rotary positions, QK norm, squared ReLU.
 
-Every linear layer has a bias, and the residual stream has the precision of the matrix products. What adds to it
-and the head begin at zero.
+The head is not tied. Every linear layer has a bias, and the residual stream has the precision of the matrix
+products. The head, and the matrices whose output is added to the stream, begin at zero.
 
 Shapes: B batch, T sequence, D hidden, H heads, K head size (D / H), V vocabulary.
 Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimization/train_gpt_simple.py`.
@@ -115,7 +115,8 @@ class ModdedGPT(nn.Module):
         x_BTD = run_through(self.blocks, x_BTD, table, recompute=self.recompute and self.training)
         z_BTV = self.lm_head(self.norm2(x_BTD))
         z_BTV = z_BTV.to(torch.promote_types(z_BTV.dtype, torch.float32))
-        return SOFTCAP * z_BTV * (z_BTV.square() + SOFTCAP**2).rsqrt()
+        capped: Tensor = SOFTCAP * z_BTV * (z_BTV.square() + SOFTCAP**2).rsqrt()
+        return capped
 
 
 def half_rotary_table(length: int, head_size: int, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ class Corpus(Published):
     """One published corpus.
 
     Attributes:
-        columns: what is read of a raw file; the first is the text.
+        columns: what is read of a raw file, the text first; of a file of tokens, where a document starts.
         splits: the splits that a file of each part is divided into.
         split_of: the split of a document, from the row of the published copy, the part and the columns.
         paper: which splits stand for which under protocol "paper".
@@ -36,7 +36,7 @@ class Corpus(Published):
 
     columns: tuple[str, ...]
     splits: Mapping[str, tuple[str, ...]]
-    split_of: Callable[[Mapping[str, Any], str, Mapping[str, str]], str]
+    split_of: Callable[[Mapping[str, Any], str, Mapping[str, Any]], str]
     paper: Mapping[str, tuple[str, ...]]
 
     @property
@@ -50,6 +50,11 @@ class Corpus(Published):
         return int(self.published["parts"]["train"]["files"])
 
     @property
+    def is_tokens(self) -> bool:
+        """Whether tokens are published, and not text; then its numbers of documents are estimates."""
+        return bool(self.published["format"] == "tokens")
+
+    @property
     def is_whole(self) -> bool:
         """Whether held-out text lies in all training files, so that all of them are needed."""
         return self.splits["train"] != ("train",)
@@ -58,7 +63,7 @@ class Corpus(Published):
         """The first `train_files` training files, then all files of other parts."""
         for part, row in self.published["parts"].items():
             for number in range(train_files if part == "train" else row["files"]):
-                yield RawFile(part, number, row["pattern"].format(number))
+                yield RawFile(part, number, row["pattern"].format(number + row.get("first", 0)))
 
     def shards(self, split: str, protocol: str, prepared: Prepared) -> list[Shard]:
         """The shards of a split in their order: file by file."""
@@ -181,4 +186,23 @@ OPENWEBTEXT = Corpus(
     split_of=_split_of_openwebtext,
     paper={"train": ("train", "val"), "val": ("test",), "test": ("test",)},
 )
-CORPORA = {corpus.task: corpus for corpus in (C4, OPENWEBTEXT)}
+
+
+def _split_of_fineweb(published: Mapping[str, Any], part: str, document: Mapping[str, Any]) -> str:
+    """Of the validation file, the tokens that the first `validation` targets need are for validation."""
+    if part == "train":
+        return "train"
+    return "val" if document["start"] <= published["validation"] else "test"
+
+
+# FineWeb's sample of 10 billion tokens as modded-nanogpt trains on it: published as tokens of GPT-2. Records
+# there are chosen and judged by the first targets of the validation file, as protocol "paper" does; the rest
+# of that file is for test. Source: Penedo et al., "The FineWeb datasets" (2024), arXiv 2406.17557.
+FINEWEB = Corpus(
+    "fineweb",
+    columns=("start",),
+    splits={"train": ("train",), "validation": ("val", "test")},
+    split_of=_split_of_fineweb,
+    paper={"train": ("train",), "val": ("val",), "test": ("val",)},
+)
+CORPORA = {corpus.task: corpus for corpus in (C4, OPENWEBTEXT, FINEWEB)}

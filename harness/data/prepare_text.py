@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ BATCH = 1000  # documents that are tokenised at once
 _SPACE = "\u2581"  # stands for a space in spellings of SentencePiece
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # one byte, where SentencePiece falls back to bytes
 
+_HEAD, _MAGIC, _VERSION = 256, 20240520, 1  # of a file of tokens: numbers before them, and the first two
+
+Tokens = npt.NDArray[np.uint16]
+Document = tuple[Sequence[int] | Tokens, Mapping[str, Any]]  # with its end token, and its columns
 Stamp = list[dict[str, Any]]  # of a raw file: a shard with its digests each
 
 
@@ -73,17 +78,15 @@ class CorpusSource(Corpus):
         with contextlib.ExitStack() as stack:
             splits = self.splits[file.part]
             writers = {split: _Writer(folder, f"{split}-{file.number:05d}", stack) for split in splits}
-            for batch in _documents(self, path):
-                texts = batch[self.columns[0]]
-                for number, tokens in enumerate(tokenizer.encode(texts)):
-                    document = {column: batch[column][number] for column in self.columns}
-                    split = self.split_of(published, file.part, document)
-                    writers[split].append([*tokens, tokenizer.end])
-                documents += len(texts)
-                advance(len(texts))
+            read = _token_documents if self.is_tokens else _text_documents
+            for batch in read(self, file, path, tokenizer):
+                for tokens, document in batch:
+                    writers[self.split_of(published, file.part, document)].append(tokens)
+                documents += len(batch)
+                advance(len(batch))
             part = published["parts"][file.part]
             least, more = divmod(part["documents"], part["files"])
-            if documents not in (least, least + bool(more)):
+            if not self.is_tokens and documents not in (least, least + bool(more)):
                 raise UsageError(
                     f"'{path}' has {documents} documents, the published file has {least + bool(more)}: it is "
                     f"another or a partial copy; download it again."
@@ -125,7 +128,7 @@ class CorpusSource(Corpus):
         }
         for part, published in row["parts"].items():
             files = [file for file in ready if file.part == part]
-            if len(files) == published["files"]:
+            if len(files) == published["files"] and not self.is_tokens:
                 documents = sum(shard["shard"]["documents"] for file in files for shard in ready[file])
                 stamps_of_part = [_stamp(folder, file) for file in files]
                 self.check_total(part, "documents", documents, stamps_of_part)
@@ -155,10 +158,47 @@ def _stamp(folder: Path, file: RawFile) -> Path:
     return folder / f"{file.stem}.json"
 
 
-def _documents(corpus: Corpus, path: Path) -> Iterator[Mapping[str, list[str]]]:
-    """The wanted columns of a raw file, in batches; the types of others differ from copy to copy."""
+def _text_documents(
+    corpus: Corpus, file: RawFile, path: Path, tokenizer: PublishedTokenizer
+) -> Iterator[list[Document]]:
+    """The documents of a file of text, in batches; the types of columns that nobody wants differ by copy."""
     with raw.rows(path, corpus.published["format"], [path]) as rows:
-        yield from rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH)
+        for batch in rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH):
+            tokens = tokenizer.encode(batch[corpus.columns[0]])
+            yield [
+                ([*own, tokenizer.end], {column: batch[column][number] for column in corpus.columns})
+                for number, own in enumerate(tokens)
+            ]
+
+
+def _token_documents(
+    corpus: Corpus, file: RawFile, path: Path, tokenizer: PublishedTokenizer
+) -> Iterator[list[Document]]:
+    """The documents of a file of tokens, in batches, cut after end tokens and where validation ends.
+
+    An end token stands before each document there, so that the first piece of a file may be that alone. The
+    format is that of llm.c (https://github.com/karpathy/llm.c, `dev/data`): 256 int32, the first three a
+    magic number, a version and the number of tokens, then these as uint16.
+    """
+    head = np.fromfile(path, "<i4", _HEAD)
+    tokens = np.fromfile(path, np.uint16, offset=4 * _HEAD if len(head) == _HEAD else 0)
+    if (*head[:3],) != (_MAGIC, _VERSION, len(tokens)) or path.stat().st_size != 4 * _HEAD + 2 * len(tokens):
+        raise UsageError(f"'{path}' is no whole file of tokens as llm.c writes them; download it again.")
+    part = corpus.published["parts"][file.part]
+    most, is_last = part["file_tokens"], file.number + 1 == part["files"]
+    if len(tokens) > most or (len(tokens) < most and not is_last):
+        raise UsageError(
+            f"'{path}' has {len(tokens)} tokens, the published file has {most}; download it again."
+        )
+    if len(tokens) and (highest := int(tokens.max())) >= tokenizer.vocabulary:
+        raise UsageError(f"'{path}' has token {highest}, but the vocabulary is {tokenizer.vocabulary}.")
+    cuts = np.flatnonzero(tokens == tokenizer.end) + 1
+    if file.part == "validation":
+        cuts = np.union1d(cuts, [corpus.published["validation"] + 1])
+    edges = [0, *cuts[cuts < len(tokens)].tolist(), len(tokens)]
+    for first in range(0, len(edges) - 1, BATCH):
+        some = edges[first : first + BATCH + 1]
+        yield [(tokens[start:end], {"start": start}) for start, end in itertools.pairwise(some)]
 
 
 class _Writer:
@@ -168,8 +208,8 @@ class _Writer:
         self.name, self.offsets = name, array("q", [0])
         self.tokens = stack.enter_context(raw.Shard(folder / (name + TOKENS)))
 
-    def append(self, tokens: list[int]) -> None:
-        self.tokens.write(array("H", tokens).tobytes())
+    def append(self, tokens: Sequence[int] | Tokens) -> None:
+        self.tokens.write(np.asarray(tokens, dtype=np.uint16).tobytes())
         self.offsets.append(self.offsets[-1] + len(tokens))
 
     def finish(self) -> dict[str, Any]:

@@ -19,7 +19,9 @@ NANO = {"lm": "llama-nano", "image": "resnet-nano"}
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory, corpora):
     """A cache in which all published sets are prepared, as miniatures."""
-    return miniature.prepared(tmp_path_factory.mktemp("cache"), corpora, ("c4", "openwebtext", *IMAGES))
+    return miniature.prepared(
+        tmp_path_factory.mktemp("cache"), corpora, ("c4", "openwebtext", "fineweb", *IMAGES)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +61,13 @@ def test_a_nano_model_learns_the_task(name, cache):
 
 @pytest.mark.parametrize("name", tasks.TASKS)
 def test_the_cache_folder_is_named_after_the_fingerprint(name, cache):
-    tasks.build(name, cache=cache, batch_size=2, data_seed=0, seq_len=8 if name == "openwebtext" else None)
+    tasks.build(
+        name,
+        cache=cache,
+        batch_size=2,
+        data_seed=0,
+        seq_len=8 if name in ("openwebtext", "fineweb") else None,
+    )
     assert (cache / f"{name}-{tasks.fingerprint(name)}" / "manifest.json").is_file()
 
 

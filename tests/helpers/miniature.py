@@ -8,6 +8,7 @@ import json
 import os
 import random
 import sys
+from array import array
 from pathlib import Path
 from unittest import mock
 
@@ -30,6 +31,7 @@ def text(generator, most=60):
 def write_all(folder, **settings):
     """Write all published sets below `folder`; returns the variables that make htbench take them."""
     published = {"c4": c4(folder, **settings), "openwebtext": openwebtext(folder, **settings)}
+    published["fineweb"] = fineweb(folder, flat=settings.get("flat", False))
     published |= {task: photographs.write(task, Path(folder) / task) for task in photographs.SHAPES}
     file = Path(folder) / "published.json"
     file.write_text(json.dumps(published))
@@ -94,6 +96,41 @@ def openwebtext(folder, flat=False, files=3, documents=121, **others):
         "parts": {"train": row},
         "tokenizer": byte_level(place / "tokenizer.json"),
     }
+
+
+def fineweb(folder, flat=False, files=3, tokens=2000):
+    """FineWeb as tokens of GPT-2, in the files of llm.c; the last training file is shorter."""
+    from tokenizers import Tokenizer
+
+    place = Path(folder) / "fineweb"
+    described = byte_level(place / "tokenizer.json")
+    tokenizer, end = Tokenizer.from_file(str(place / "tokenizer.json")), described["end"]
+    generator = random.Random(3)
+    parts = {
+        "train": part("fineweb_train_{:06d}.bin", files, 50 * files) | {"first": 1, "file_tokens": tokens},
+        "validation": part("fineweb_val_{:06d}.bin", 1, 50) | {"file_tokens": tokens},
+    }
+    stream = []
+    while len(stream) < (files + 1) * tokens:
+        stream += [tokenizer.token_to_id(end), *tokenizer.encode(text(generator)).ids]
+    for number in range(files + 1):  # the first one is for validation, and documents go on in the next file
+        kind = "train" if number else "val"
+        own = stream[number * tokens : (number + 1) * tokens - 300 * (number == files)]
+        llm_c(place_of(place, f"fineweb_{kind}_{number:06d}.bin", flat), own)
+    return {
+        "repository": "kjj0/fineweb10B-gpt2",
+        "revision": "miniature",
+        "format": "tokens",
+        "validation": 1200,
+        "parts": parts,
+        "tokenizer": described | {"vocabulary": described["vocabulary"] + 20},
+    }
+
+
+def llm_c(path, tokens, *head):
+    """A file of tokens as llm.c writes it, or with another beginning."""
+    numbers = array("i", [*(head or (20240520, 1, len(tokens))), *[0] * 256][:256])
+    path.write_bytes(numbers.tobytes() + array("H", tokens).tobytes())
 
 
 def part(pattern, files, documents):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 import models
 import optimizers
@@ -52,7 +51,7 @@ def test_logits_and_gradients_are_those_of_the_original_program(model, precision
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
         logits = model(tokens()[:, :-1])
     assert logits.dtype == torch.float32
-    loss = F.cross_entropy(logits.flatten(0, 1), tokens()[:, 1:].flatten(), reduction="sum")
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens()[:, 1:].flatten(), reduction="sum")
     loss.backward()
     torch.testing.assert_close(logits[:, PLACES, :6], torch.tensor(golden["logits"]), rtol=0, atol=logit)
     assert loss.item() == pytest.approx(golden["loss"], rel=gradient / 10)

@@ -12,6 +12,7 @@ KNOWN = {
     "pysource": ("llama-s4", {"vocabulary": 320, "max_length": 64}),
     "c4": ("llama-60m", {"vocabulary": 32000, "max_length": 256}),
     "openwebtext": ("gpt2-small", {"vocabulary": 50257, "max_length": 1024}),
+    "fineweb": ("modded-gpt-small", {"vocabulary": 50304, "max_length": 1024}),
     "digits": ("resnet-nano", {"classes": 10, "in_channels": 1, "image_size": 8}),
     "glyphs": ("vit-nano", {"classes": 100, "in_channels": 1, "image_size": 16}),
     "cifar10": ("resnet18", {"classes": 10, "in_channels": 3, "image_size": 32}),

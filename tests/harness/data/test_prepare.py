@@ -42,12 +42,12 @@ def own(tmp_path, monkeypatch):
 
 
 def test_flat_files_and_other_types_of_other_columns_give_the_same(tmp_path, monkeypatch, published_corpora):
-    for name in ("c4", "openwebtext"):
+    for name in ("c4", "openwebtext", "fineweb"):
         miniature.prepare_here(name, tmp_path / "a")
     describe(
         monkeypatch, tmp_path / "flat", flat=True, timestamps=lambda seconds: f"2019-04-25T11:{seconds}Z"
     )
-    for name in ("c4", "openwebtext"):
+    for name in ("c4", "openwebtext", "fineweb"):
         miniature.prepare_here(name, tmp_path / "b")
         assert contents(tmp_path / "a", name) == contents(tmp_path / "b", name)
 
