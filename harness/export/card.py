@@ -30,8 +30,14 @@ _DATA = {
     "Crawl. The tokenizer is that of T5 (Apache-2.0).",
     "openwebtext": "OpenWebText: its packaging is CC0-1.0, the texts are their authors'. The tokenizer is "
     "that of GPT-2 (MIT).",
+    "fineweb": "FineWeb, its sample of 10 billion tokens: ODC-BY and the terms of use of Common Crawl. The "
+    "tokenizer is that of GPT-2 (MIT).",
 }
-_DATA_SETS = {"c4": "allenai/c4", "openwebtext": "Skylion007/openwebtext"}
+_DATA_SETS = {
+    "c4": "allenai/c4",
+    "openwebtext": "Skylion007/openwebtext",
+    "fineweb": "HuggingFaceFW/fineweb",
+}
 _PRIVATE = {"host"}  # of the environment: a card is published
 
 

@@ -25,7 +25,7 @@ from results.figures import kinds
 from results.figures.kinds import About, Panel, Row, tidy, worst_shown
 from results.figures.style import display_name
 from results.frames.cost import TOTAL_FLOPS
-from results.frames.metrics import Metric, is_missing, reported, within
+from results.frames.metrics import Metric, is_missing, published_target, reported, within
 from results.frames.provenance import timings
 from results.frames.rows import Frame, Rows, parts
 
@@ -423,16 +423,16 @@ def to_target(frame: Frame, store: Store) -> list[Panel]:
     """How many steps, and how much time, each optimizer needs to be as good as Muon.
 
     The target is that of `results.compare.to_target`: where Muon's run of the same seeds ends. Without Muon
-    it is the worst end of all reported runs. A run of fixed length lowers its learning rate towards its end,
-    so that a shorter run might reach the target earlier. Two panels per workload, steps and time; no times if
-    the runs are from several kinds of hardware.
+    it is the worst end of all reported runs; a task with a published target has that one. A run of fixed
+    length lowers its learning rate towards its end, so that a shorter run might reach the target earlier. Two
+    panels per workload, steps and time; no times if the runs are from several kinds of hardware.
     """
     return [panel for part in workloads(frame) for panel in _targets(part, store)]
 
 
 def _targets(part: Rows, store: Store) -> list[Panel]:
     metric, found = reported(part)[0], winners(part)
-    goals, whose = _goals(found, metric)
+    goals, target = _goals(found, metric, published_target(part))
     runs = [run for one in found for run in one.runs if run["state"] in _ENDED]
     curves = {run["key"]: evaluations(store.files(run["key"]).metrics, f"val_{metric.name}") for run in runs}
     if not goals or max(map(len, curves.values()), default=0) < _FEWEST:
@@ -449,7 +449,6 @@ def _targets(part: Rows, store: Store) -> list[Panel]:
     hardware = timings(runs)
     counts = [len(curve) for curve in curves.values() if curve]
     of = replace(about(part, "validation", found), seeds=[len(own) for own in reached.values() if own])
-    target = Note("target_of", whose=whose) if whose else Note("target_worst")
     of = of.noted(target, Note("evaluations", count=span(counts)), _mixed(hardware))
     panels = [_reached(of, found, reached, "steps to target")]
     times = [_seconds(run, steps) for own in reached.values() for run, steps in own]
@@ -459,8 +458,10 @@ def _targets(part: Rows, store: Store) -> list[Panel]:
     return panels
 
 
-def _goals(found: Sequence[Winner], metric: Metric) -> tuple[dict[Any, float], str]:
-    """The targets by seeds in the record's unit, and whose they are; by None one for all, the worst end."""
+def _goals(found: Sequence[Winner], metric: Metric, published: float | None) -> tuple[dict[Any, float], Note]:
+    """The targets by seeds in the record's unit, and whose they are; by None one for all."""
+    if published is not None:
+        return {None: published}, Note("target_published", metric=metric.words, value=published)
     better = metric.higher_is_better
 
     def end(run: Run) -> float | None:
@@ -470,10 +471,10 @@ def _goals(found: Sequence[Winner], metric: Metric) -> tuple[dict[Any, float], s
         winner = one.choice.winner
         if winner is not None and winner.value("rule") == _REFERENCE:
             if goals := targets(one.runs, end, higher_is_better=better):
-                return dict(goals), display_name(one.optimizer)
+                return dict(goals), Note("target_of", whose=display_name(one.optimizer))
     ends = [value for one in found for run in one.runs if (value := end(run)) is not None]
     worst = min if better else max
-    return ({None: worst(ends)} if ends else {}), ""
+    return ({None: worst(ends)} if ends else {}), Note("target_worst")
 
 
 def _seconds(run: Run, steps: float | None) -> float | None:

@@ -81,17 +81,15 @@ BITS_PER_BYTE = Metric("bits_per_byte", "bits/byte", 1, 3, False)
 ACCURACY = Metric("accuracy", "accuracy", 100, 2, True, is_share=True)
 
 _REPORTED: dict[str, tuple[Metric, ...]] = {"lm": (PERPLEXITY, BITS_PER_BYTE), "image": (ACCURACY,)}
-TASK = ("task_kind", "metric", "higher_is_better")  # columns of the frame, for tasks from outside
+TASK = ("task_kind", "metric", "higher_is_better")  # columns of the frame, for tasks that are not ours
 
 
 def columns(record: RunRecord) -> dict[str, Any]:
-    """The columns TASK for a task from outside, so that tables need not import its module; else nothing."""
+    """The columns TASK for a task that is not ours, so that tables import no module of it; else nothing."""
     row = tasks.recorded(record.config["task"], record.environment)
-    return (
-        {}
-        if row.name in tasks.TASKS
-        else dict(zip(TASK, (row.kind, row.metric, row.higher_is_better), strict=True))
-    )
+    if row is tasks.TASKS.get(row.name):
+        return {}
+    return dict(zip(TASK, (row.kind, row.metric, row.higher_is_better), strict=True))
 
 
 def reported(part: Frame) -> tuple[Metric, ...]:
@@ -106,6 +104,12 @@ def reported(part: Frame) -> tuple[Metric, ...]:
     return own, *(one for one in others if first["task"] in tasks.TASKS or f"val_{one.name}" in first)
 
 
+def published_target(part: Frame) -> float | None:
+    """What a published benchmark of the task races to, in the record's unit; None if there is none."""
+    row = tasks.TASKS.get(str(rows(part)[0]["task"]))
+    return None if row is None or task_kind(part) != row.kind else row.target
+
+
 def loss_unit(part: Frame) -> str:
     """In which a task counts its loss; empty for runs that others made, whose unit is not known."""
     return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")
@@ -118,12 +122,10 @@ def task_kind(part: Frame) -> str:
 
 def _task(part: Frame) -> tuple[str, str, bool]:
     """Kind, metric and direction of the task that a part of the frame has."""
-    name = str(rows(part)[0]["task"])
-    if name not in tasks.TASKS:
-        for row in rows(part):
-            if isinstance(row.get(TASK[0]), str):
-                return row[TASK[0]], row[TASK[1]], bool(row[TASK[2]])
-    found = tasks.recorded(name, {})  # it has no run yet
+    for row in rows(part):
+        if isinstance(row.get(TASK[0]), str):
+            return row[TASK[0]], row[TASK[1]], bool(row[TASK[2]])
+    found = tasks.recorded(str(rows(part)[0]["task"]), {})  # ours, or it has no run yet
     return found.kind, found.metric, found.higher_is_better
 
 

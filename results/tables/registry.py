@@ -55,5 +55,5 @@ TABLES: dict[str, Make] = GENERAL | {
     "workloads": workloads.table,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
-    track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME)),
+    track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME), frame=view.frame),
 }

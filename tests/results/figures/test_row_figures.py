@@ -137,6 +137,19 @@ def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_
     assert [(dot.y, dot.role) for dot in sgdm.dots] == [(100, DOT), (9, MISSED)]
 
 
+def test_a_task_with_a_published_target_has_that_one(bench, make):
+    for name, loss in (("muon", 3.27), ("adamw", 3.29)):
+        base = {"task": "fineweb", "model": "modded-gpt-nano"}
+        bench.add("pydocs", name, 0.02, metrics=make.text(loss), base=base)
+        for seed in (1, 2):
+            bench.add("pydocs", name, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss), base=base)
+    steps, _ = to_target(load(bench.write()), bench.store)
+    assert "target: perplexity 26.58, that of the task's benchmark" in map(str, steps.about.facts)
+    muon, adamw = entries(steps).values()
+    assert [(dot.y, dot.role) for dot in muon.dots] == [(200, DOT)] * 2
+    assert [(dot.y, dot.role) for dot in adamw.dots] == [(200, MISSED)] * 2
+
+
 def test_curves_with_one_evaluation_have_no_panel(bench, make):
     replicas(bench, make, "muon", [(0.8,)])
     assert to_target(load(bench.write()), bench.store) == []

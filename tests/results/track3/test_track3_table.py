@@ -3,16 +3,19 @@
 import csv
 import io
 import os
+import statistics
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from docs import track3_page
 from harness import cli
 from harness.store import Store
+from harness.store.points import REPLICATE
 from results.compare.view import View
 from results.figures import draw as drawing
 from results.figures.declared import FIGURES
@@ -21,9 +24,10 @@ from results.figures.kinds import POINT, SHOWN
 from results.figures.of_track3 import panels
 from results.figures.pictures import pictures
 from results.figures.point_labels import PointLabels
+from results.frames.load import load
 from results.tables.registry import TABLES
 from results.track3.recomputed import committed, results
-from results.track3.table import table
+from results.track3.table import OURS, table
 from tests.helpers.layout import problems
 from tests.helpers.rendering import FORMATS, render
 
@@ -141,3 +145,48 @@ def test_the_page_names_each_result_that_does_not_reproduce_and_each_other_verdi
     part = text.partition("## Below 3.28")[2].partition("\n## ")[0]
     assert [n for n in range(1, 47) if f"- **{n}**: " in part] == [16, 21, 22, 25, 29, 33, 36, 37, 42]
     assert "only 29 do" in text.replace("\n", " ")
+
+
+LOSSES = {"muon": (3.2781, 3.2789, 3.2786, 3.2788), "adamw": (3.2812, 3.2795, 3.2803)}
+
+
+def ours(bench, make):
+    """Our runs on the benchmark's data, and others on other data."""
+    base = {"task": "fineweb", "model": "modded-gpt-small", "steps": 3250}
+    for name, losses in LOSSES.items():
+        bench.add("pydocs", name, 0.02, metrics=make.text(3.0))
+        bench.add("pydocs", name, 0.02, metrics=make.text(losses[0]), base=base, curve=False)
+        for seed, loss in enumerate(losses, 1):
+            own = {"stage": REPLICATE, "seed": seed, "base": base, "curve": False}
+            bench.add("pydocs", name, 0.02, metrics=make.text(loss), **own)
+    return View(load(bench.write()))
+
+
+def test_our_runs_have_the_rule_beside_our_test(bench, make):
+    report = TABLES["track3"](ours(bench, make))
+    rows = {row["optimizer"]: row for row in csv.DictReader(io.StringIO(render(report, "csv")))}
+    assert list(rows) == list(LOSSES) and {row["part"] for row in rows.values()} == {OURS}
+    for name, losses in LOSSES.items():
+        mean, row = statistics.fmean(losses), rows[name]
+        assert row["steps"] == "3250" and int(row["val_loss_n"]) == len(losses)
+        assert float(row["val_loss"]) == pytest.approx(mean, abs=1e-5)
+        assert float(row["rule"]) == pytest.approx((3.28 - mean) * len(losses) ** 0.5, abs=1e-4)
+        assert float(row["steps_to_target"]) == pytest.approx(3250 + (mean - 3.28) / 0.0045 * 100, abs=0.5)
+    p_values = [ttest_1samp(losses, 3.28).pvalue for losses in LOSSES.values()]
+    muon, adamw = rows.values()
+    assert float(muon["p"]) == pytest.approx(2 * p_values[0], rel=0.01)  # Holm: two rows
+    assert float(adamw["p"]) == pytest.approx(p_values[1], rel=0.01)
+    assert (muon["benchmark"], muon["ours"]) == ("fails", "below"), "(3.28 - 3.2786) sqrt(4) is 0.0028"
+    assert (adamw["benchmark"], adamw["ours"]) == ("fails", "not shown")
+
+
+def test_our_runs_come_before_the_public_ones_if_both_are_asked_for(bench, make):
+    view = View(ours(bench, make).frame, named=["track3"])
+    assert [section.title for section in TABLES["track3"](view).sections][:2] == [OURS, "every result"]
+
+
+def test_an_optimizer_that_waits_has_a_row_without_values(bench, make):
+    base = {"task": "fineweb", "model": "modded-gpt-small"}
+    bench.add("pydocs", "muon", 0.02, state="waiting", base=base)
+    (row,) = csv.DictReader(io.StringIO(render(TABLES["track3"](View(load(bench.write()))), "csv")))
+    assert row | {"optimizer": "muon", "val_loss": "", "rule": "", "benchmark": ""} == row
