@@ -38,14 +38,13 @@ def _file(dataset: str, model: str) -> SweepFile:
         f"Every optimizer on {dataset} with {model}: five rates by three weight decays, three fresh seeds.",
         workload | ({"processes": gpus} if gpus > 1 else {}),
         [0],
-        [block(place) for place in places],
+        [_block(place) for place in places],
         fresh_seeds=3,
         resources={"timeout_min": 1440, "gpus_per_node": gpus, "cpus_per_task": 8},
     )
 
 
-def block(place: Place) -> Block:
-    """Five rates by three weight decays for the optimizer of a place."""
+def _block(place: Place) -> Block:
     name = place.setting.optimizer
     middle = paper.grid(place).best or float(ZOO[name].lr.default)  # type: ignore[arg-type]
     decay = float(ZOO[name].weight_decay.default or 0.01)  # type: ignore[arg-type]

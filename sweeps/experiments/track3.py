@@ -1,9 +1,8 @@
 """Track 3 of modded-nanogpt with one budget for every row, at its own scale and in miniature.
 
 The benchmark compares optimizers that were tuned by different people with different budgets. Here each gets
-five rates by three weight decays and fresh seeds; data, batch, model and length are those of its baseline. The
-rule has the matrices of the blocks, as there; embedding, head and vectors are left to one AdamW with the same
-rate in every row, where the baseline has three rates.
+five rates by three weight decays and fresh seeds; data, batch, model, length, schedule, and the AdamW of
+embedding, head and vectors are those of its tuned baseline (result 36) in every row.
 
 Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimization`.
 """
@@ -12,31 +11,45 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.paper.experiments import Place
-from harness.paper.reported import Setting
 from optimizers import ZOO
-from sweeps.experiments import equal
 from sweeps.experiments.files import Block, SweepFile
 
-# Of the results of its table those whose rule is a row of ours.
-LEADERS = ("adamw", "muon", "normuon", "contra_muon", "soft_muon", "dynmuon", "soap", "aurora")
+# The rules of its results that are rows of ours, each with the rate of such a result, which is the middle of
+# the five; None: the row's default, as no result has the rule with plain weight decay.
+LEADERS = {
+    "adamw": 0.0015,  # result 2
+    "muon": 0.025,  # 36
+    "normuon": 0.035,  # 10
+    "contra_muon": 0.0375,  # 11
+    "soft_muon": None,
+    "dynmuon": 0.02,  # 28
+    "aurora": 0.0375,  # 17
+    "soap": None,
+}
+_OCTAVES = (-2, -1, 0, 1, 2)
+_DECAYS = (0.0125, 0.05, 0.2)
 _IN_MINIATURE = {"muon": (0.01, 0.02, 0.04, 0.08, 0.16), "adamw": (0.002, 0.005, 0.01, 0.02, 0.05)}
+_ADAMW = {"optimizer": "adamw", "betas": [0.8, 0.95], "eps": 1e-10, "weight_decay": 0.001}
+_AUX_RATES = {"embedding": 0.7, "head": 0.004, "vectors": 0.015}
 _SHARED: dict[str, Any] = {
     "schedule.name": "wsd",
     "schedule.warmup": 0,
     "schedule.decay": 0.7,
     "schedule.floor": 0,
-    "optimizer.routing": "hidden",
+    **{
+        f"optimizer.groups.{group}.{name}": value
+        for group, rate in _AUX_RATES.items()
+        for name, value in {**_ADAMW, "lr": rate}.items()
+    },
 }
 _FULL: dict[str, Any] = {
     "task": "fineweb",
     "model": "modded-gpt-small",
     "steps": 3250,  # of the tuned baseline, result 36
     "batch_size": 512,
-    "micro_batch": 64,
+    "micro_batch": 32,  # 56 GiB
     "precision.autocast": "bfloat16",
     "evaluation.every": 125,
-    "optimizer.aux_lr": 0.004,  # of its head
 }
 _NANO: dict[str, Any] = {
     "task": "pydocs",
@@ -44,7 +57,6 @@ _NANO: dict[str, Any] = {
     "steps": 150,
     "batch_size": 16,
     "evaluation.every": 10,
-    "optimizer.aux_lr": 0.004,
     "device": "cpu",
 }
 
@@ -56,7 +68,7 @@ def files() -> list[SweepFile]:
         "Track 3 of modded-nanogpt: five rates by three weight decays for each row, five fresh seeds.",
         _FULL | _SHARED,
         [0],
-        [equal.block(Place("fineweb", "modded-gpt-small", Setting(name))) for name in LEADERS],
+        [_block(name, rate or float(ZOO[name].lr.default)) for name, rate in LEADERS.items()],  # type: ignore[arg-type]
         fresh_seeds=5,
         resources={"timeout_min": 720, "gpus_per_node": 1, "cpus_per_task": 8},
     )
@@ -69,6 +81,11 @@ def files() -> list[SweepFile]:
         fresh_seeds=3,
     )
     return [full, small]
+
+
+def _block(name: str, middle: float) -> Block:
+    rates = [float(f"{middle * 2.0**i:.3g}") for i in _OCTAVES]
+    return Block(name, {"optimizer.name": name}, rates, others={"optimizer.weight_decay": _DECAYS})
 
 
 def _small(name: str, rates: tuple[float, ...]) -> Block:
