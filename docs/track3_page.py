@@ -45,39 +45,42 @@ htbench figure track3
 _TRAIN = """\
 ## Train it yourself
 
-Its model is `modded-gpt-small`, its data are the task `fineweb`; `sweeps/track3` has eight rows under one budget.
+Its model is `modded-gpt-small`, its data are the task `fineweb`; `sweeps/track3` has eight rows under one
+budget.
 
 ```sh
-htbench sweep plan sweeps/track3/track3-leaders.yaml --gpu h100          # what it costs, before anything is fetched
+htbench sweep plan sweeps/track3/track3-leaders.yaml --gpu h100       # what it costs
 htbench data prepare fineweb --for sweeps/track3/track3-leaders.yaml     # 18 files, 3.6 GB
 htbench sweep run sweeps/track3/track3-leaders.yaml                      # or sweep submit
 htbench table main_result                # on test text that no choice has seen
 htbench table track3                     # the benchmark's rule beside our test, on its validation tokens
 htbench figure to_target                 # steps until 3.28
-htbench sweep run sweeps/track3/track3-nano.yaml                         # the same path in minutes, on `pydocs`
+htbench sweep run sweeps/track3/track3-nano.yaml                     # the same path in minutes, on pydocs
 ```
 
-Each row gets five rates by three weight decays with one seed, and its best setting five fresh seeds; the AdamW of
-embedding, head and vectors is that of the tuned baseline (result 36) in all rows. The plan counts about 580
-GPU-hours on an H100 by its data sheet (72 for a row, 3.6 for a run of 3,250 steps), without evaluations. Most public
-runs had eight H100 and took 0.19 s a step, which is 1.4 GPU-hours for such a run: the estimate is on the safe side.
+Each row gets five rates by three weight decays with one seed, and its best setting five fresh seeds; the
+AdamW of embedding, head and vectors is that of the tuned baseline (result 36) in all rows. The plan counts
+about 580 GPU-hours on an H100 by its data sheet (72 for a row, 3.6 for a run of 3,250 steps), without
+evaluations. The public runs on H100, most of them on eight, took 0.19 s a step in the median, which is 1.4
+GPU-hours for such a run: the estimate is on the safe side.
 
 What is the same, and how we know: logits and gradients of the model on given weights (equal to those of the
-program's own model in float32, within rounding in bfloat16; `tests/golden/modded_gpt.json`), its 162,354,816
-parameters (124M counts a head tied to the embedding; here it is not), initial weights, training and validation tokens,
-batch, schedule, steps, groups of AdamW. What differs:
+program's own model in float32, within rounding in bfloat16; `tests/golden/modded_gpt.json`), its
+162,354,816 parameters (124M counts a head tied to the embedding; here it is not), initial weights, training
+and validation tokens, batch, schedule, steps, groups of AdamW. What differs:
 
-- The embedding is stored in float32 and rounded to bfloat16 where it is read; there it is stored in bfloat16.
-  Normed queries and keys are rounded once less.
-- Rows are shuffled within a file by `data_seed`, which fresh seeds change; there all runs see the same order, and
-  the end of a file that fills no batch is left out.
-- Rules are rows of the zoo: `muon` has Jordan's five Newton-Schulz steps where the baseline has twelve convergent ones
-  (`ns_coefficients`, `ns_steps`). Wrappers of records (floors, extrapolation, averages, momentum schedules) are not
-  among the rows.
+- The embedding is stored in float32 and rounded to bfloat16 where it is read; there it is stored in
+  bfloat16. Normed queries and keys are rounded once less.
+- Rows are shuffled within a file by `data_seed`, which fresh seeds change; there all runs see the same
+  order, and the end of a file that fills no batch is left out.
+- Rules are rows of the zoo: `muon` has Jordan's five Newton-Schulz steps where the baseline has twelve
+  convergent ones (`ns_coefficients`, `ns_steps`). Wrappers of records (floors, extrapolation, averages,
+  momentum schedules) are not among the rows.
 - Nobody has trained the full sweep here: it needs GPUs. The path was tried in miniature.
 
-`steps to 3.28` in `table track3` moves the end of a run by what the benchmark says that a step is worth. `to_target` takes
-the first evaluation below 3.28; a run whose schedule is longer than it need be reaches it late."""
+`steps to 3.28` in `table track3` moves the end of a run by what the benchmark says that a step is worth.
+`to_target` takes the first evaluation below 3.28; a run whose schedule is longer than it need be reaches it
+late."""
 _BELOW = (
     "By the benchmark's rule a mean lies below 3.28 if (3.28 - mean) sqrt(n) is 0.004 or more. Our test is a "
     "t-test with the spread of the result's own runs, at 5% after Holm's correction."
