@@ -221,6 +221,13 @@ class CheckpointConfig:
 
     every_steps: int = option(int, 0, "steps between checkpoints; 0: by time only", low=0, key=False)
     every_seconds: float = option(float, 300.0, "seconds between checkpoints", low=0, key=False)
+    trunk: bool = option(
+        bool,
+        False,
+        "wsd and power with a warm-up in steps: keep the state before the cooldown, and go on from that of a "
+        "shorter run that is equal up to there",
+        key=False,
+    )
     keep_weights: bool = option(bool, False, "keep the final weights as weights.pt", key=False)
 
 

@@ -50,7 +50,13 @@ PACK_CRASH_POINTS = (
     "pack.merged",  # all archives are in place, those that they replace are still there
     "unpack",  # the first run is back in its folder, and in its archive, too
 )
-_ALL_CRASH_POINTS = CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS
+# The same for a run that keeps a trunk.
+TRUNK_CRASH_POINTS = (
+    "trunk.before",  # the trunk is complete under its temporary name
+    "trunk.after",  # it is in place, its run has not gone on
+    "trunk.adopted",  # another run has the curve of a trunk, and no checkpoint yet
+)
+_ALL_CRASH_POINTS = CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS + TRUNK_CRASH_POINTS
 # Which files they guard. A process dies at NAME or NAME.before once the new content is complete under its
 # temporary name, at NAME.after once it is in place.
 _GUARDED = {
@@ -62,6 +68,7 @@ _GUARDED = {
     "study": "studies/*.journal",
     "ask": "slots/*/[0-9]*",
     "pack": "packed/*.zip",
+    "trunk": "trunks/*.pt",
 }
 TEMPORARY_SUFFIX = ".tmp"
 _MOST_DIGITS = 300  # of a whole number that a float can hold

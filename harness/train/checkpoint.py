@@ -52,15 +52,16 @@ def save(
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
         **more,
     }
-    _write(path, state)
+    write(path, state)
 
 
 def save_weights(path: Path, model: torch.nn.Module) -> None:
     """Write the weights alone, atomically."""
-    _write(path, model.state_dict())
+    write(path, model.state_dict())
 
 
-def _write(path: Path, state: dict[str, Any]) -> None:
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Write what `load` has read, or weights, atomically."""
     try:
         atomic.write_with(path, lambda file: torch.save(state, file))
     except RuntimeError as error:

@@ -26,7 +26,7 @@ from harness.show.note import Note
 from harness.show.status import Status
 from harness.store import Attempt
 from harness.store.curve import Metrics, MetricsFile, read
-from harness.train import checkpoint, compiling
+from harness.train import checkpoint, compiling, trunk
 from harness.train.learner import Learner
 from harness.train.monitor import Monitor
 from harness.train.progress import Moment, Progress, warm_up
@@ -98,6 +98,10 @@ class Training:
         """Of the run."""
         return self.run.config
 
+    @property
+    def _trunk(self) -> str:
+        return trunk.digest(self.config, self.learner.device.type, self.group.size)
+
     @classmethod
     def start(
         cls, run: ResolvedRun, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
@@ -134,6 +138,12 @@ class Training:
     def _resume(self) -> None:
         """Restore the checkpoint if it can be used. Every process reads it; the main one notes the start."""
         files, learner = self.attempt.files, self.learner
+        written = max((row["step"] for row in read(files.metrics)), default=0)
+        branch = trunk.branch(self.config, self.total)
+        if branch and self.group.is_main and not self.monitor.study:  # a study wants reports on the way
+            self.attempt.check()
+            trunk.adopt(self.attempt.store.root, self._trunk, files, branch, self.total, self.config)
+        self.group.broadcast(None)  # until the main process has done so
         progress, saved = checkpoint.load_sound(files.checkpoint, files.metrics)
         if not self.group.same(progress.step):
             raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
@@ -148,7 +158,6 @@ class Training:
                 progress = Progress()
                 self.learner = Learner(self.run, self.task, self.total, learner.device, self.group)
         if self.group.is_main:
-            written = max((row["step"] for row in read(files.metrics)), default=0)
             self.attempt.note_start(progress.step, max(0, written - progress.step))
         self.progress, self.began_at = progress, progress.step
 
@@ -196,7 +205,8 @@ class Training:
         # Losses stay on the device until they are read, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
-        marks = {self.began_at + warm_up(self.total), self.total, *self.recorder.marks}
+        branch = trunk.branch(self.config, self.total)
+        marks = {self.began_at + warm_up(self.total), self.total, branch, *self.recorder.marks}
         if self.compiled is not None:
             marks.add(self.began_at + 1)
         self._report(self._report_again)
@@ -232,6 +242,8 @@ class Training:
                 values = self._evaluate(step, metrics)
                 metrics.flush()  # a study that is rebuilt meanwhile reads it there
                 self._report(functools.partial(self.monitor.report, step, values))
+            if step == branch:
+                self._keep_trunk(metrics)
             if save:
                 self._save(metrics)
             if stop:
@@ -276,6 +288,14 @@ class Training:
             progress = dataclasses.asdict(self.progress)
             checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer, more)
         self.saved_at = time.monotonic()
+
+    def _keep_trunk(self, metrics: Metrics) -> None:
+        optimizer = self.learner.shards.state_dict()  # all processes together
+        if self.group.is_main and not self.learner.halved:
+            self.attempt.check()
+            metrics.flush()
+            root, files = self.attempt.store.root, self.attempt.files
+            trunk.keep(root, self._trunk, files, self.progress, self.learner.model, optimizer)
 
     # --- evaluations ---
 
