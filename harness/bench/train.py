@@ -47,6 +47,7 @@ TURNS: Final = "turns"
 LEAST_SPEEDUP, MOST_LOADING = 1.10, 0.02
 BATCHES = 8  # different ones, taken in turns
 MEMORY_STEPS = 3  # the second one has the optimizer's state
+_TINY = 1e-30  # below any loss but 0, which a device that computes nothing gives
 
 # --- what is trained ---
 
@@ -265,7 +266,7 @@ def times_of(setup: Setup, rounds: int, after_round: Callable[[], None] = lambda
     mine, other = ([statistics.fmean(two) for two in side] for side in times)
     step = statistics.median(mine)
     peak = peak_rate(setup.precision, clock)
-    gaps = (abs(a / b - 1) for a, b in zip(ours.losses, theirs.losses, strict=True))
+    gaps = (abs(a - b) / max(abs(b), _TINY) for a, b in zip(ours.losses, theirs.losses, strict=True))
     return TrainRow(
         setup.work,
         Measurement.milliseconds("ours", mine),
