@@ -48,6 +48,7 @@ COMMANDS = {
     "cost": (["task=digits", "model=resnet-nano", "steps=2"], EXIT_OK),
     "export": (["nonsense", "folder"], EXIT_USAGE),
     "downstream": (["nonsense"], EXIT_USAGE),
+    "compare": (["my_opt:Nothing"], EXIT_USAGE),
     "doctor": ([], None),  # as this machine is
 }
 
