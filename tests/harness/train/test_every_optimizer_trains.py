@@ -25,7 +25,7 @@ LEARNING_RATES = {
     "pydocs": {"adam": 3e-3, "adamw": 3e-3, "muon": 0.03, "cosmos": 9e-3, "sophia": 2e-3},
     "digits": {"sgdm": 0.1, "sophia": 1.2e-3},
     "gpt2": {"adam": 3e-3, "adamw": 3e-3, "cosmos": 9e-3, "sophia": 2e-3, "soap": 1e-2},
-    "vit": {"sgdm": 0.5, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3},
+    "vit": {"sgdm": 0.5, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3, "polargrad": 0.1},
 }
 for rates in LEARNING_RATES.values():
     rates.update(lion=2e-3, signum=2e-3, ademamix=3e-3, adopt=5e-3, schedule_free=1e-2)
