@@ -63,7 +63,7 @@ def _resolve(
             f"there is no group {name!r}; it must be one of {', '.join(KINDS)}, or a pattern of parameters' "
             f"names such as '*.{name}.*'"
         )
-    rule = str(own.pop("optimizer", None) or _usual(row, name))
+    rule = str(own.pop("optimizer", None) or usual(row, name))
     taker = row if rule == row.name else spec(rule)
     known = params_of(taker) | (STEP if taker.shaped else {})
     for key in own:
@@ -82,7 +82,8 @@ def _resolve(
     return {"optimizer": rule, **{key: x for key, x in (found | inert).items() if key not in unsaid}}
 
 
-def _usual(row: OptimizerSpec, name: str) -> str:
+def usual(row: OptimizerSpec, name: str) -> str:
+    """Who trains a group that does not say it. Raises ValueError for a pattern beside an auxiliary AdamW."""
     if not row.has_aux or name in ("matrices", "kernels"):
         return row.name
     if name not in KINDS:

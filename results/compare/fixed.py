@@ -6,11 +6,14 @@ A rival with crippled fixed settings loses as surely as one with a crippled grid
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from harness.choice.winner import grouped
+from harness.config import groups
 from harness.config.settings import params_of
 from harness.show.note import Note
 from harness.show.numbers import setting as printed
+from optimizers.zoo.grouped import KINDS, usual
 from optimizers.zoo.registry import ZOO
 from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
@@ -75,12 +78,31 @@ def _not_defaults(run: Row, columns: Collection[str]) -> dict[str, Note]:
     params = params_of(spec) if spec is not None else {}
     found = {}
     for name in columns:
-        param = None if is_missing(run[name]) else params.get(setting_name(name))
-        if param is None or is_missing(param.default) or printed(run[name]) == printed(param.default):
+        if is_missing(run[name]):
             continue
-        told = {"value": printed(run[name]), "default": printed(param.default)}
+        param, of_group = params.get(setting_name(name)), groups.parse(setting_name(name))
+        default = _around(run, *of_group) if of_group else None if param is None else param.default
+        if (is_missing(default) and not of_group) or printed(run[name]) == printed(default):
+            continue
+        told = {"value": printed(run[name]), "default": "none" if is_missing(default) else printed(default)}
         found[name] = Note("fixed_setting", name=name, **told)
     return found
+
+
+def _around(run: Row, group: str, word: str) -> Any:
+    """What a named group has if it leaves a setting open (`optimizers.zoo.grouped`); None: nobody knows."""
+    rule, taker = (ZOO.get(str(run.get(name))) for name in ("rule", f"groups.{group}.optimizer"))
+    if word in groups.SCHEDULE:
+        return run.get(f"schedule.{groups.SCHEDULE[word]}")
+    if word == "optimizer":
+        return None if rule is None or group not in KINDS else usual(rule, group)
+    if taker is None or taker is rule:
+        return run.get(word)
+    if taker.name == "adamw" and rule is not None and rule.has_aux:
+        own = run.get(f"aux_{word}")
+        return run.get(word) if is_missing(own) else own
+    param = params_of(taker).get(f"optimizer.{word}")
+    return None if param is None else param.default
 
 
 def _unlike(column: str, names: Sequence[str], runs: Sequence[Row | None]) -> Note | None:

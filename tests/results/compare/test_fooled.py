@@ -64,6 +64,18 @@ def test_1_fixed_settings_that_are_no_defaults_are_seen(bench, make):
     assert "fixed_not_default" in table(bench, "csv"), "marks are a field of CSV"
 
 
+def test_1_a_named_group_of_one_row_is_seen(bench, make):
+    """A rival's vectors at a rate that ruins it: the settings of the group, but for those that it inherits."""
+    contest(
+        bench,
+        make,
+        {"adamw": {0.003: 0.9, 0.01: 0.95, 0.03: 0.91}, "muon": MUON},
+        {"adamw": [280, 281, 279], "muon": [30, 31, 32]},
+        muon={"groups.vectors.lr": 0.5},
+    )
+    assert "not the default: groups.vectors.lr 0.5 (default 0.03)" in table(bench)
+
+
 SEVEN = {0.015: 0.9, 0.02: 0.91, 0.04: 0.93, 0.08: 0.93}
 
 
