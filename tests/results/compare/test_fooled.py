@@ -65,7 +65,7 @@ def test_1_fixed_settings_that_are_no_defaults_are_seen(bench, make):
 
 
 def test_1_a_named_group_of_one_row_is_seen(bench, make):
-    """A rival's vectors at a rate that ruins it: the settings of the group, but for those that it inherits."""
+    """A rival's vectors at a rate that ruins it: what a group does not inherit is told."""
     contest(
         bench,
         make,
