@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sweeps.experiments import equal, miniature, paper, track3
+from sweeps.experiments import equal, ladder, miniature, paper, track3
 
 _SWEEPS = Path(__file__).parents[1]
 
@@ -20,6 +20,7 @@ def files() -> dict[Path, str]:
         "quick": miniature.files("quick"),
         "equal": equal.files(),
         "track3": track3.files(),
+        "ladder": ladder.files(),
     }
     return {
         _SWEEPS / folder / f"{file.name}.yaml": file.text() for folder, own in folders.items() for file in own
