@@ -55,7 +55,7 @@ def test_the_files_are_those_of_the_list() -> None:
         assert path.read_text(encoding="utf-8") == text, f"{path}: run `python -m sweeps.experiments.write`"
     shipped = {
         path
-        for folder in ("paper", "nano", "quick", "equal", "track3")
+        for folder in ("paper", "nano", "quick", "equal", "track3", "ladder")
         for path in (SHIPPED / folder).iterdir()
     }
     assert shipped == set(texts)
