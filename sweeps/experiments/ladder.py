@@ -24,7 +24,7 @@ _RULES: dict[str, dict[str, Any]] = {
     "muon": {"optimizer.name": "muon", "optimizer.ns_dtype": "float32"},
     "htmuon": {"optimizer.name": "htmuon", "optimizer.p": 0.125, "optimizer.ns_dtype": "float32"},
 }
-_AUX = 0.002  # rate of the AdamW beside the matrix rules at all sizes: `ladder-aux`
+_AUX = 0.0005  # rate of the AdamW beside the matrix rules at all sizes: `ladder-aux` found it
 _FIRST = {"adamw": 0.001, "muon": 0.0025, "htmuon": 0.005}  # the lowest of five octaves at S1
 _DECAYS = (0.0, 0.03, 0.1)
 ORDER = ("ladder-aux", "ladder-s1")  # later sweeps have settings that earlier ones found
