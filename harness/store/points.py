@@ -37,7 +37,7 @@ SEED_FIELDS = ("seed", "data_seed")
 
 # Settings that may be tuned to a workload: points that differ in these compete. Any other setting (task,
 # model, length ...) defines the workload and splits a sweep into objectives with a winner each.
-_TUNED = ("optimizer.", "schedule.", "grad_clip")
+_TUNED = ("optimizer.", "schedule.", "average.", "grad_clip")
 
 
 def is_tuned(name: str) -> bool:
