@@ -7,10 +7,24 @@ docs/ladder.md says what was decided before the first replica ran.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sweeps.experiments.files import Block, SweepFile
+from sweeps.experiments.files import Block, Settings, SweepFile
+
+# Later sweeps have settings that earlier ones found.
+ORDER = (
+    "ladder-aux",
+    "ladder-s1",
+    "ladder-s2",
+    "ladder-s3",
+    "ladder-s1-lengths",
+    "ladder-s2-lengths",
+    "ladder-s3-lengths",
+    "ladder-s1-batch",
+    "ladder-s1-others",
+)
+QUICK = ("ladder-quick",)
 
 _SEQUENCE = 64  # tokens
 # Of each size: parameters, sequences in a batch, steps of warm-up, fresh seeds.
@@ -20,76 +34,138 @@ _SIZES = {
     "s3": (238_400, 16, 200, 4),
 }
 _RULES: dict[str, dict[str, Any]] = {
-    "adamw": {"optimizer.name": "adamw"},
-    "muon": {"optimizer.name": "muon", "optimizer.ns_dtype": "float32"},
-    "htmuon": {"optimizer.name": "htmuon", "optimizer.p": 0.125, "optimizer.ns_dtype": "float32"},
+    "adamw": {},
+    "muon": {"optimizer.ns_dtype": "float32"},
+    "htmuon": {"optimizer.p": 0.125, "optimizer.ns_dtype": "float32"},
 }
 _AUX = 0.0005  # rate of the AdamW beside the matrix rules at all sizes: `ladder-aux` found it
 _FIRST = {"adamw": 0.001, "muon": 0.0025, "htmuon": 0.005}  # the lowest of five octaves at S1
-_DECAYS = (0.0, 0.03, 0.1)
-ORDER = ("ladder-aux", "ladder-s1")  # later sweeps have settings that earlier ones found
+_DECAY, _DECAYS = "optimizer.weight_decay", (0.0, 0.03, 0.1)
+# Rate and weight decay that `ladder-s1` found. The decay is kept, the rate is tuned again everywhere else.
+_FOUND = {"adamw": (0.004, 0.1), "muon": (0.01, 0.1), "htmuon": (0.02, 0.1)}
+_SLOWER = 0.75  # the best rate falls as this power of one over the steps, by pilots: where a search begins
+# Other rules at S1: the lowest of four octaves, and what is fixed.
+_KIN = {"optimizer.ns_dtype": "float32", _DECAY: 0.1}
+_OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
+    "normuon": ("normuon", 0.0025, _KIN),
+    "htmuon_normuon": ("htmuon_normuon", 0.005, {**_KIN, "optimizer.p": 0.125}),
+    "htmuon-p0.05": ("htmuon", 0.005, {**_KIN, "optimizer.p": 0.05}),
+    "htmuon-p0.25": ("htmuon", 0.01, {**_KIN, "optimizer.p": 0.25}),
+    "htmuon-p0.5": ("htmuon", 0.02, {**_KIN, "optimizer.p": 0.5}),
+    "htmuon-interval5": ("htmuon", 0.005, {**_KIN, "optimizer.p": 0.125, "optimizer.interval": 5}),
+    "htmuon_ns": ("htmuon_ns", 0.005, {**_KIN, "optimizer.p": 0.125}),
+    "htmuon_ht": ("htmuon_ht", 0.005, {_DECAY: 0.1}),
+    "muon_svd": ("muon_svd", 0.0025, {_DECAY: 0.1}),
+    "adamuon": ("adamuon", 0.001, _KIN),
+    "adam": ("adam", 0.001, {_DECAY: 0.0}),
+    "mars": ("mars", 0.001, {_DECAY: 0.1}),
+    "soap": ("soap", 0.001, {_DECAY: 0.01}),
+    "cautious": ("cautious", 0.001, {_DECAY: 0.0}),
+    "cosmos": ("cosmos", 0.001, {_DECAY: 0.1}),
+    "galore": ("galore", 0.005, {_DECAY: 0.0}),
+    "sophia": ("sophia", 0.0002, {_DECAY: 0.1}),
+}
 
 
 def files() -> list[SweepFile]:
-    """The sweep files in their order."""
+    """The sweep files in their order, then the quick one."""
+    fixed = _set("muon", {**_RULES["muon"], _DECAY: 0.1})
     aux = SweepFile(
         "ladder-aux",
         "The rate of the AdamW that trains embedding, head and vectors beside a matrix rule.",
-        _workload("s1", 20),
+        _workload("s1"),
         [0, 1],
-        [
-            Block(
-                "muon",
-                _RULES["muon"] | {"optimizer.weight_decay": 0.1},
-                [0.01],
-                others={"optimizer.aux_lr": _octaves(0.001, 4)},
-            )
-        ],
+        [Block("muon", fixed, [0.01], others={"optimizer.aux_lr": _octaves(0.001, 4)})],
         search={"mode": "refine", "trials": 8, "rate": "optimizer.aux_lr"},
     )
-    s1 = _file(
-        "ladder-s1",
-        "The ladder's first size at 20 tokens per parameter: rates and weight decays of three rules.",
-        _workload("s1", 20),
-        {rule: _octaves(rate, 5) for rule, rate in _FIRST.items()},
-        seeds=[0, 1],
-        fresh=_SIZES["s1"][-1],
-        decays=_DECAYS,
-        trials=24,
-    )
-    return [aux, s1]
+    first = [
+        Block(rule, _set(rule, _RULES[rule]), _octaves(rate, 5), others={_DECAY: _DECAYS})
+        for rule, rate in _FIRST.items()
+    ]
+    others = [
+        Block(name, _set(rule, settings), _octaves(lowest, 4))
+        for name, (rule, lowest, settings) in _OTHERS.items()
+    ]
+    adamw = ["adamw"]
+    return [
+        aux,
+        _file("s1", "Rates and weight decays of three rules at the first size.", first, trials=24),
+        _file("s2", "Three rules at the second size.", _blocks("s2", [20])),
+        _file("s3", "Three rules at the third size.", _blocks("s3", [20], octaves=3), seeds=[0]),
+        _file("s1-lengths", "Three rules at the first size, shorter and longer.", _blocks("s1", [5, 80])),
+        _file("s2-lengths", "AdamW at the second size, shorter.", _blocks("s2", [5, 10], adamw)),
+        _file("s3-lengths", "AdamW at the third size, shorter.", _blocks("s3", [5, 10], adamw), seeds=[0]),
+        _file(
+            "s1-batch",
+            "A control: the first size, the batch four times as large.",
+            _blocks("s1", [20], batch=32),
+        ),
+        _file(
+            "s1-others", "Ablations and the paper's other optimizers at the first size.", others, seeds=[0]
+        ),
+        _file("quick", "The first size in a hurry.", _blocks("s1", [20]), seeds=[0], fresh=4, trials=8),
+    ]
 
 
 def _file(
     name: str,
     comment: str,
-    base: Mapping[str, Any],
-    rates: Mapping[str, Sequence[float]],
+    blocks: Sequence[Block],
     *,
-    seeds: Sequence[int],
-    fresh: int,
-    decays: Sequence[float],
-    trials: int,
+    seeds: Sequence[int] = (0, 1),
+    fresh: int | None = None,
+    trials: int = 10,
 ) -> SweepFile:
-    others = {"optimizer.weight_decay": decays}
-    blocks = [Block(rule, _RULES[rule], rates[rule], others=others) for rule in rates]
-    search = {"mode": "refine", "trials": trials}
+    size = name[:2] if name[:2] in _SIZES else "s1"
     return SweepFile(
-        name, comment, {**base, "optimizer.aux_lr": _AUX}, seeds, blocks, fresh_seeds=fresh, search=search
+        f"ladder-{name}",
+        comment,
+        {**_workload(size), "optimizer.aux_lr": _AUX},
+        seeds,
+        blocks,
+        fresh_seeds=fresh or _SIZES[size][-1],
+        search={"mode": "refine", "trials": trials},
     )
 
 
-def _workload(size: str, tokens: float) -> dict[str, Any]:
-    """The settings of all runs at a size and a length in tokens per parameter."""
-    parameters, batch, warmup, _ = _SIZES[size]
+def _blocks(
+    size: str,
+    lengths: Iterable[int],
+    rules: Iterable[str] = tuple(_RULES),
+    *,
+    octaves: int = 4,
+    batch: int | None = None,
+) -> list[Block]:
+    """Blocks with the decay that was found, and octaves around the rate that is likely for their steps."""
+    blocks = []
+    for length in lengths:
+        workload = _workload(size, length, batch)
+        changed = {name: value for name, value in workload.items() if value != _workload(size)[name]}
+        for rule in rules:
+            rate, decay = _FOUND[rule]
+            likely = rate * (_workload("s1")["steps"] / workload["steps"]) ** _SLOWER
+            name = rule if length == 20 else f"{rule}-{length}"
+            settings = {**changed, **_set(rule, _RULES[rule]), _DECAY: decay}
+            blocks.append(Block(name, settings, _octaves(likely * 2 ** ((1 - octaves) / 2), octaves)))
+    return blocks
+
+
+def _set(rule: str, settings: Settings) -> dict[str, Any]:
+    return {"optimizer.name": rule, **settings}
+
+
+def _workload(size: str, length: int = 20, batch: int | None = None) -> dict[str, Any]:
+    """What all runs share at a size and a length in tokens per parameter."""
+    parameters, usual, warmup, _ = _SIZES[size]
+    sequences = batch or usual
     return {
         "device": "cpu",
         "task": "pydocs",
         "held_out_tokens": 65_536,
         "model": f"llama-{size}",
         "seq_len": _SEQUENCE,
-        "batch_size": batch,
-        "steps": round(tokens * parameters / (batch * _SEQUENCE)),
+        "batch_size": sequences,
+        "steps": round(length * parameters / (sequences * _SEQUENCE)),
         "schedule.name": "wsd",
         "schedule.warmup": warmup,
         "schedule.floor": 0,
