@@ -47,6 +47,8 @@ class LayerSpectrum:
         fro: Frobenius norm.
         lambda_max, sum_lambda: their squares, which other programs call spectral_norm and norm.
         stable_rank: sum_lambda / lambda_max.
+        entropy: of the eigenvalues as shares of their sum, over its greatest, ln n_eigs: 1 if all are equal, 0
+            if only one is not zero (Roy and Vetterli, "The effective rank", EUSIPCO 2007). It needs no fit.
         flags: as in `tail.PLFit`; and "rank_deficient", "small_windows" (farms).
     """
 
@@ -69,6 +71,7 @@ class LayerSpectrum:
     lambda_max: float
     sum_lambda: float
     stable_rank: float
+    entropy: float
     flags: tuple[str, ...]
 
 
@@ -179,4 +182,10 @@ def _norms(evals: Floats) -> dict[str, float]:
         "lambda_max": greatest,
         "sum_lambda": total,
         "stable_rank": total / greatest if greatest > 0 else math.nan,
+        "entropy": _entropy(evals / total) if 0 < total < math.inf and len(evals) > 1 else math.nan,
     }
+
+
+def _entropy(shares: Floats) -> float:
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum() / math.log(len(shares)))

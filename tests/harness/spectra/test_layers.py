@@ -249,6 +249,17 @@ def test_10_a_larger_alpha_is_a_lighter_tail():
     heavy, light = (np.diag(np.arange(1, 129.0) ** -s) for s in (1.0, 0.3))
     assert one(heavy).alpha < one(light).alpha
     assert one(heavy).stable_rank < one(light).stable_rank
+    assert one(heavy).entropy < one(light).entropy
+
+
+def test_entropy_of_the_spectrum_is_that_of_its_shares():
+    assert one(np.eye(16)).entropy == pytest.approx(1)
+    first = np.zeros((16, 16))
+    first[0, 0] = 3
+    assert one(first).entropy == 0
+    # sigma 1 and 2: eigenvalues 1 and 4, shares .2 and .8
+    assert one(np.diag([1.0, 2.0])).entropy == pytest.approx(-(0.2 * math.log2(0.2) + 0.8 * math.log2(0.8)))
+    assert math.isnan(one(np.zeros((4, 4))).entropy)
 
 
 def test_11_names_are_without_wrappers():
