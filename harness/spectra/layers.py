@@ -47,8 +47,8 @@ class LayerSpectrum:
         fro: Frobenius norm.
         lambda_max, sum_lambda: their squares, which other programs call spectral_norm and norm.
         stable_rank: sum_lambda / lambda_max.
-        entropy: of the eigenvalues as shares of their sum, over its greatest, ln n_eigs: 1 if all are equal, 0
-            if only one is not zero (Roy and Vetterli, "The effective rank", EUSIPCO 2007). It needs no fit.
+        entropy: of the eigenvalues as shares of their sum, over its greatest, ln n_eigs; 1 if all are equal,
+            0 if only one is not zero (Roy and Vetterli, "The effective rank", EUSIPCO 2007). It needs no fit.
         flags: as in `tail.PLFit`; and "rank_deficient", "small_windows" (farms).
     """
 
