@@ -45,7 +45,7 @@ htbench figure track3
 _TRAIN = """\
 ## Train it yourself
 
-Its model is `modded-gpt-small`, its data are the task `fineweb`; `sweeps/track3` has eight rows under one
+Its model is `modded-gpt-small`, its data are the task `fineweb`; `sweeps/track3` has ten rows under one
 budget.
 
 ```sh
@@ -60,7 +60,7 @@ htbench sweep run sweeps/track3/track3-nano.yaml                     # the same 
 
 Each row gets five rates by three weight decays with one seed, and its best setting five fresh seeds; the
 AdamW of embedding, head and vectors is that of the tuned baseline (result 36) in all rows. The plan counts
-about 580 GPU-hours on an H100 by its data sheet (72 for a row, 3.6 for a run of 3,250 steps), without
+about 740 GPU-hours on an H100 by its data sheet (72 to 79 for a row, 3.6 to 3.9 for a run), without
 evaluations. The public runs on H100, most of them on eight, took 0.19 s a step in the median, which is 1.4
 GPU-hours for such a run: the estimate is on the safe side.
 

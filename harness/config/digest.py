@@ -28,7 +28,7 @@ _ROOMS = {
     "models": "gpt2 llama modded_gpt resnet transformer vit",
     "optimizers": (
         "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion modes muon "
-        "prodigy routing schedule_free scion soap soap_kin spectral stacks steps transfer"
+        "muown prodigy routing schedule_free scion soap soap_kin spectral stacks steps transfer"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "

@@ -42,7 +42,7 @@ _NAMES = (
     *("muon", "muon_svd", "htmuon", "htmuon_ns", "htmuon_ht", "htmuon_stream", "htmuon_mix"),
     *("soft_muon", "contra_muon", "dynmuon", "soft_polar"),
     *("normuon", "htmuon_normuon", "htmuon_ht_normuon", "adamuon", "htmuon_adamuon"),
-    *("scion", "polargrad", "aurora", "soap_muon", "kl_soap"),
+    *("scion", "polargrad", "aurora", "soap_muon", "kl_soap", "muown"),
     *("mars", "soap", "cautious", "cosmos", "galore", "sophia"),
     *("lion", "signum", "ademamix", "adopt", "schedule_free", "prodigy"),
 )

@@ -6,8 +6,10 @@ and its parameters.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 from optimizers.zoo.param import UNSET, Param
 from optimizers.zoo.spec import (
@@ -16,6 +18,7 @@ from optimizers.zoo.spec import (
     OptimizerSpec,
     aux,
     beta,
+    betas,
     eps,
     lr,
     of_class,
@@ -127,6 +130,7 @@ MOMENTUM: Final = {
     "blocks": Param(int, 1, low=1, help="row blocks that are transformed each on its own"),
     "conv_reference_quirk": Param(bool, False, help="treat a kernel as the released code does"),
 }
+_SUMS = replace(MOMENTUM["ema"], default=False)
 SCALE_RULE: Final = Param(
     str,
     "shape",
@@ -156,7 +160,7 @@ NORMUON: Final = {
 }
 ADAMUON: Final = {
     **_SHARED,
-    "ema": replace(MOMENTUM["ema"], default=False),
+    "ema": _SUMS,
     "beta2": beta(None, "decay of the second moment V; null: as momentum"),
     "eps": eps(1e-8),
 }
@@ -167,6 +171,20 @@ SOAP_MUON: Final = {
     "shampoo_beta": beta(0.9, "decay of the Gram matrices"),
     "precondition_frequency": Param(int, 10, low=1, help="steps between two updates of the bases"),
     "max_precond_dim": Param(int, 10000, low=0, help="larger dimensions are not rotated"),
+    "eps": eps(1e-8),
+}
+MUOWN: Final = {
+    **_SHARED,
+    "lr": lr(1e-3),
+    "weight_decay": weight_decay(0.0),
+    "ema": _SUMS,
+    "scale_rule": Param(
+        str,
+        "rms0.2",
+        choices=("shape", "rms0.2", "spectral"),
+        help="sqrt(max(1, m/n)), 0.2 sqrt(max(m, n)) or sqrt(m/n)",
+    ),
+    "betas": betas(0.9, 0.95),
     "eps": eps(1e-8),
 }
 SCION: Final = {
@@ -218,28 +236,31 @@ def _row(
     cls: str,
     *maps: str,
     lr_default: float,
+    decay: float = 0.1,
+    own: Mapping[str, Param] = MappingProxyType({}),
     released: str = "matrix",
     paper: str = HTMUON_PAPER,
     url: str = HTMUON_URL,
     **fixed: object,
 ) -> OptimizerSpec:
-    """The row of a class of optimizers/muon.py with one map, or with several to choose from."""
-    table = _CLASSES[cls]
+    """The row of a class with one map, or with several to choose from; `own` are its own defaults."""
+    table, home, state = _CLASSES[cls]
     if len(maps) == 1:
         fixed = {"spectral": maps[0], **fixed}
-    state = {"NorMuon": ", v (rows)", "AdaMuon": ", V"}.get(cls, "")
+    params = {key: param for key, param in _params(table, maps).items() if key not in fixed}
     return OptimizerSpec(
         name=name,
-        target=f"optimizers.muon:{cls}",
+        target=f"optimizers.{home}:{cls}",
         family="spectral",
         lr=lr(lr_default),
-        weight_decay=weight_decay(0.1),
-        params={key: param for key, param in _params(table, maps).items() if key not in fixed} | _AUX[cls],
-        state="M" + state + (", basis" if maps == ("stream_power",) else ""),
+        weight_decay=weight_decay(decay),
+        params={**params, **own, **_AUX[cls]},
+        state=state + (", basis" if maps == ("stream_power",) else ""),
         vectors="AdamW",
         fixed=fixed,
         released=released,
         has_aux=True,
+        shaped=cls != "Muown",
         paper=paper,
         url=url,
     )
@@ -266,70 +287,41 @@ def _inert(key: str) -> tuple[dict[str, tuple[str | int, ...]], ...]:
     return ({"spectral": others, **between},)
 
 
-_CLASSES = {"Muon": MUON, "NorMuon": NORMUON, "AdaMuon": ADAMUON, "SoapMuon": SOAP_MUON}
-_AUX = {
-    "Muon": aux(),
-    "NorMuon": aux(),
-    "AdaMuon": aux(1e-8, aux_no_decay_1d=Param(bool, True, help="no weight decay on vectors in the AdamW")),
+_CLASSES = {  # arguments, module, state
+    "Muon": (MUON, "muon", "M"),
+    "NorMuon": (NORMUON, "muon", "M, v (rows)"),
+    "AdaMuon": (ADAMUON, "muon", "M, V"),
+    "SoapMuon": (SOAP_MUON, "soap_kin", "M, v, L and Q of each side"),
+    "Muown": (MUOWN, "muown", "M, and g, r, m and v of each row"),
 }
-_AUX["SoapMuon"] = aux()
+_AUX = {
+    **dict.fromkeys(("Muon", "NorMuon", "SoapMuon"), aux()),
+    "AdaMuon": aux(1e-8, aux_no_decay_1d=Param(bool, True, help="no weight decay on vectors in the AdamW")),
+    "Muown": aux(1e-8),
+}
 _POWERS = ("gram_power", "svd_power", "ns_root", "stream_power", "mix_power")
-_NORMUON = {
+_NORMUON: Any = {
     "paper": "Li et al., NorMuon: Making Muon more efficient and scalable, 2025",
     "url": "https://arxiv.org/abs/2510.05491",
 }
-_ADAMUON = {
+_ADAMUON: Any = {
     "paper": "Si et al., AdaMuon: Adaptive Muon Optimizer, 2025",
     "url": "https://arxiv.org/abs/2507.11005",
 }
 # Learning rate and weight decay of Soft-Muon, Contra-Muon and Soft-polar are ours. The published ones are of
 # stacks in which other parts set the size of an update. The rate is the default of Muon's released code.
-_SOFT_MUON = {
+_SOFT_MUON: Any = {
     "paper": "Nilin, Contra-Muon and Soft-Muon, 2026",
     "url": "https://github.com/KellerJordan/modded-nanogpt/pull/291",
 }
-_CONTRA_MUON = {
+_CONTRA_MUON: Any = {
     "paper": "Nilin, Contra-Muon and Soft-Muon, 2026",
     "url": "https://github.com/KellerJordan/modded-nanogpt/pull/275",
 }
-_DYNMUON = _row(
-    "dynmuon",
-    "Muon",
-    "dynmuon",
-    lr_default=0.02,
-    paper="Wu et al., DynMuon: A Dynamic Spectral Shaping View of Muon, 2026",
-    url="https://arxiv.org/abs/2605.17109",
-)
-_SOFT_POLAR = {
+_SOFT_POLAR: Any = {
     "paper": "Soft-polar Muon, modded-nanogpt pull request 332, 2026",
     "url": "https://github.com/KellerJordan/modded-nanogpt/pull/332",
 }
-_POLARGRAD = _row(
-    "polargrad",
-    "Muon",
-    "newton_schulz",
-    lr_default=0.02,
-    scale_rule="nuclear",
-    paper="Lau et al., PolarGrad: A Class of Matrix-Gradient Optimizers, 2025",
-    url="https://arxiv.org/abs/2505.21799",
-)
-_AURORA = _row(
-    "aurora",
-    "Muon",
-    "aurora",
-    lr_default=0.05,
-    paper="Tilde Research, Aurora, 2026",
-    url="https://blog.tilderesearch.com/blog/aurora",
-)
-
-_SOAP_MUON = _row(
-    "soap_muon",
-    "SoapMuon",
-    "newton_schulz",
-    lr_default=0.0375,
-    paper="Vyas et al., SOAP-Muon, 2026, in modded-nanogpt pull request 278",
-    url="https://nikhilvyas.github.io/SOAP_Muon.pdf",
-)
 
 ROWS: Final = (
     _row(
@@ -359,38 +351,68 @@ ROWS: Final = (
     _row("htmuon_adamuon", "AdaMuon", *_POWERS, lr_default=5e-3, released="not_output"),
     _row("soft_muon", "Muon", "soft_muon", lr_default=0.02, **_SOFT_MUON),
     _row("contra_muon", "Muon", "contra_muon", lr_default=0.02, **_CONTRA_MUON),
-    replace(
-        _DYNMUON,
-        weight_decay=weight_decay(0.025),
-        params={
-            **_DYNMUON.params,
+    _row(
+        "dynmuon",
+        "Muon",
+        "dynmuon",
+        lr_default=0.02,
+        decay=0.025,
+        own={
             "p": Param(float, 0.25, low=-0.5, high=0.5, help="power of the singular values, near 1 only"),
-            "ema": replace(MOMENTUM["ema"], default=False),
+            "ema": _SUMS,
         },
+        paper="Wu et al., DynMuon: A Dynamic Spectral Shaping View of Muon, 2026",
+        url="https://arxiv.org/abs/2605.17109",
     ),
     _row("soft_polar", "Muon", "soft_polar", lr_default=0.02, **_SOFT_POLAR),
-    replace(_AURORA, weight_decay=weight_decay(0.025)),
-    replace(
-        _POLARGRAD,
-        weight_decay=weight_decay(0.0),
-        params={
-            **_POLARGRAD.params,
+    _row(
+        "aurora",
+        "Muon",
+        "aurora",
+        lr_default=0.05,
+        decay=0.025,
+        paper="Tilde Research, Aurora, 2026",
+        url="https://blog.tilderesearch.com/blog/aurora",
+    ),
+    _row(
+        "polargrad",
+        "Muon",
+        "newton_schulz",
+        lr_default=0.02,
+        decay=0.0,
+        own={
             "nesterov": replace(MOMENTUM["nesterov"], default=False),
             # Its authors take the polar factor itself, to which 8 of these steps come within 1e-10.
-            "ns_steps": replace(_POLARGRAD.params["ns_steps"], default=8),
+            "ns_steps": replace(MAPS["ns_steps"], default=8, inert=_inert("ns_steps")),
             "ns_coefficients": replace(MAPS["ns_coefficients"], default="polar_express"),
         },
+        scale_rule="nuclear",
+        paper="Lau et al., PolarGrad: A Class of Matrix-Gradient Optimizers, 2025",
+        url="https://arxiv.org/abs/2505.21799",
     ),
-    replace(
-        _SOAP_MUON,
-        target="optimizers.soap_kin:SoapMuon",
-        weight_decay=weight_decay(0.0),
-        state="M, v, L and Q of each side",
-        params={
-            **_SOAP_MUON.params,
-            "ns_steps": replace(_SOAP_MUON.params["ns_steps"], default=12),
+    _row(
+        "soap_muon",
+        "SoapMuon",
+        "newton_schulz",
+        lr_default=0.0375,
+        decay=0.0,
+        own={
+            "ns_steps": replace(MAPS["ns_steps"], default=12, inert=_inert("ns_steps")),
             "ns_coefficients": replace(MAPS["ns_coefficients"], default="convergent", before=UNSET),
         },
+        paper="Vyas et al., SOAP-Muon, 2026, in modded-nanogpt pull request 278",
+        url="https://nikhilvyas.github.io/SOAP_Muon.pdf",
+    ),
+    _row(
+        "muown",
+        "Muown",
+        "newton_schulz",
+        lr_default=1e-3,
+        decay=0.0,
+        released="hidden",
+        conv_reference_quirk=False,
+        paper="Lion et al., Muown: Row-Norm Control for Muon Optimization, 2026",
+        url="https://arxiv.org/abs/2605.10797",
     ),
     OptimizerSpec(
         name="scion",

@@ -54,6 +54,7 @@ _LOOKS: dict[str, tuple[int, str, Any, str]] = {
     "aurora": (10, "p", DOTTED, "--"),
     "soap_muon": (6, "X", DOTTED, "xx"),
     "kl_soap": (6, "v", DOTTED, "++"),
+    "muown": (9, "^", DOTTED, "\\\\\\\\"),
     "mars": (5, "h", DASHED, "//"),
     "soap": (6, "s", DASHED, "--"),
     "cautious": (1, "o", DASHED, "++"),

@@ -25,6 +25,8 @@ LEADERS = {
     "dynmuon": 0.02,  # 28
     "aurora": 0.0375,  # 17
     "soap": None,
+    "soap_muon": 0.0375,  # 14, of which the row leaves Contra-Muon and a floor under the steps out
+    "muown": 0.00325,  # 23
 }
 _OCTAVES = (-2, -1, 0, 1, 2)
 _DECAYS = (0.0125, 0.05, 0.2)

@@ -28,7 +28,7 @@ LEARNING_RATES = {
     "vit": {"sgdm": 0.5, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3, "polargrad": 0.1},
 }
 for rates in LEARNING_RATES.values():
-    rates.update(lion=2e-3, signum=2e-3, ademamix=3e-3, adopt=5e-3, schedule_free=1e-2)
+    rates.update(lion=2e-3, signum=2e-3, ademamix=3e-3, adopt=5e-3, schedule_free=1e-2, muown=0.01)
 QUICK = {"adamw", "htmuon", "soap", "sophia"}
 CASES = [
     (name, task)

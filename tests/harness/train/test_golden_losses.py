@@ -35,6 +35,7 @@ LEARNING_RATES = {
             "prodigy": 1.0,
             "scion": 5e-4,
             "kl_soap": 3e-3,
+            "muown": 0.01,
         },
     },
     "resnet-nano": {
@@ -52,6 +53,7 @@ LEARNING_RATES = {
             "scion": 5e-4,
             "polargrad": 0.02,
             "kl_soap": 3e-3,
+            "muown": 0.01,
         },
     },
     "gpt2-nano": {"adamw": 3e-3, "muon": 0.02, "htmuon": 0.02},  # of these the models are watched only
