@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import models
 from harness import tasks
@@ -18,6 +19,7 @@ from harness.system.machine import has_gpu, usable_cores
 from harness.tasks import TaskSpec
 from models import ModelSpec
 from optimizers.transfer import steps_of
+from optimizers.zoo.registry import ZOO
 
 LARGEST_SEED = 2**63 - 1  # the largest number of generators and databases
 MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
@@ -128,6 +130,14 @@ def check_data(config: RunConfig, cache: Path, *, prepared: bool = True) -> None
             f"batch_size={config.batch_size} is more than the training samples of '{config.task}', "
             f"of which there are at most {most}."
         )
+
+
+def schedule_unmeant(config: RunConfig) -> dict[str, Any]:
+    """The optimizer, the schedule and the schedules that it is made for; empty if this is one of them."""
+    row, name = ZOO.get(config.optimizer.name), config.schedule.name
+    if row is None or not row.schedules or name in row.schedules:
+        return {}
+    return {"optimizer": row.name, "schedule": name, "meant": row.schedules}
 
 
 def check_here(config: RunConfig) -> list[str]:

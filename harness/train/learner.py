@@ -29,6 +29,7 @@ log = logging.getLogger("htbench")
 
 T = TypeVar("T")
 
+_STATISTICS = 50  # batches
 EARLY = 2  # updates after which memory holds all that a run needs: the optimizer's state comes with the first
 
 
@@ -247,16 +248,33 @@ class Learner:
         if not parts:
             yield
             return
-        trained = [p.detach().clone() for p in self.model.parameters()]
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        trained = [x.detach().clone() for x in tensors]
         for part in parts:
             part.eval()
         self.shards.share()
+        if self.batch_norm:
+            self._take_statistics()
         try:
             yield
         finally:
             for part in parts:
                 part.train()
-            _copy(trained, self.model.parameters())
+            _copy(trained, tensors)
+
+    @torch.no_grad()
+    def _take_statistics(self) -> None:
+        """Give BatchNorm the mean statistics of the first batches at the weights that the model has now.
+
+        Those of training are of other weights. The README of https://github.com/facebookresearch/schedule_free
+        asks for such passes, over 50 batches. They change nothing else, the random state included.
+        """
+        batches = (self.task.batch(step, self.group) for step in range(min(_STATISTICS, self.total)))
+        inputs = (m.to(self.device).inputs for batch in batches for m in batch.split(self.micro_batch))
+        alone = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
+        with precision.of_the_model(self.config.precision), self.autocast, alone:
+            torch.manual_seed(self.config.seed)
+            torch.optim.swa_utils.update_bn(inputs, self.model)
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint has besides weights and optimizer; all processes together."""

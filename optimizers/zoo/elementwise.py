@@ -213,6 +213,7 @@ ROWS: Final = (
         **of_class(SCHEDULE_FREE),
         shaped=False,
         state="z, v",
+        schedules=("constant",),
         paper="Defazio et al., The Road Less Scheduled, 2024",
         url="https://arxiv.org/abs/2405.15682",
     ),

@@ -31,6 +31,7 @@ class OptimizerSpec:
         aux_lr: range and default of that AdamW's learning rate.
         rest: without auxiliary AdamW, what a group of parameters that the rule does not take has otherwise.
             Where this is empty too, one rule takes every parameter, whatever the routing.
+        schedules: of the learning rate, those that its authors use, with a warm-up; empty: any.
         paper, url: where the method is described.
         revision: raised when the row's numbers change; part of the config hash above 1.
         outside: whether it is a user's own class or that of another package (`optimizers/zoo/outside.py`).
@@ -51,6 +52,7 @@ class OptimizerSpec:
     has_aux: bool = False
     aux_lr: Param = Param(float, 1e-3, low=0, low_open=True, help="peak learning rate of the auxiliary AdamW")
     rest: Mapping[str, object] = field(default_factory=dict)
+    schedules: tuple[str, ...] = ()
     paper: str = ""
     url: str = ""
     revision: int = 1

@@ -50,7 +50,10 @@ def _block(place: Place) -> Block:
     decay = float(ZOO[name].weight_decay.default or 0.01)  # type: ignore[arg-type]
     return Block(
         name,
-        {"optimizer.name": name},
+        {
+            "optimizer.name": name,
+            **({"schedule.name": made_for[0]} if (made_for := ZOO[name].schedules) else {}),
+        },
         [float(f"{middle * 2.0**i:.3g}") for i in _OCTAVES],
         others={"optimizer.weight_decay": [float(f"{decay * factor:.3g}") for factor in _DECAYS]},
     )

@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from harness import tasks
 from harness.config import parts
 from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.train.checkpoint import load, load_weights
+from harness.train.learner import Learner
 from harness.train.run import run
 from tests.helpers.interrupting import finish, interrupt
 
@@ -89,6 +91,35 @@ def test_what_is_kept_are_the_weights_that_were_evaluated(tmp_path, tiny, two_mo
         assert not any(p.any() for name, p in weights.items() if name.endswith("weight"))
     assert record.metrics["val_loss"] == pytest.approx(torch.log(torch.tensor(10.0)).item(), abs=1e-5)
     assert record.metrics["train_loss"] != pytest.approx(record.metrics["val_loss"], abs=1e-3)
+
+
+def test_batch_norm_has_the_statistics_of_the_weights_that_are_evaluated(tmp_path, tiny):
+    settings = tiny | FREE | {"optimizer.lr": 0.05, "checkpoint.keep_weights": True, "micro_batch": 8}
+    config = resolve_config(settings)
+    interrupt(config, tmp_path, 5)
+    checkpoint = load(Store(tmp_path).files(run_key(config)).checkpoint)
+    run = resolved(config)
+    task = tasks.load_for(run.task, config, Store(tmp_path).root / "cache")
+    learner = Learner(run, task, 8, torch.device("cpu"))
+    weights = checkpoint["evaluated"]
+    learner.model.load_state_dict(weights)
+    norms = {name: m for name, m in learner.model.named_modules() if isinstance(m, torch.nn.BatchNorm2d)}
+    seen = {name: [] for name in norms}
+    for name, norm in norms.items():
+        norm.register_forward_pre_hook(lambda _, x, name=name: seen[name].append(x[0].detach().double()))
+    learner.model.train()
+    with torch.no_grad():
+        for step in range(8):
+            for micro in task.batch(step).split(8):
+                learner.model(micro.to("cpu").inputs)
+    assert len(norms) > 2
+    for name, x in seen.items():
+        mean = torch.stack([one.mean((0, 2, 3)) for one in x]).mean(0).float()
+        var = torch.stack([one.var((0, 2, 3)) for one in x]).mean(0).float()
+        torch.testing.assert_close(weights[f"{name}.running_mean"], mean, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(weights[f"{name}.running_var"], var, rtol=1e-4, atol=1e-5)
+        # Those of training stay as they are.
+        assert not torch.allclose(checkpoint["model"][f"{name}.running_mean"], mean, rtol=1e-2, atol=1e-3)
 
 
 def test_other_optimizers_pay_nothing(tmp_path, tiny, monkeypatch):

@@ -174,6 +174,16 @@ def test_a_few_threads_too_many_are_a_warning(tmp_path, capsys, write_spec):
     assert plan(write_spec, tmp_path, capsys, "", "threads=4") == (0, "")
 
 
+def test_a_schedule_that_an_optimizer_is_not_made_for_is_a_warning(tmp_path, capsys, write_spec):
+    status, err = plan(write_spec, tmp_path, capsys, "", "optimizer.name=schedule_free")
+    assert status == 0 and err.count("\n") == 1
+    assert "schedule_free is made for constant rates after a warm-up, not for schedule.name=cosine" in err
+    words = [*RUN, "optimizer.name=schedule_free", "--quiet", "--root", str(tmp_path / "store")]
+    assert cli.main(["run", *words]) == 0 and "not for schedule.name=cosine" in capsys.readouterr().err
+    constant = ("optimizer.name=schedule_free", "schedule.name=constant")
+    assert plan(write_spec, tmp_path, capsys, "", *constant) == (0, "")
+
+
 def test_what_is_stored_stays_readable_on_a_smaller_machine(tiny, write_spec, tmp_path, capsys):
     config = resolve_config(
         tiny | {"threads": 4096, "device": "cuda", "data_fingerprint": "of yore", "batch_size": 10**6}
