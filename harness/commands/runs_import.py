@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
-from harness.store import Store
+from harness.store import Store, compact
 from harness.store.importing import Merged, merge
 from harness.store.points import SOURCE, SPEC, sweep_folder
 from harness.system.folders import make_folder
@@ -24,7 +24,13 @@ _OF_FILES = ("name", "runs", "map", "set", "drop", "restarts", "metric", "higher
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """OTHER_ROOT, or --curves with what tells the meaning of the files; --dry-run."""
     add = parser.add_argument
-    add("other", type=Path, nargs="?", metavar="OTHER_ROOT", help="another store; it is only read")
+    add(
+        "other",
+        type=Path,
+        nargs="?",
+        metavar="OTHER_ROOT",
+        help="another store, an archive of compact records, or a folder of some; it is only read",
+    )
     add("--dry-run", action="store_true", help="only say what would be taken")
     foreign = parser.add_argument_group("results of other trainers").add_argument
     foreign("--runs", type=Path, metavar="FILE", help="a CSV file with a line per run, joined to the curves")
@@ -118,17 +124,22 @@ def _store(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Not
     """Merge the store `other` into this one."""
     if not args.dry_run:
         make_folder(store.root)
-    done = merge(store, args.other, dry_run=args.dry_run)
+    with compact.opened(args.other) as other:
+        return _merged(args, store, other)
+
+
+def _merged(args: argparse.Namespace, store: Store, other: Path) -> tuple[list[Note], list[Note]]:
+    done = merge(store, other, dry_run=args.dry_run)
     notes = [_taken(args, done.taken, done.here)]
     if done.completed:
         verb = "would complete" if args.dry_run else "completed"
         what = _counts(Counter(name for names in done.completed.values() for name in names))
         notes.append(Note("import_completed", verb=verb, runs=len(done.completed), what=what))
     if done.sweeps:
-        studies = any((sweep_folder(args.other, name) / SPEC).exists() for name in done.sweeps)
+        studies = any((sweep_folder(other, name) / SPEC).exists() for name in done.sweeps)
         verb = "would import" if args.dry_run else "imported"
         notes.append(Note("import_sweeps", verb=verb, sweeps=done.sweeps, index="NAME" if studies else ""))
-    return notes, list(_remarks(done, args.other))
+    return notes, list(_remarks(done, other))
 
 
 def _remarks(done: Merged, other: Path) -> Iterable[Note]:

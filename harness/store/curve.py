@@ -2,6 +2,8 @@
 
 Rows: {"step": 17, "loss": 3.2, "lr": 0.01} after update 17 (losses in nats), and
 {"step": 50, "val_loss": ...} after an evaluation. JSON has no NaN: a loss that is not finite is null.
+The rows of a thinned curve (`docs/reproduction_records.py`) have the mean loss of several updates, of which
+the one after `step` is the last, and tell how many: "updates".
 
 `spectra.jsonl` is a second file of this kind, so that the last bytes of the first hold the last steps. Its
 rows are about one layer each: {"step": 50, "layer": "layers.0.q_proj", "alpha": 2.4, ...} for its weights and

@@ -80,7 +80,7 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
         UsageError: `other` is no store, or is this one.
     """
     if not any((other / name).is_dir() for name in (RUNS, SWEEPS, PACKED)):
-        raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/.")
+        raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/, nor compact records.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
     done = Merged()
@@ -261,12 +261,13 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
         return
     if not dry_run:
         make_folder(target.parent)
-        with _staged(source, target, _plan_files(source)) as staged:
+        with _staged(source, target, plan_files(source)) as staged:
             os.rename(staged, target)
     done.sweeps.append(name)
 
 
-def _plan_files(folder: Path) -> list[str]:
+def plan_files(folder: Path) -> list[str]:
+    """The files of a sweep that another store needs, below its folder: plan and filled slots."""
     slots = sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))
     filled = (path for path in slots if not leads_away(str(path.parent), levels=2))
     paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *filled]
@@ -274,4 +275,4 @@ def _plan_files(folder: Path) -> list[str]:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in _plan_files(folder)}
+    return {name: (folder / name).read_bytes() for name in plan_files(folder)}

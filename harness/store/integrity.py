@@ -7,7 +7,6 @@ edited by hand would be believed, and a run whose record is lost would count as 
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -75,10 +74,11 @@ def _difference_to_curve(
             curve |= {name: value for name, value in row.items() if name.startswith(_HELD_OUT)}
     if record.status is Status.DIVERGED and not record.metrics and _is_finished(curve):
         return Note("diverged_yet_complete")
-    losses = {row["step"]: row["loss"] for row in rows if row.get("loss") is not None}
-    steps = range(last - max(1, last // 10) + 1, last + 1)
-    if "train_loss" in record.metrics and losses.keys() >= set(steps):  # as `harness/train/loop.py` makes it
-        curve["train_loss"] = statistics.fmean([losses[step] for step in steps])
+    counted = max(1, last // 10)  # as `harness/train/loop.py` makes the training loss
+    ends = {row["step"]: row for row in rows if row.get("loss") is not None and row["step"] > last - counted}
+    updates = {step: row.get("updates") or 1 for step, row in ends.items()}
+    if "train_loss" in record.metrics and sum(updates.values()) == counted:
+        curve["train_loss"] = math.fsum(updates[step] * row["loss"] for step, row in ends.items()) / counted
     noted = {name: x for name, x in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
     for name in noted | curve if noted != curve else ():
         here: Any = noted.get(name, "missing")

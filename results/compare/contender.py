@@ -128,8 +128,9 @@ def _items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | N
         return scored, lost
     if not metric.is_log:
         return None, lost
-    sums = np.array([own.sums for own in kept], float)
-    return Items(sums, kept[0].counts.astype(float), kept[0].clusters), lost
+    texts = [own.by_document() for own in kept]  # which a compact record has only
+    weights, total = texts[0].counts.astype(float), records[0].test_items if records[0] else 0
+    return Items(np.array([own.sums for own in texts]), weights, texts[0].clusters, total), lost
 
 
 def settings_of(choice: Choice, metric: Metric) -> list[float]:

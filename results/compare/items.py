@@ -27,14 +27,16 @@ class Items:
     """What a row achieved on each item of the test split.
 
     Attributes:
-        sums: by item, or runs by items: the summed loss of a window, or 1 for a right answer.
+        sums: by item, or runs by items: the summed loss of a window or document, or 1 for a right answer.
         weights: by item: its tokens; 1 for an answer.
         clusters: by item: the document that it belongs to; an image belongs to itself.
+        total: how many items they are, if each of these is a sum of several.
     """
 
     sums: Array
     weights: Array
     clusters: NDArray[np.int64]
+    total: int = 0
 
     @property
     def mean_sums(self) -> Array:

@@ -488,4 +488,4 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
 
 def item_count(row: Row) -> int:
     """The items of a row's test split; 0: not known."""
-    return len(row.items.weights) if row.items is not None else row.item_count or 0
+    return (row.items.total or len(row.items.weights)) if row.items is not None else row.item_count or 0

@@ -102,15 +102,17 @@ class Losses:
         found, warnings = {}, []
         for optimizer, runs in self.runs.items():
             losses = {run: _losses(store, run.key, self.name) for run in runs}
-            for run, own in losses.items():
-                if self.name == "loss" and len(own) < run.steps:  # of each step; evaluations are rarer
+            for run, (_, updates) in losses.items():
+                if self.name == "loss" and updates < run.steps:  # of each step; evaluations are rarer
                     warnings.append(
-                        f"The curve of run {run.key} ({optimizer}, seed {run.seed}) is damaged: {len(own)} "
+                        f"The curve of run {run.key} ({optimizer}, seed {run.seed}) is damaged: {updates} "
                         f"of its {run.steps} steps can be read, and the figure is drawn from those."
                     )
             smooth = {
-                run.seed: pd.Series(own, dtype=float).rolling(self.window, min_periods=1).mean()
-                for run, own in losses.items()
+                run.seed: pd.Series(own, dtype=float)
+                .rolling(max(1, round(self.window * len(own) / max(1, updates))), min_periods=1)
+                .mean()
+                for run, (own, updates) in losses.items()
             }
             table = pd.DataFrame(smooth).sort_index()
             if len(table):
@@ -118,9 +120,11 @@ class Losses:
         return found, warnings
 
 
-def _losses(store: Store, key: str, name: str) -> Mapping[int, float]:
-    pairs = ((row["step"], row.get(name)) for row in curve.read(store.files(key).metrics))
-    return {step: loss for step, loss in pairs if isinstance(loss, int | float) and math.isfinite(loss)}
+def _losses(store: Store, key: str, name: str) -> tuple[dict[int, float], int]:
+    """The finite losses by step, and how many updates they are of: more than losses in a thinned curve."""
+    rows = curve.read(store.files(key).metrics)
+    known = [row for row in rows if isinstance(row.get(name), int | float) and math.isfinite(row[name])]
+    return {row["step"]: row[name] for row in known}, sum(row.get("updates") or 1 for row in known)
 
 
 def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None, bool]:

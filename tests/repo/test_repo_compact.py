@@ -1,0 +1,161 @@
+"""Compact records: what they leave out, and that nothing that is told of the runs changes by it."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+from docs import reproduction_records as records
+from harness import cli
+from harness.store import Store, compact, curve, items
+from harness.store.integrity import contradiction
+from harness.store.points import REPLICATE, Point, read_points, write_points
+from harness.system.atomic import write_text
+from results.figures.of_losses import loss
+from results.frames.load import load
+from tests.helpers.command import TINY
+from tests.helpers.stored_runs import put
+
+SWEEP = "demo-pydocs"  # of text, with fresh seeds, trained for 250 steps
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return records.unpacked(tmp_path_factory.mktemp("whole"), [SWEEP])
+
+
+@pytest.fixture(scope="module")
+def place(whole, tmp_path_factory):
+    """The folder with the archive of its records, in brief."""
+    return records.write(whole, SWEEP, tmp_path_factory.mktemp("records"), points=50).parent
+
+
+@pytest.fixture(scope="module")
+def brief(place, tmp_path_factory):
+    """A store that has imported it."""
+    root = tmp_path_factory.mktemp("brief") / "store"
+    assert cli.call(["runs", "import", str(place), "--root", str(root)]) == 0
+    return Store(root)
+
+
+def test_tables_say_the_same_byte_for_byte(whole, brief, capsys):
+    for words in (["main_result", "--notes", "--wide"], ["main_result", "--json"], ["p_grid", "--json"]):
+        said = []
+        for store in (whole, brief):
+            assert cli.call(["table", *words, "--sweep", SWEEP, "--root", str(store.root)]) == 0
+            said.append(capsys.readouterr().out.replace(str(store.root), "ROOT"))
+        assert said[0] == said[1] and len(said[0]) > 100
+
+
+def test_a_thinned_curve_still_vouches_for_its_record(brief):
+    trained = 0
+    for key in brief.keys():
+        record, files = brief.record(key), brief.files(key)
+        assert contradiction(files.path, record, thorough=True) is None
+        rows = [row for row in curve.read(files.metrics) if "loss" in row]
+        if record.status == "completed":
+            trained += 1
+            assert len(rows) == 50 and sum(row["updates"] for row in rows) == record.steps
+            record.metrics["train_loss"] *= 1.001
+            assert contradiction(files.path, record).kind == "metric_differs"
+    assert trained > 40
+
+
+def test_its_figure_has_no_holes_and_nearly_the_same_averages(whole, brief):
+    for full, short in zip(loss(load(whole), whole), loss(load(brief), brief), strict=True):
+        (before, _), (after, warnings) = full.tables(whole), short.tables(brief)
+        assert not warnings and before.keys() == after.keys() and len(after) == 4
+        for optimizer, table in after.items():
+            assert len(table) == 50
+            apart = (table - before[optimizer].loc[table.index]).abs().iloc[5:]
+            assert apart.max().max() < 0.1 < before[optimizer].std().max(), optimizer
+
+
+def test_text_is_summed_by_document_for_fresh_seeds_only(whole, brief):
+    for point in read_points(whole.root, SWEEP):
+        record = whole.record(point.key)
+        kept, short = (items.read(store.files(point.key), record) for store in (whole, brief))
+        if point.stage != REPLICATE:
+            assert short is None
+            continue
+        assert len(short.sums) == len(np.unique(kept.clusters)) < len(kept.sums) / 10
+        again, short = kept.by_document(), short.by_document()
+        for name in ("sums", "counts", "clusters"):
+            assert np.array_equal(getattr(again, name), getattr(short, name)), name
+        assert (short.digest, record.test_items) == (kept.digest, len(kept.sums))
+
+
+def test_same_runs_same_bytes_and_once_more_is_the_same(whole, brief, place, tmp_path):
+    (first,) = place.iterdir()
+    assert records.write(whole, SWEEP, tmp_path, points=50).read_bytes() == first.read_bytes()
+    with tarfile.open(records.write(brief, SWEEP, tmp_path, points=50)) as again, tarfile.open(first) as once:
+        for member in once:
+            if member.name.endswith((".bin", "metrics.jsonl")):
+                assert again.extractfile(member.name).read() == once.extractfile(member).read()
+    assert first.stat().st_size < 1500 * len(brief.keys())
+
+
+# --- the import ---
+
+
+def test_another_archive_extends_a_store_and_the_same_one_does_not(tmp_path, capsys):
+    keys = []
+    for sweep, lr in (("one", 0.1), ("two", 0.2)):
+        other = Store(tmp_path / sweep)
+        keys.append(put(other.root, lr=lr))
+        (other.root / "sweeps" / sweep).mkdir(parents=True)
+        write_points(other.root, sweep, [Point(sweep, "b", REPLICATE, keys[-1], {})])
+        write_text(other.root / "sweeps" / sweep / "spec.yaml", f"name: {sweep}\n")
+        records.write(other, sweep, tmp_path / "both")
+    for place, taken in (("both/one.tar.xz", 1), ("both", 1), ("both", 0)):
+        assert cli.call(["runs", "import", str(tmp_path / place), "--root", str(tmp_path / "store")]) == 0
+        assert f"imported {taken} run" in capsys.readouterr().out
+    assert set(Store(tmp_path / "store").keys()) == set(keys)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", None], ids=["empty", "text", "cut"])
+def test_what_is_no_archive_is_one_sentence(content, place, tmp_path, capsys):
+    (first,) = place.iterdir()
+    path = tmp_path / "broken.tar.xz"
+    path.write_bytes(first.read_bytes()[:5000] if content is None else content)
+    assert cli.call(["runs", "import", str(path), "--root", str(tmp_path / "store")]) == 2
+    said = capsys.readouterr().err
+    assert "can't be read as an archive of compact records" in said and said.count("\n") == 1
+
+
+def test_an_archive_of_a_stranger_writes_only_into_the_store(tmp_path):
+    path = tmp_path / "evil.tar.xz"
+    with tarfile.open(path, "w:xz") as archive:
+        for name in ("../out", "/tmp/htbench-out", "runs/../../out", "runs/ab/ok", "code/x.py"):
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            archive.addfile(member, io.BytesIO(b"x"))
+        link = tarfile.TarInfo("runs/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    compact.unpack(path, tmp_path / "in" / "store")
+    found = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if not one.is_dir())
+    assert found == ["evil.tar.xz", "in/store/runs/ab/ok"]
+
+
+@pytest.mark.slow
+def test_nothing_is_trained_again_that_was_imported(tmp_path):
+    sweep = {
+        "name": "part",
+        "base": TINY | {"steps": 3},
+        "blocks": [{"name": "sgdm", "space": {"optimizer.lr": [0.05, 0.1, 0.2]}}],
+        "search": {"mode": "refine", "trials": 4},
+        "replicate": {"seeds": 2},
+    }
+    file = tmp_path / "part.yaml"
+    file.write_text(json.dumps(sweep))
+    ran = []
+    for root in (tmp_path / "theirs", tmp_path / "ours"):
+        if ran:
+            archive = records.write(Store(tmp_path / "theirs"), "part", tmp_path, points=50)
+            assert cli.call(["runs", "import", str(archive), "--root", str(root)]) == 0
+        assert cli.call(["sweep", "run", str(file), "--workers", "1", "--root", str(root)]) == 0
+        ran.append({key: Store(root).record(key).ended for key in Store(root).keys()})
+    assert ran[0] == ran[1] and len(ran[0]) >= 5
