@@ -89,21 +89,21 @@ def files() -> list[SweepFile]:
     adamw = ["adamw"]
     return [
         aux,
-        _file("s1", "Rates and weight decays of three rules at the first size.", first, trials=24),
+        _file(
+            "s1", "Rates and weight decays of three rules at the first size.", first, seeds=[0, 1], trials=24
+        ),
         _file("s2", "Three rules at the second size.", _blocks("s2", [20])),
-        _file("s3", "Three rules at the third size.", _blocks("s3", [20], octaves=3), seeds=[0]),
+        _file("s3", "Three rules at the third size.", _blocks("s3", [20], octaves=3)),
         _file("s1-lengths", "Three rules at the first size, shorter and longer.", _blocks("s1", [5, 80])),
         _file("s2-lengths", "AdamW at the second size, shorter.", _blocks("s2", [5, 10], adamw)),
-        _file("s3-lengths", "AdamW at the third size, shorter.", _blocks("s3", [5, 10], adamw), seeds=[0]),
+        _file("s3-lengths", "AdamW at the third size, shorter.", _blocks("s3", [5, 10], adamw)),
         _file(
             "s1-batch",
             "A control: the first size, the batch four times as large.",
             _blocks("s1", [20], batch=32),
         ),
-        _file(
-            "s1-others", "Ablations and the paper's other optimizers at the first size.", others, seeds=[0]
-        ),
-        _file("quick", "The first size in a hurry.", _blocks("s1", [20]), seeds=[0], fresh=4, trials=8),
+        _file("s1-others", "Ablations and the paper's other optimizers at the first size.", others, fresh=8),
+        _file("quick", "The first size in a hurry.", _blocks("s1", [20]), fresh=4, trials=8),
     ]
 
 
@@ -112,7 +112,7 @@ def _file(
     comment: str,
     blocks: Sequence[Block],
     *,
-    seeds: Sequence[int] = (0, 1),
+    seeds: Sequence[int] = (0,),
     fresh: int | None = None,
     trials: int = 10,
 ) -> SweepFile:
