@@ -10,7 +10,7 @@ from harness.show.report import Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
-from results.tables import answer, flops, grid, hyperparameters, paper, workloads
+from results.tables import answer, flops, grid, hyperparameters, paper, tails, workloads
 from results.tables.outcome import outcome, searched_parts
 from results.track3 import table as track3
 
@@ -55,5 +55,6 @@ TABLES: dict[str, Make] = GENERAL | {
     "workloads": workloads.table,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
+    "tails": tails.table,
     track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME), frame=view.frame),
 }

@@ -1,0 +1,125 @@
+"""Heavier tails, better model? The order of the rules by their spectra against their order by test loss.
+
+HTMuon's paper says so of its rules. Alpha needs 50 eigenvalues; the other measures need no fit, so small
+matrices have them. All are turned so that larger means lighter tails: the claim is a positive correlation.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from harness.show.note import Note
+from harness.show.report import Cell, Column, Report, Section
+from harness.store import Store
+from results.compare.select import OPTIMIZER, WORKLOAD, choose
+from results.compare.view import View
+from results.frames.metrics import is_number
+from results.frames.rows import Rows
+from results.frames.spectra import Spectra, of_runs, sound_layers
+from results.tables.outcome import searched_parts
+
+FEWEST = 5  # rules; of four even the order that was foretold is one of 24
+_DRAWS = 2000
+# By name the column of a layer's spectrum, and how light its tail is by it.
+_MEASURES: dict[str, tuple[str, Callable[[float], float]]] = {
+    "alpha": ("alpha", float),
+    "stable rank": ("stable_rank", float),
+    "entropy": ("entropy", float),
+    "-log spectral norm": ("sigma_max", lambda sigma: -math.log(sigma)),
+}
+_COLUMNS = (
+    Column("measure", kind="text"),
+    Column("layers"),
+    Column("rules"),
+    Column("runs"),
+    Column("rank_correlation", "rank correlation", digits=2),
+    Column("low", digits=2),
+    Column("high", digits=2),
+    Column("verdict", kind="text"),
+)
+Runs = Sequence[tuple[float, float]]  # of one rule: lightness of the tails and test loss of each run
+
+
+class Verdict(StrEnum):
+    """What the interval of the correlation says of "heavier tails, better model"."""
+
+    AGREES = "agrees"
+    CONTRADICTS = "contradicts"
+    UNDECIDED = "undecided"
+
+
+def table(view: View) -> Report:
+    """A section for each workload with measured weights of enough rules, a row for each measure."""
+    parts = searched_parts(view.frame, WORKLOAD)
+    sections = [section for part in parts if (section := _section(part, view.store)) is not None]
+    return Report("tails", "heavier tails, better model? by rank correlation across rules", sections)
+
+
+def correlation(rules: Sequence[Runs], draws: int = _DRAWS) -> tuple[float, float, float]:
+    """Spearman's rank correlation of the rules' means, and its 95 % interval.
+
+    The interval draws the runs of each rule again; the rules are as they are.
+
+    Args:
+        rules: of each its runs.
+        draws: of the bootstrap; its seed is fixed.
+    """
+    generator, drawn = np.random.default_rng(0), []
+    for runs in rules:
+        values = np.asarray(runs)
+        chosen = generator.integers(len(values), size=(draws, len(values)))
+        drawn.append(values[chosen].mean(axis=1))
+    low, high = np.quantile(_spearman(np.stack(drawn)), (0.025, 0.975))
+    own = _spearman(np.asarray([np.mean(runs, axis=0, keepdims=True) for runs in rules]))
+    return float(own[0]), float(low), float(high)
+
+
+def _spearman(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Of each draw. `means`: (rules, draws, 2)."""
+    ranks = rankdata(means, axis=0)
+    ranks -= ranks.mean(axis=0)
+    products = (ranks[..., 0] * ranks[..., 1]).sum(axis=0)
+    sizes = np.sqrt((ranks**2).sum(axis=0).prod(axis=-1))
+    return np.divide(products, sizes, out=np.zeros_like(products), where=sizes > 0)
+
+
+def _section(part: Rows, store: Store) -> Section | None:
+    losses: dict[str, float] = {}
+    found: dict[str, list[Spectra]] = {}
+    for choice in choose(part, OPTIMIZER):
+        losses |= {row["key"]: row["test_loss"] for row in choice.replicas if is_number(row["test_loss"])}
+        own = [one for one in of_runs(choice.replicas, store) if one.weights and one.key in losses]
+        found |= {str(choice.fixed["optimizer"]): own} if own else {}
+    if len(found) < FEWEST:
+        return None
+    rows = [row for name in _MEASURES if (row := _row(name, found, losses)) is not None]
+    fixed = {name: str(part[0][name]) for name in WORKLOAD}
+    title = ", ".join(filter(None, fixed.values()))
+    return Section(title, fixed, _COLUMNS, rows, notes=[Note("tails_sign"), Note("tails_interval")])
+
+
+def _row(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, float]) -> list[Cell] | None:
+    column, lightness = _MEASURES[name]
+    every = [run.weights for own in found.values() for run in own]
+    # A run from before `entropy` was recorded has none.
+    has = [layer for layer in every[0] if all(is_number(own.get(layer, {}).get(column)) for own in every)]
+    layers = sound_layers(found) if column == "alpha" else has
+    if not layers:
+        return None
+    rules = [
+        [
+            (statistics.fmean(lightness(run.weights[n][column]) for n in layers), losses[run.key])
+            for run in own
+        ]
+        for own in found.values()
+    ]
+    own, low, high = correlation(rules)
+    verdict = Verdict.AGREES if low > 0 else Verdict.CONTRADICTS if high < 0 else Verdict.UNDECIDED
+    return [*map(Cell, (name, len(layers), len(rules), len(every), own, low, high, verdict.value))]
