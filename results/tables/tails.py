@@ -13,7 +13,6 @@ from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, Section
@@ -83,6 +82,8 @@ def correlation(rules: Sequence[Runs], draws: int = _DRAWS) -> tuple[float, floa
 
 def _spearman(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Of each draw. `means`: (rules, draws, 2)."""
+    from scipy.stats import rankdata  # takes a while
+
     ranks = rankdata(means, axis=0)
     ranks -= ranks.mean(axis=0)
     products = (ranks[..., 0] * ranks[..., 1]).sum(axis=0)
