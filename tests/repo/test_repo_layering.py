@@ -346,7 +346,7 @@ def test_the_house_stays_small_enough_to_hold():
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
     # What one redesign reached (34,219), the answer on every screen, and what a GPU needs.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 38_691
+    assert sum(map(code_lines, HOUSE.files.values())) <= 38_782
     assert sum(map(code_lines, HOUSE.files.values())) <= 38_596
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
