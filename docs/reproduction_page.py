@@ -2,7 +2,7 @@
 
     python -m docs.reproduction_page                 writes all pages that have records, and their pictures
     python -m docs.reproduction_page imagenet        writes one
-    python -m docs.reproduction_page --seen STORE    for `reproduce`: how long experiments took in a store
+    python -m docs.reproduction_page --seen STORE    for `reproduce`: how long nano and ladder took there
 
 A page begins with what people write: title, discussion. All below the line "by docs/reproduction_page.py" is
 made from the records (`docs/reproduction_records.py`).
@@ -40,6 +40,7 @@ from results.page import overview
 from results.tables.answer import Answer, Place, answers
 from results.tables.ledger import ledger
 from results.tables.registry import TABLES
+from sweeps.experiments import ladder
 from sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
@@ -104,8 +105,8 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     args = parser.parse_args(words)
     if args.seen:
-        own = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)]
-        SEEN.write_text(seen(load(Store(args.seen), own)), encoding="utf-8")
+        own = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)] + [*ladder.ORDER]
+        SEEN.write_text(seen(load(Store(args.seen), own), SEEN.read_text("utf-8")), encoding="utf-8")
         return 0
     known = pages()
     for name in args.names or known:
@@ -224,16 +225,24 @@ def _seconds(done: pd.DataFrame) -> pd.Series[float]:
     return (ended - began).dt.total_seconds()
 
 
-def seen(frame: pd.DataFrame) -> str:
-    """What `htbench reproduce` tells of the time of experiments that nobody has run yet, as CSV."""
+def seen(frame: pd.DataFrame, before: str = "") -> str:
+    """What `htbench reproduce` tells of the time of experiments that nobody has run yet, as CSV.
+
+    Args:
+        frame: runs. Where other work had their cores, too, the time is taken that they had themselves.
+        before: what was seen of experiments that are not among them.
+    """
     done = overview.finished(frame)
-    done = done.assign(seconds=_seconds(done))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["experiment", "runs", "steps", "seconds"])
+    share = (done["cpu_seconds_per_step"] / done["seconds_per_step"]).clip(upper=1).fillna(1)
+    done = done.assign(seconds=_seconds(done) * share)
+    rows = {row["experiment"]: [*row.values()] for row in csv.DictReader(io.StringIO(before))}
     for sweep, part in done.groupby("sweep", sort=False):
         experiment = str(sweep).partition("-")[2]
-        writer.writerow([experiment, len(part), int(part["steps"].sum()), round(part["seconds"].sum())])
+        rows[experiment] = [experiment, len(part), int(part["steps"].sum()), round(part["seconds"].sum())]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(
+        [["experiment", "runs", "steps", "seconds"], *rows.values()]
+    )
     return out.getvalue()
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from harness import cli
 from harness.commands.counts import at_least
 from harness.cost import gpus
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, nearest
 from harness.export.results import CLOZE, is_done
 from harness.paper import experiments, reported, scales
 from harness.show import terminal
@@ -34,10 +34,13 @@ from harness.system.environment import HOME
 from harness.system.machine import default_workers, has_gpu
 from sweeps import commands, reproduce_card
 from sweeps.actions import end
+from sweeps.experiments import ladder
 from sweeps.reproduce_card import Left
 
 SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
 DEMO = ("demo-pydocs", "demo-digits")
+LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py`
+_OF_LADDER = ("main_result",)  # its tables
 _QUESTIONS = "commonsense"  # the table of multiple-choice questions
 _GOES_ON = (
     EXIT_OK,
@@ -94,14 +97,16 @@ class Wanted:
     """What is to be reproduced.
 
     Attributes:
-        scale: a row of `harness.paper.scales.SCALES`.
+        scale: a row of `harness.paper.scales.SCALES`, or LADDER.
         experiments: in the order of the paper.
         names: of tables and experiments, as given; none: all.
+        needs_gpu: whether no CPU can train them in a reasonable time.
     """
 
     scale: str
     experiments: Sequence[str]
     names: Sequence[str]
+    needs_gpu: bool = False
 
     @property
     def sweeps(self) -> list[str]:
@@ -116,6 +121,8 @@ class Wanted:
     @property
     def tables(self) -> list[str]:
         """The paper's tables whose experiments are all among these; if there is none, those with some."""
+        if self.scale == LADDER:
+            return list(_OF_LADDER)
         ours = set(self.experiments)
         parts = {name: set(experiments.needed(self.scale, name)) for name in reported.tables()}
         whole = [name for name in parts if parts[name] <= ours]
@@ -124,27 +131,29 @@ class Wanted:
     @property
     def command(self) -> str:
         """The command that wants it."""
-        return shlex.join(["htbench", "reproduce", self.scale, *self.names])
+        flags = ["--gpu"] if self.scale == LADDER and self.needs_gpu else []
+        return shlex.join(["htbench", "reproduce", self.scale, *self.names, *flags])
 
 
 def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
-    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu NAME]."""
+    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu [NAME]]."""
     parser.add_argument(
         "words",
         nargs="*",
-        metavar="nano|paper | EXPERIMENT",
-        help="the scale (default: nano); tables or experiments of the paper (default: all)",
+        metavar="nano|paper|ladder | EXPERIMENT",
+        help="the scale (default: nano); tables or experiments of it (default: all)",
     )
-    parser.add_argument("--quick", action="store_true", help="nano with fewer steps and settings")
+    parser.add_argument("--quick", action="store_true", help="nano or ladder in a hurry")
     parser.add_argument("--submit", action="store_true", help="hand the runs to SLURM and return at once")
     parser.add_argument("--replace", action="store_true", help="drop what an earlier plan has besides")
     parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
     parser.add_argument("--workers", **commands.WORKERS)
     parser.add_argument(
         "--gpu",
-        default=gpus.PAPERS,
+        nargs="?",
+        const=gpus.PAPERS,
         metavar="NAME",
-        help="whose hours the card has for paper (default: %(default)s)",
+        help=f"the ladder for a GPU; whose hours the card has for it and for paper (default: {gpus.PAPERS})",
     )
 
 
@@ -156,11 +165,13 @@ def reproduce(args: argparse.Namespace) -> int:
             to ask whether they shall start.
     """
     at_least(args, 1, *(["workers"] if args.workers is not None else []))
-    wanted = _wanted(args.words, args.quick)
+    wanted = _wanted(args.words, args.quick, args.gpu is not None)
+    args.gpu = args.gpu or gpus.PAPERS
     left = _left(args, wanted)
     runs = sum(part.runs for part in left)
-    if runs and wanted.scale == "paper" and not args.submit and not has_gpu():
-        raise UsageError(str(Note("paper_needs_gpu", runs=runs, command=wanted.command)))
+    if runs and wanted.needs_gpu and not args.submit and not has_gpu():
+        kind = "ladder_needs_gpu" if wanted.scale == LADDER else "paper_needs_gpu"
+        raise UsageError(str(Note(kind, runs=runs, command=wanted.command)))
     if runs and not _agreed(args, wanted, left):
         emit(Report("reproduce", "", notes=[Note("nothing_started")]))
         return EXIT_OK
@@ -168,28 +179,44 @@ def reproduce(args: argparse.Namespace) -> int:
         return _finish(args, wanted)
     status = sweep_step(args, "submit", wanted.files, replace=args.replace)
     if status == EXIT_OK:
-        names = {"sweeps": wanted.sweeps, "command": wanted.command, "scale": wanted.scale}
+        scale = wanted.scale if wanted.scale != LADDER else ""
+        names = {"sweeps": wanted.sweeps, "command": wanted.command, "scale": scale}
         emit(Report("reproduce", "", notes=[Note("submitted_paper", **names)]))
     return status
 
 
-def _wanted(words: Sequence[str], quick: bool) -> Wanted:
-    named = [word for word in words if word in scales.SCALES]
+def _wanted(words: Sequence[str], quick: bool, gpu: bool = False) -> Wanted:
+    known = (*scales.SCALES, LADDER)
+    named = [word for word in words if word in known]
     if len(set(named)) > 1 or (quick and "paper" in named):
         raise UsageError(str(Note("one_scale", words=[*named, *(["--quick"] if quick else [])])))
+    names = [word for word in words if word not in known]
+    if LADDER in named:
+        return _of_ladder(names, quick, gpu)
     scale = "quick" if quick else named[0] if named else "nano"
-    names = [word for word in words if word not in scales.SCALES]
+    if gpu and scale != "paper":
+        raise UsageError(str(Note("gpu_of_scale", scale=scale)))
     chosen = {experiment for name in names for experiment in experiments.needed(scale, name)}
     ours = [name for name in experiments.experiments(scale) if name in chosen or not names]
-    return Wanted(scale, ours, names)
+    return Wanted(scale, ours, names, needs_gpu=scale == "paper")
+
+
+def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
+    sweeps = ladder.QUICK if quick else ladder.GPU if gpu else ladder.ORDER
+    if not sweeps:
+        raise UsageError(str(Note("ladder_without_gpu")))
+    every = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
+    for name in names:
+        if name not in every:
+            raise UsageError(f"Unknown part of the ladder {name!r}; {nearest(name, every)}")
+    return Wanted(LADDER, [name for name in every if name in names or not names], names, gpu and not quick)
 
 
 def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
     """What is left of each sweep, as `sweep plan` finds it."""
-    paper = wanted.scale == "paper"
-    given = {"gpu": args.gpu} if paper else {"no_measure": True}
+    given = {"gpu": args.gpu} if wanted.needs_gpu else {"no_measure": True}
     plan = commands.arguments("plan", words=wanted.files, root=args.root, **given)
-    known = {} if paper else reproduce_card.seen()
+    known = {} if wanted.needs_gpu else reproduce_card.seen()
     return [reproduce_card.left(preview, known) for preview in commands.previews(plan)]
 
 
@@ -200,7 +227,7 @@ def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> b
     workers, seconds = args.workers or default_workers(), sum(part.seconds for part in left)
     how = (
         Note("hours_of_gpu", gpu=args.gpu)
-        if wanted.scale == "paper"
+        if wanted.needs_gpu
         else Note("times_of_worker", seconds=seconds / workers, workers=workers)
     )
     terminal.show([reproduce_card.card(left, how)], sys.stderr)
@@ -216,13 +243,14 @@ def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
     if worst in _GOES_ON and wanted.scale != "paper" and _QUESTIONS in wanted.tables:
         worst = max(worst, _ask_questions(args, wanted))
     named = ["--sweep", ",".join(wanted.sweeps)]
-    tables, scale = wanted.tables, ["--scale", wanted.scale]
+    tables, scale = wanted.tables, [wanted.scale] if wanted.scale != LADDER else []
     given: dict[str, dict[str, Any]] = {"figure": {"names": []}}
-    given |= {"table": {"names": tables, "scale": [wanted.scale]}} if tables else {}
+    given |= {"table": {"names": tables, **({"scale": scale} if scale else {})}} if tables else {}
     for name, options in (given | {"report": {}}).items():
         if worst not in _GOES_ON:
             return worst
-        words = [name, *options.get("names", []), *(scale if name == "table" else []), *named]
+        of = ["--scale", *scale] if scale and name == "table" else []
+        words = [name, *options.get("names", []), *of, *named]
         work = functools.partial(cli.invoke, name, root=args.root, sweep=wanted.sweeps, **options)
         worst = max(worst, step(words, work))
         print(flush=True)

@@ -58,21 +58,23 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
     Args:
         plan: of the sweep.
         known: as `seen` returns it, for runs that were neither measured nor priced; empty if it says nothing.
+            Of a sweep that nobody has seen, that of the end of the model's name: s1 of llama-s1.
     """
     estimates = [(row.work.runs, row.estimate) for row in plan.rows if row.estimate and row.estimate.offers]
     offers = [(runs, estimate.offers[0].gpu_hours) for runs, estimate in estimates]
     priced = [(runs, hours) for runs, hours in offers if hours is not None]
     unmeasured = [row for row in plan.rows if row.total is None]
-    per_step = known.get(plan.spec.name.partition("-")[2])
-    steps = sum(row.work.runs * (row.steps or 0) for row in unmeasured)
-    unknown = sum(row.work.runs for row in unmeasured) - sum(runs for runs, _ in priced)
+    own = known.get(plan.spec.name.partition("-")[2])
+    paces = [own or known.get(row.work.config.model.rpartition("-")[2], 0.0) for row in unmeasured]
+    rows = list(zip(unmeasured, paces, strict=True))
+    unknown = sum(row.work.runs for row, pace in rows if not pace) - sum(runs for runs, _ in priced)
     return Left(
         sweep=plan.spec.name,
         points=len(plan.planned) + plan.facts.replicas_to_come,
         runs=plan.facts.to_run,
-        seconds=plan.facts.seconds + steps * (per_step or 0.0),
+        seconds=plan.facts.seconds + sum(pace * row.work.runs * (row.steps or 0) for row, pace in rows),
         gpu_hours=sum(runs * hours for runs, hours in priced),
-        unknown=0 if per_step else unknown,
+        unknown=max(0, unknown),
     )
 
 

@@ -25,6 +25,7 @@ ORDER = (
     "ladder-s1-others",
 )
 QUICK = ("ladder-quick",)
+GPU: tuple[str, ...] = ()  # of sizes beyond the third
 
 _SEQUENCE = 64  # tokens
 # Of each size: parameters, sequences in a batch, steps of warm-up, fresh seeds.

@@ -104,7 +104,8 @@ PICTURE = {
     ),
     "sweeps.reproduce": (
         "harness.cli harness.commands harness.cost harness.errors harness.export harness.paper "
-        "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.reproduce_card"
+        "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.experiments "
+        "sweeps.reproduce_card"
     ),
     "sweeps.compare": (
         "harness.bench harness.cli harness.config harness.errors harness.show harness.system harness.tasks "

@@ -24,6 +24,7 @@ def frame(*spans, sweep="nano-interval"):
         {
             **{"sweep": sweep, "key": f"{sweep}{start}-{end}", "state": "completed", "steps": 10.0},
             **{"task": "pydocs", "model": "llama-nano-60m", "parameters": 45_000.0, "tokens": 128_000.0},
+            **{"seconds_per_step": 0.1, "cpu_seconds_per_step": 0.1},
             **{"machine": "Testium 1", "began": _time(start), "ended": _time(end)},
         }
         for start, end in spans
@@ -65,6 +66,14 @@ def test_what_was_seen_is_what_the_card_reads(tmp_path, monkeypatch):
     place.write_text(pages.seen(runs))
     monkeypatch.setattr(reproduce_card, "SEEN", place)
     assert reproduce_card.seen() == {"interval": 0.5, "cifar": 0.2}
+
+
+def test_what_was_seen_before_stays_and_waiting_for_others_does_not_count(tmp_path, monkeypatch):
+    before = pages.seen(pd.concat([frame((0, 5)), frame((0, 9), sweep="nano-cifar")]))
+    place = tmp_path / "seen.csv"
+    place.write_text(pages.seen(frame((0, 8)).assign(seconds_per_step=0.2), before))
+    monkeypatch.setattr(reproduce_card, "SEEN", place)
+    assert reproduce_card.seen() == {"interval": 0.4, "cifar": 0.9}
 
 
 def test_the_workloads_that_were_run_are_told():

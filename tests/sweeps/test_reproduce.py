@@ -21,6 +21,7 @@ from harness.store import Store
 from harness.store.points import REPLICATE, SEARCH, Point, write_points
 from sweeps import commands as sweep_commands
 from sweeps import reproduce, reproduce_card
+from sweeps.experiments import ladder
 from tests.helpers import stored_runs
 from tests.helpers.command import TINY
 
@@ -54,9 +55,9 @@ class Commands:
         return [given for word, given in self.given if word == name]
 
 
-def plan(sweep, left, seconds=None, hours=None):
+def plan(sweep, left, seconds=None, hours=None, model="llama-nano"):
     """What `sweep plan` finds of a sweep, as far as `reproduce` looks at it."""
-    work = SimpleNamespace(runs=left)
+    work = SimpleNamespace(runs=left, config=SimpleNamespace(model=model))
     estimate = SimpleNamespace(offers=[SimpleNamespace(gpu_hours=hours)]) if hours else None
     rows = [SimpleNamespace(work=work, total=seconds, steps=10, estimate=estimate)] if left else []
     return SimpleNamespace(
@@ -104,7 +105,7 @@ def test_a_table_brings_its_experiments_and_their_other_tables(words):
     assert {"cifar", "lr_grid_cifar10", "lr_grid_cifar100"} == set(wanted.tables)
 
 
-@pytest.mark.parametrize("scale", ["nano", "quick", "paper"])
+@pytest.mark.parametrize("scale", ["nano", "quick", "paper", "ladder"])
 def test_every_experiment_has_a_shipped_sweep_file(scale):
     wanted = reproduce._wanted([scale], False)
     assert all(os.path.isfile(file) for file in wanted.files)
@@ -120,6 +121,13 @@ def test_every_experiment_has_a_shipped_sweep_file(scale):
         (["wall_clok", "paper"], "did you mean 'wall_clock'?"),
         (["nano", "paper"], "One scale at a time, not nano and paper."),
         (["paper", "--quick"], "One scale at a time, not paper and --quick."),
+        (["ladder", "paper"], "One scale at a time, not ladder and paper."),
+        (["ladder", "s1-batsh"], "did you mean 's1-batch'?"),
+        (["ladder", "--quick", "s1"], "Unknown part of the ladder 's1'; known are"),
+        (
+            ["--gpu", "ladder"],
+            "--gpu goes with paper and ladder, after their name; nano is trained on a CPU.",
+        ),
         (["--workers", "0"], "--workers must be at least 1, not 0."),
         (["--workers", "two"], "invalid int value"),
     ],
@@ -238,6 +246,36 @@ def test_submit_hands_its_failure_on(give):
     assert give(Commands(submit=1), "paper", "cifar", "--submit") == 1
 
 
+# --- the ladder ---
+
+
+def test_the_ladder_is_its_sweeps_in_their_order(give, monkeypatch):
+    commands = Commands()
+    assert give(commands, "ladder") == 0
+    assert commands.names == ["sweep plan", "sweep run", *FINISH]
+    (run,), (table,) = commands.of("sweep run"), commands.of("table")
+    assert [Path(word).stem for word in run["words"]] == list(ladder.ORDER)
+    assert table["sweep"] == list(ladder.ORDER) and "scale" not in table
+    for words, sweeps in ((["--quick"], ladder.QUICK), (["s2", "aux"], ("ladder-aux", "ladder-s2"))):
+        assert give(commands, "ladder", *words) == 0
+        assert tuple(commands.of("table")[-1]["sweep"]) == sweeps
+
+
+def test_its_part_for_a_gpu_wants_one(give, monkeypatch, capsys):
+    monkeypatch.setattr(reproduce, "has_gpu", lambda: False)
+    monkeypatch.setattr(ladder, "GPU", ())
+    assert give(Commands(), "ladder", "--gpu") == 2
+    assert "no sweeps for a GPU yet" in capsys.readouterr().err
+    monkeypatch.setattr(ladder, "GPU", ("ladder-s4",))
+    commands = Commands()
+    assert give(commands, "ladder", "--gpu") == 2
+    assert "3 runs of the ladder need a GPU" in (said := capsys.readouterr().err) and said.count("\n") == 1
+    assert "`htbench reproduce ladder --gpu --submit`" in said
+    assert give(commands, "ladder", "--submit", "--gpu", "h100") == 0
+    assert commands.of("sweep plan")[-1]["gpu"] == "h100"
+    assert "--scale" not in capsys.readouterr().out
+
+
 # --- the multiple-choice questions ---
 
 
@@ -281,6 +319,7 @@ def test_the_card_adds_what_was_measured_priced_seen_before_and_what_nobody_know
     ]
     times = ["100 s", "6 GPU-hours", "60 s", "not known for 6 runs"]
     assert [one.time for one in parts] == times
+    assert reproduce_card.left(plan("ladder-c2", 2, model="llama-c"), known).time == "24 s"
     (section,) = reproduce_card.card(parts, Note("hours_of_gpu", gpu="a6000")).sections
     times = "2.7 min + 6 GPU-hours + not known for 6 runs"
     assert [cell.value for cell in section.rows[-1]] == ["together", 28, 18, times]
