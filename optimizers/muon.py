@@ -54,6 +54,7 @@ class Muon(SpectralRule):
         lr: learning rate.
         scale_rule: "shape" for the s above, "rms0.2" for s = 0.2 sqrt(max(m, n)), "spectral" for sqrt(m/n),
             "nuclear" for <M, O>, which is the sum of the singular values of M as far as O is U V^T.
+        map_first: O is the average of maps of gradients instead, M in <M, O> the gradient, O its map.
         shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n in s are the
             last two dimensions of a kernel (h and w), as in the released code, not those of its matrix.
 
@@ -73,19 +74,31 @@ class Muon(SpectralRule):
     table = MUON
 
     def __init__(
-        self, params: ParamsT, lr: float = 0.01, *, scale_rule: str = "shape", **shared: Any
+        self,
+        params: ParamsT,
+        lr: float = 0.01,
+        *,
+        scale_rule: str = "shape",
+        map_first: bool = False,
+        **shared: Any,
     ) -> None:
         super().__init__(params, locals(), lr=lr, **shared)
 
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return s O of the block above."""
-        M = momentum(matrix_view(G, state), state, group)
+        M = matrix_view(G, state)
+        if not group["map_first"]:
+            M = momentum(M, state, group)
         O = transform(M, state, group)  # noqa: E741 - the paper's symbol
+        s: Tensor | float
         if group["scale_rule"] == "nuclear":
-            return O.mul((M * O).sum((-2, -1), keepdim=True))
-        m, n = (G if group["conv_reference_quirk"] else O).shape[-2:]
-        s = self.scale(m, n, group)
-        return O if s == 1 else s * O
+            s = (M * O).sum((-2, -1), keepdim=True)
+        else:
+            m, n = (G if group["conv_reference_quirk"] else O).shape[-2:]
+            s = self.scale(m, n, group)
+        if group["map_first"]:
+            O = momentum(O, state, group)  # noqa: E741
+        return O * s if isinstance(s, Tensor) or s != 1 else O
 
     @staticmethod
     def scale(m: float, n: float, group: Mapping[str, Any]) -> float:

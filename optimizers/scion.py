@@ -43,8 +43,8 @@ class Scion(UpdateRule):
         ValueError: a hyperparameter is out of its range.
 
     Source: https://arxiv.org/abs/2502.07529; https://github.com/LIONS-EPFL/scion. The radii are those of its
-        GPT-2 of 124 million parameters. The paper also has layers start on the border of their ball, which an
-        optimizer can't do.
+        GPT-2 of 124 million parameters. The paper also has layers start on the border of their ball; here the
+        first weights are the model's and the same for all rows, so that a seed compares optimizers only.
     """
 
     table = SCION

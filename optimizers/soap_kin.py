@@ -1,4 +1,4 @@
-"""Kin of SOAP for matrices: KL-SOAP, with Gram matrices of whitened gradients, and SOAP-Muon."""
+"""Kin of SOAP for matrices: KL-SOAP and KL-Shampoo, with Gram matrices of whitened gradients; SOAP-Muon."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ class KlSoap(UpdateRule):
         l <- mu l + (1-mu) diag(Q_L^T X X^T Q_L) / n,   r <- mu r + (1-mu) diag(Q_R^T Y^T Y Q_R) / m
         if t mod k = 0:  Q_L <- QR(L Q_L), Q_R <- QR(R Q_R), and m is carried over
 
+    With second_moment="factors" it is KL-Shampoo: sqrt(l r^T) stands for sqrt(v), and m averages G itself.
+
     Args:
         params: parameters; a kernel (o, i, h, w) is an o x (i h w) matrix, vectors are not rotated.
         lr: learning rate.
         weight_decay: decoupled weight decay.
         betas: b1, b2.
+        second_moment: "entries" or "factors", as above; where there is no matrix, entries.
         shampoo_beta: mu.
         precondition_frequency: k.
         eps: added to the root of v; the moments are not corrected for their start at zero.
@@ -46,7 +49,9 @@ class KlSoap(UpdateRule):
         ValueError: a hyperparameter is out of its range.
 
     Source: https://arxiv.org/abs/2509.03378; https://github.com/KellerJordan/modded-nanogpt/pull/293, which
-        has `hyperball` in addition. l and r stay above 4000^-2, as there.
+        has `hyperball` in addition. l and r stay above 4000^-2, as there. "factors" follows the authors'
+        https://github.com/yorkerlin/KL-Methods: the first L and R are (1-mu) times those above, and l and r
+        of n eigenvalues stay above max(10, min(n, 4000))^-2.
     """
 
     table = KL_SOAP
@@ -58,6 +63,7 @@ class KlSoap(UpdateRule):
         *,
         weight_decay: float = 0.0,
         betas: Sequence[float] = (0.95, 0.9),
+        second_moment: str = "entries",
         shampoo_beta: float = 0.9,
         precondition_frequency: int = 1,
         eps: float = 1e-8,
@@ -80,14 +86,20 @@ class KlSoap(UpdateRule):
             state["L"] = {k: _mean_gram(A) for k, A in enumerate((G, G.mT))} if matrix else {}
             state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
             state["eigenvalues"] = {k: torch.full_like(L[..., 0], _FIRST) for k, L in state["L"].items()}
+            if matrix and group["second_moment"] == "factors":
+                torch._foreach_mul_(list(state["L"].values()), 1 - group["shampoo_beta"])
             return None if G.isfinite().all() else G
         (b1, b2), t = group["betas"], state.get("step", 0) + 1
         state["step"] = t
-        Ghat = rotate(G, state["Q"])
-        m, v = ema(state, "m", Ghat, b1), second_moment(state, "v", Ghat, b2)
+        Ghat, factors = rotate(G, state["Q"]), group["second_moment"] == "factors" and bool(state["L"])
+        if factors:
+            l, r = state["eigenvalues"].values()  # noqa: E741 - the paper's symbol
+            m, v = rotate(ema(state, "M", G, b1), state["Q"]), l.unsqueeze(-1) * r.unsqueeze(-2)
+        else:
+            m, v = ema(state, "m", Ghat, b1), second_moment(state, "v", Ghat, b2)
         D = rotate(m / v.sqrt().add_(group["eps"]), state["Q"], back=True)
         if state["L"]:
-            _gather_whitened(G, Ghat, state, group["shampoo_beta"])
+            _gather_whitened(G, Ghat, state, group["shampoo_beta"], factors)
         if t % group["precondition_frequency"] == 0:
             _turn(state)
         return D
@@ -97,20 +109,22 @@ def _mean_gram(A: Tensor) -> Tensor:
     return A @ A.mT / A.shape[-1]
 
 
-def _gather_whitened(G: Tensor, Ghat: Tensor, state: dict[str, Any], mu: float) -> None:
+def _gather_whitened(G: Tensor, Ghat: Tensor, state: dict[str, Any], mu: float, factors: bool) -> None:
     """Update L, R and l, r in place; each side is whitened by the other one of the step before."""
     Q, l, r = state["Q"], *(state["eigenvalues"][k].rsqrt() for k in (0, 1))  # noqa: E741 - the paper's symbol
     X, Xhat = G @ Q[1] * r.unsqueeze(-2), Ghat * r.unsqueeze(-2)
     Y, Yhat = Q[0].mT @ G * l.unsqueeze(-1), Ghat * l.unsqueeze(-1)
     for k, (A, Ahat) in enumerate(((X, Xhat), (Y.mT, Yhat.mT))):
         state["L"][k].lerp_(_mean_gram(A), 1 - mu)
-        state["eigenvalues"][k].lerp_(Ahat.square().mean(-1), 1 - mu).clamp_(min=_LEAST)
+        least = max(10, min(A.shape[-2], 4000)) ** -2.0 if factors else _LEAST
+        state["eigenvalues"][k].lerp_(Ahat.square().mean(-1), 1 - mu).clamp_(min=least)
 
 
 def _turn(state: dict[str, Any]) -> None:
     """Take one step of the QR iteration, and carry m over."""
     new = {k: torch.linalg.qr(L @ state["Q"][k]).Q for k, L in state["L"].items()}
-    state["m"] = rotate(rotate(state["m"], state["Q"], back=True), new)
+    if "m" in state:
+        state["m"] = rotate(rotate(state["m"], state["Q"], back=True), new)
     state["Q"] = new
 
 

@@ -9,19 +9,20 @@ _DIMS = {"row": -1, "column": -2}
 _EPS = 1e-7
 
 
-def equalize(M: Tensor, side: str) -> Tensor:
+def equalize(M: Tensor, sides: str) -> Tensor:
     """Divide each row of M, or each column, by its norm: M has then fewer small singular values (MuonEq).
 
     Args:
         M: (..., m, n), one matrix or a stack of them.
-        side: "row", "column" or "none".
+        sides: "row", "column", "row_column" for both by the norms that they have in M, or "none".
 
-    Source: https://arxiv.org/abs/2603.28254, its one-sided forms.
+    Source: https://arxiv.org/abs/2603.28254; https://github.com/MaeChd/muon-eq, which adds 1e-8 to squared
+        norms where we have a least norm.
     """
-    if side == "none":
-        return M
-    norms: Tensor = torch.linalg.vector_norm(M, dim=_DIMS[side], keepdim=True)
-    return M / norms.clamp(min=_EPS)
+    X = M
+    for side in sides.split("_") if sides != "none" else ():
+        X = X / torch.linalg.vector_norm(M, dim=_DIMS[side], keepdim=True).clamp(min=_EPS)
+    return X
 
 
 def normalize(O: Tensor, sides: str) -> Tensor:  # noqa: E741 - the paper's symbol

@@ -44,7 +44,8 @@ class SpectralRule(UpdateRule):
         p: exponent of the singular values, in [-0.5, 1] for "svd_power", "gram_power" and "mix_power", in
             [0, 1] for "stream_power", in (0, 1) for "ns_root", in [-0.5, 0.5] for "dynmuon".
         rank_exponent: alpha of "rank_power".
-        equalize: bring rows or columns to norm 1 before the map (MuonEq): "row", "column" or "none".
+        equalize: divide by the norms of rows or columns before the map (MuonEq): "row", "column",
+            "row_column" or "none".
         normalize: and after it (Muon+): "row", "column", "row_column", "column_row" or "none".
         interval: apply the map in every so many steps, and "newton_schulz" in the others (HTMuon interval-k).
             A parameter counts its own steps; the count is in the `state_dict`, so that a resumed run keeps

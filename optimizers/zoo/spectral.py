@@ -116,9 +116,9 @@ MOMENTUM: Final = {
     "equalize": Param(
         str,
         "none",
-        choices=("none", "row", "column"),
+        choices=("none", "row", "column", "row_column"),
         before="none",
-        help="bring rows or columns to norm 1 before the map (MuonEq)",
+        help="divide rows, columns or both by their norms before the map (MuonEq)",
     ),
     "normalize": Param(
         str,
@@ -146,7 +146,13 @@ _SHARED = {
     **MOMENTUM,
     **MAPS,
 }
-MUON: Final = {**_SHARED, "scale_rule": SCALE_RULE}
+MUON: Final = {
+    **_SHARED,
+    "scale_rule": SCALE_RULE,
+    "map_first": Param(
+        bool, False, before=False, help="map gradients and average O (PolarGrad's polar_first)"
+    ),
+}
 NORMUON: Final = {
     **_SHARED,
     "beta2": beta(0.95, "decay of the rows' second moment v"),

@@ -21,6 +21,13 @@ KL_SOAP: Final = {
     "lr": lr(0.018),
     "weight_decay": weight_decay(0.0),
     "betas": betas(0.95, 0.9),
+    "second_moment": Param(
+        str,
+        "entries",
+        choices=("entries", "factors"),
+        before="entries",
+        help="average of squares in the bases, or the eigenvalues of both factors (KL-Shampoo)",
+    ),
     "shampoo_beta": beta(0.9, "decay of the Gram matrices and their eigenvalues"),
     "precondition_frequency": Param(int, 1, low=1, help="steps between two updates of the bases"),
     "eps": eps(1e-8),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from optimizers import ZOO, AdaMuon, Muon, NorMuon, build, svd_power
 from optimizers.base import matrix_view
+from optimizers.spectral.balance import equalize
 from optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
@@ -224,6 +225,8 @@ def test_equalized_momentum_forgets_the_scale_of_rows_or_columns(
     torch.testing.assert_close(moved[0], moved[1], rtol=0, atol=1e-8)
     lengths = G.norm(dim=1 if side == "row" else 0, keepdim=True)
     torch.testing.assert_close(-moved[0], newton_schulz(G / lengths, 5, torch.float64), rtol=0, atol=1e-8)
+    both = G / G.norm(dim=0) / G.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(equalize(G, "row_column"), both, rtol=1e-12, atol=0)
 
 
 @quick
