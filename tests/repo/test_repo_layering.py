@@ -153,7 +153,7 @@ TORCH = {
     "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (
         "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion modes muon "
-        "prodigy reach routing schedule_free scion soap soap_kin spectral stacks steps watch"
+        "muown prodigy reach routing schedule_free scion soap soap_kin spectral stacks steps watch"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "
