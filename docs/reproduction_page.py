@@ -1,7 +1,7 @@
-"""Writes the pages of experiments, docs/reproduction/<experiment>.md, from the compact records beside them.
+"""Writes the pages of experiments from the compact records beside them: docs/ladder.md, docs/reproduction/.
 
     python -m docs.reproduction_page                 writes all pages that have records, and their pictures
-    python -m docs.reproduction_page imagenet        writes one
+    python -m docs.reproduction_page ladder          writes one
     python -m docs.reproduction_page --seen STORE    for `reproduce`: how long nano and ladder took there
 
 A page begins with what people write: title, discussion. All below the line "by docs/reproduction_page.py" is
@@ -45,6 +45,7 @@ from sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
 FOLDER = Path(__file__).with_name("reproduction")
+LADDER = Path(__file__).with_name("ladder") / "records"
 BEGIN = "<!-- by docs/reproduction_page.py -->"
 MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
@@ -56,6 +57,8 @@ Every ordering that the paper states here, tested on our runs: [how](../decides.
 gap as a logarithm, positive if ordered as published, delta the published one."""
 # The grid of an experiment, where none of the tables of the paper has it already.
 _GRIDS = {"cifar": [], "optimizer_variants": [], **dict.fromkeys(_P_GRIDS, ["p_grid"])}
+_LADDER_TABLES = ("multipliers", "frontier", "tails", "lr_grid")
+_LADDER_FIGURES = ("multiplier", "frontier", "horizon")
 _COSTS = ("cost-workloads", "cost-optimizers")
 _BESIDE = {"muon_ns_vs_svd": ["main_result"]}  # what a figure compares its experiment with
 
@@ -70,6 +73,8 @@ class Page:
         tables: names, in their order.
         sources: the tables of the paper whose claims it has; empty: none.
         scale: of the paper's experiments; empty for other sweeps.
+        figures: names of those that it has, if there is something to show.
+        records: the folder of its records.
     """
 
     name: str
@@ -77,6 +82,13 @@ class Page:
     tables: Sequence[str]
     sources: Sequence[str] = ()
     scale: str = ""
+    figures: Iterable[str] = tuple(FIGURES)
+    records: Path = records.PLACE
+
+    @property
+    def place(self) -> Path:
+        """The page. A folder of its name beside it has the pictures."""
+        return (FOLDER if self.records == records.PLACE else FOLDER.parent) / f"{self.name}.md"
 
 
 def of_experiment(name: str) -> Page:
@@ -93,7 +105,11 @@ def pages() -> dict[str, Page]:
     demo = Page("demo", ["demo-pydocs", "demo-digits"], ["main_result", "lr_grid", "p_grid"])
     every = [demo, *map(of_experiment, experiments.experiments(SCALE))]
     there = set(records.sweeps())
-    return {page.name: page for page in every if there.issuperset(page.sweeps)}
+    found = {page.name: page for page in every if there.issuperset(page.sweeps)}
+    climbed = set(records.sweeps(LADDER))  # it grows with each sweep that is done
+    if own := [name for name in ladder.ORDER if name in climbed]:
+        found["ladder"] = Page("ladder", own, _LADDER_TABLES, figures=_LADDER_FIGURES, records=LADDER)
+    return found
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -111,11 +127,12 @@ def main(words: Sequence[str] | None = None) -> int:
     known = pages()
     for name in args.names or known:
         with tempfile.TemporaryDirectory() as folder:
-            store = records.unpacked(Path(folder), known[name].sweeps)
-            frame = load(store, known[name].sweeps)
-            pictures = write_pictures(known[name], store, frame)
-            place = FOLDER / f"{name}.md"
-            text = below(place.read_text(encoding="utf-8"), made(known[name], store, frame, pictures))
+            own = known[name]
+            store = records.unpacked(Path(folder), own.sweeps, own.records)
+            frame = load(store, own.sweeps)
+            pictures = write_pictures(own, store, frame)
+            place = own.place
+            text = below(place.read_text(encoding="utf-8"), made(own, store, frame, pictures))
             place.write_text(text, encoding="utf-8")
         print(f"{place} and {len(pictures)} pictures", file=sys.stderr)
     return 0
@@ -310,13 +327,13 @@ def _picture(page: Page, name: str) -> str:
 def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Draw all figures; returns the names of those that have something to show."""
     shown = views(frame, store, "runs", [page.scale]) if page.scale else views(frame, store, "runs")
-    folder = FOLDER / page.name
+    folder = page.place.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
         old.unlink()
     names = []
     with tempfile.TemporaryDirectory() as drawn:
-        for name in FIGURES:
+        for name in page.figures:
             for path in update(name, frame, store, Path(drawn), shown).paths:
                 if path.suffix == ".png":
                     (folder / path.name).write_bytes(smaller(path.read_bytes()))

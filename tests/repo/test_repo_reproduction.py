@@ -144,10 +144,10 @@ def test_a_page_tells_who_is_better_and_what_could_change_that(store):
 @pytest.mark.parametrize("name", pages.pages())
 def test_a_page_is_what_its_records_say(name, tmp_path):
     page = pages.pages()[name]
-    store = records.unpacked(tmp_path, page.sweeps)
-    pictures = sorted(path.stem for path in (pages.FOLDER / name).glob("*.png"))
+    store = records.unpacked(tmp_path, page.sweeps, page.records)
+    pictures = sorted(path.stem for path in page.place.with_suffix("").glob("*.png"))
     made = pages.made(page, store, load(Store(tmp_path), page.sweeps), pictures)
-    shown = (pages.FOLDER / f"{name}.md").read_text(encoding="utf-8").partition(pages.BEGIN)[2]
+    shown = page.place.read_text(encoding="utf-8").partition(pages.BEGIN)[2]
     tables = [line for line in shown.splitlines() if line.startswith("|")]
     assert tables == [line for line in made.splitlines() if line.startswith("|")], (
         f"python -m docs.reproduction_page {name}"
