@@ -25,7 +25,7 @@ ORDER = (
     "ladder-s1-others",
 )
 QUICK = ("ladder-quick",)
-GPU: tuple[str, ...] = ()  # of sizes beyond the third
+GPU = tuple(f"ladder-gpu-{size}" for size in ("s1", "s2", "s3", "s4", "s5"))  # on another corpus
 
 _SEQUENCE = 64  # tokens
 # Of each size: parameters, sequences in a batch, steps of warm-up, fresh seeds.
@@ -33,6 +33,8 @@ _SIZES = {
     "s1": (45_344, 8, 100, 16),
     "s2": (114_000, 16, 150, 8),
     "s3": (238_400, 16, 200, 4),
+    "s4": (615_456, 32, 300, 4),
+    "s5": (3_665_088, 128, 500, 2),
 }
 _RULES: dict[str, dict[str, Any]] = {
     "adamw": {},
@@ -42,11 +44,11 @@ _RULES: dict[str, dict[str, Any]] = {
 _AUX = 0.0005  # rate of the AdamW beside the matrix rules at all sizes: `ladder-aux` found it
 _FIRST = {"adamw": 0.001, "muon": 0.0025, "htmuon": 0.005}  # the lowest of five octaves at S1
 _DECAY, _DECAYS = "optimizer.weight_decay", (0.0, 0.03, 0.1)
-# Rate and weight decay that `ladder-s1` found. The decay is kept, the rate is tuned again everywhere else.
-_FOUND = {"adamw": (0.004, 0.1), "muon": (0.01, 0.1), "htmuon": (0.02, 0.1)}
+# What `ladder-s1` found. The decay, the same for all three, is kept; rates are tuned again everywhere else.
+_FOUND, _FOUND_DECAY = {"adamw": 0.006, "muon": 0.01, "htmuon": 0.02}, 0.0
 _SLOWER = 0.75  # the best rate falls as this power of one over the steps, by pilots: where a search begins
 # Other rules at S1: the lowest of four octaves, and what is fixed.
-_KIN = {"optimizer.ns_dtype": "float32", _DECAY: 0.1}
+_KIN = {"optimizer.ns_dtype": "float32"}
 _OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "normuon": ("normuon", 0.0025, _KIN),
     "htmuon_normuon": ("htmuon_normuon", 0.005, {**_KIN, "optimizer.p": 0.125}),
@@ -55,16 +57,16 @@ _OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "htmuon-p0.5": ("htmuon", 0.02, {**_KIN, "optimizer.p": 0.5}),
     "htmuon-interval5": ("htmuon", 0.005, {**_KIN, "optimizer.p": 0.125, "optimizer.interval": 5}),
     "htmuon_ns": ("htmuon_ns", 0.005, {**_KIN, "optimizer.p": 0.125}),
-    "htmuon_ht": ("htmuon_ht", 0.005, {_DECAY: 0.1}),
-    "muon_svd": ("muon_svd", 0.0025, {_DECAY: 0.1}),
+    "htmuon_ht": ("htmuon_ht", 0.005, {}),
+    "muon_svd": ("muon_svd", 0.0025, {}),
     "adamuon": ("adamuon", 0.001, _KIN),
-    "adam": ("adam", 0.001, {_DECAY: 0.0}),
-    "mars": ("mars", 0.001, {_DECAY: 0.1}),
-    "soap": ("soap", 0.001, {_DECAY: 0.01}),
-    "cautious": ("cautious", 0.001, {_DECAY: 0.0}),
-    "cosmos": ("cosmos", 0.001, {_DECAY: 0.1}),
-    "galore": ("galore", 0.005, {_DECAY: 0.0}),
-    "sophia": ("sophia", 0.0002, {_DECAY: 0.1}),
+    "adam": ("adam", 0.001, {}),
+    "mars": ("mars", 0.001, {}),
+    "soap": ("soap", 0.001, {}),
+    "cautious": ("cautious", 0.001, {}),
+    "cosmos": ("cosmos", 0.001, {}),
+    "galore": ("galore", 0.005, {}),
+    "sophia": ("sophia", 0.0002, {}),
 }
 
 
@@ -105,6 +107,10 @@ def files() -> list[SweepFile]:
         ),
         _file("s1-others", "Ablations and the paper's other optimizers at the first size.", others, fresh=8),
         _file("quick", "The first size in a hurry.", _blocks("s1", [20]), fresh=4, trials=8),
+        *(
+            _file(f"gpu-{size}", "Three rules at a size, on a GPU and a larger corpus.", _blocks(size, [20]))
+            for size in _SIZES
+        ),
     ]
 
 
@@ -117,11 +123,13 @@ def _file(
     fresh: int | None = None,
     trials: int = 10,
 ) -> SweepFile:
-    size = name[:2] if name[:2] in _SIZES else "s1"
+    size = next((size for size in _SIZES if size in name.split("-")), "s1")
+    found = {} if name == "s1" else {_DECAY: _FOUND_DECAY}
+    on = {"device": "cuda", "task": "pysource"} if name.startswith("gpu") else {}
     return SweepFile(
         f"ladder-{name}",
         comment,
-        {**_workload(size), "optimizer.aux_lr": _AUX},
+        {**_workload(size), **on, "optimizer.aux_lr": _AUX, **found},
         seeds,
         blocks,
         fresh_seeds=fresh or _SIZES[size][-1],
@@ -137,17 +145,18 @@ def _blocks(
     octaves: int = 4,
     batch: int | None = None,
 ) -> list[Block]:
-    """Blocks with the decay that was found, and octaves around the rate that is likely for their steps."""
+    """Blocks with octaves around the rate that is likely for their steps."""
     blocks = []
     for length in lengths:
         workload = _workload(size, length, batch)
         changed = {name: value for name, value in workload.items() if value != _workload(size)[name]}
         for rule in rules:
-            rate, decay = _FOUND[rule]
-            likely = rate * (_workload("s1")["steps"] / workload["steps"]) ** _SLOWER
+            likely = _FOUND[rule] * (_workload("s1")["steps"] / workload["steps"]) ** _SLOWER
             name = rule if length == 20 else f"{rule}-{length}"
-            settings = {**changed, **_set(rule, _RULES[rule]), _DECAY: decay}
-            blocks.append(Block(name, settings, _octaves(likely * 2 ** ((1 - octaves) / 2), octaves)))
+            settings = {**changed, **_set(rule, _RULES[rule])}
+            blocks.append(
+                Block(name, settings, _octaves(float(f"{likely * 2 ** ((1 - octaves) / 2):.2g}"), octaves))
+            )
     return blocks
 
 
