@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 from collections.abc import Iterable
 
@@ -40,6 +41,14 @@ class StoppedError(Exception):
 
 class PrunedError(Exception):
     """The study that asked for this run prunes it."""
+
+
+def at_least(args: argparse.Namespace, least: int, *names: str) -> None:
+    """Raise UsageError if one of these options is given and smaller than `least`."""
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UsageError(f"--{name.replace('_', '-')} must be at least {least}, not {value}.")
 
 
 def reason(error: Exception) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cost.gpus import GPU_FLAGS
-from harness.errors import UsageError
+from harness.errors import UsageError, at_least
 from harness.show.emit import say
 from harness.store import Store, naming
 from harness.store.points import SPEC, sweep_folder, sweep_names
@@ -185,8 +185,7 @@ def sweep(args: argparse.Namespace) -> int:
 
 def _load(args: argparse.Namespace) -> list[SweepSpec]:
     """The sweeps that the words name. Raises UsageError for what is wrong with words or flags."""
-    if args.workers is not None and args.workers < 1:
-        raise UsageError(f"--workers must be at least 1, not {args.workers}.")
+    at_least(args, 1, "workers")
     if args.every is not None and args.every <= 0:
         raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     words = [word for word in args.words if "=" in word]

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from harness import cli
-from harness.commands.counts import at_least
 from harness.cost import gpus
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, nearest
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least, nearest
 from harness.export.results import CLOZE, is_done
 from harness.paper import experiments, reported, scales
 from harness.show import terminal
@@ -164,7 +163,7 @@ def reproduce(args: argparse.Namespace) -> int:
         UsageError: an unknown experiment, runs of the paper's scale that this machine can't make, or nobody
             to ask whether they shall start.
     """
-    at_least(args, 1, *(["workers"] if args.workers is not None else []))
+    at_least(args, 1, "workers")
     wanted = _wanted(args.words, args.quick, args.gpu is not None)
     args.gpu = args.gpu or gpus.PAPERS
     left = _left(args, wanted)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.cli import ABOVE
-from harness.commands.counts import at_least
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
@@ -130,8 +129,7 @@ def _optimizers(args: argparse.Namespace) -> Report:
 
 def _train(args: argparse.Namespace) -> Report:
     at_least(args, LEAST_ROUNDS, "rounds")
-    if args.batch is not None:
-        at_least(args, 1, "batch")
+    at_least(args, 1, "batch")
     from harness.bench import twin
 
     twin.check(args.model or "llama-nano")

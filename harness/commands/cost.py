@@ -13,7 +13,7 @@ from harness.cost import gpus
 from harness.cost.estimate import Offer, RunCost
 from harness.cost.gpus import GPU_FLAGS
 from harness.cost.shapes import NotEstimatedError
-from harness.errors import UsageError
+from harness.errors import UsageError, at_least
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.report import Column, Report, table
@@ -50,9 +50,8 @@ def cost(args: argparse.Namespace) -> int:
     """
     named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
     settings = given_settings(args.words, "`htbench sweep plan {file}` tells its cost")
+    at_least(args, 1, "gpus_per_run")
     if args.gpus_per_run is not None:
-        if args.gpus_per_run < 1:
-            raise UsageError(f"--gpus-per-run must be at least 1, not {args.gpus_per_run}.")
         settings["processes"] = args.gpus_per_run
     config = resolve_config(settings | {"data_fingerprint": "-"})  # the data need not be here
     device = None

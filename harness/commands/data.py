@@ -18,7 +18,7 @@ from harness.data import copies, raw
 from harness.data.corpus import CORPORA, Corpus
 from harness.data.pictures import SETS
 from harness.data.stamps import ImageFiles, Prepared
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError, at_least, nearest
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.progress import Progress
@@ -108,9 +108,7 @@ def _prepare(args: argparse.Namespace) -> Note:
     task = args.task
     if task not in PREPARED:
         raise UsageError(f"'{task}' is not prepared by this command; {nearest(task, PREPARED)}")
-    for name in ("shards", "workers"):
-        if (value := getattr(args, name)) is not None and value < 1:
-            raise UsageError(f"--{name} must be at least 1, not {value}.")
+    at_least(args, 1, "shards", "workers")
     cache, raw_folder = cache_folder(args.root), raw.folder(args.root, task)
     if task in CORPORA:
         train_files = _train_files(CORPORA[task], args, cache)

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from harness.commands.counts import at_least
-from harness.errors import UsageError
+from harness.errors import UsageError, at_least
 from harness.export import results
 from harness.export.results import CLOZE, Entry, Figures
 from harness.show.emit import emit
@@ -60,7 +59,7 @@ def add_downstream_arguments(parser: argparse.ArgumentParser) -> None:
 
 def downstream(args: argparse.Namespace) -> int:
     """Evaluate what is missing, and print all figures of the run."""
-    at_least(args, 1, "batch_size", *(["limit"] if args.limit is not None else []))
+    at_least(args, 1, "batch_size", "limit")
     store = Store(args.root)
     if args.write_task is not None:
         emit(_write_task(store, args.write_task), args)

@@ -14,7 +14,7 @@ from harness import tasks
 from harness.commands import runs_export, runs_import
 from harness.config import Value
 from harness.config.yaml_text import read_words
-from harness.errors import UsageError, nearest
+from harness.errors import UsageError, at_least, nearest
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.numbers import memory
@@ -88,8 +88,7 @@ def runs(args: argparse.Namespace) -> int:
 def _ls(args: argparse.Namespace, store: Store) -> int:
     settings = [word for word in args.words if "=" in word]
     wanted = listing.filters(read_words(settings))
-    if args.limit is not None and args.limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {args.limit}.")
+    at_least(args, 1, "limit")
     others = [word for word in args.words if word not in settings]
     keys = _keys_of(store, naming.chosen(args, others, {"setting key=value": ()}))
     limit = args.limit or (None if args.all or args.json else NEWEST)

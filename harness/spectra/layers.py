@@ -7,12 +7,11 @@ says what noise of the same shape gives.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from harness.spectra import tail
 from harness.spectra.esd import CONV_NORM, Floats, Weight, esd, farms_evals, is_smaller, matrices
 from harness.spectra.esd import singular_values as singular_values  # that of updates goes with the layers
 from harness.spectra.selection import Layer, Weights, chosen
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 METHODS: Final = (*tail.METHODS, "farms")
 
@@ -103,15 +99,6 @@ def measure(
 def layer_names(weights: Weights, *, include: str = "hidden") -> list[str]:
     """The names of the layers that `measure` would measure, in its order, without measuring them."""
     return [layer.name for layer in chosen(weights, include)]
-
-
-def layer_table(weights: Weights, **options: Any) -> pd.DataFrame:
-    """`measure` as a table, one row per layer, with the attributes of `LayerSpectrum` as columns."""
-    import pandas as pd
-
-    columns = [field.name for field in dataclasses.fields(LayerSpectrum)]
-    rows = [dataclasses.asdict(layer) for layer in measure(weights, **options)]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = False) -> LayerSpectrum:

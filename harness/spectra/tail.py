@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 
 METHODS: Final = ("hill_mid", "ks", "ks_peak")
 
+BINS = 100  # of the histogram of ks_peak
 SMALL_N = 50  # eigenvalues; fewer are too few for a fit (`eigs_thresh` of TempBalance)
 FLAT = 1e5  # an exponent from here on says that the tail is one value, up to rounding in float32
 
@@ -60,9 +61,6 @@ def fit_alpha(
     evals: ArrayLike,
     method: str = "hill_mid",
     *,
-    xmin_pos: float = 2.0,
-    min_eval: float | None = None,
-    bins: int = 100,
     cut: float = 0.0,
 ) -> PLFit:
     """Fit a power law to the tail of a spectrum. Whatever the numbers are, the answer is a fit with flags.
@@ -70,33 +68,26 @@ def fit_alpha(
     Args:
         evals: eigenvalues, in any order.
         method: one of `METHODS`.
-        xmin_pos: hill_mid's tail begins at index int(N / xmin_pos).
-        min_eval: drop eigenvalues up to this one first, as others do (1e-5); it depends on the scale of W.
-        bins: of the histogram of ks_peak.
         cut: eigenvalues up to this one are rounding noise. hill_mid has no answer if its tail reaches them;
             ks and ks_peak drop them, which changes neither alpha nor D of the candidates that remain.
 
     Raises:
-        ValueError: unknown method, `evals` is no vector, or `xmin_pos` is not above 1.
+        ValueError: unknown method, or `evals` is no vector.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
-    if not xmin_pos > 1:
-        raise ValueError(f"xmin_pos must be above 1, not {xmin_pos}")
     values = np.sort(np.asarray(evals, dtype=np.float64))
     if values.ndim != 1:
         raise ValueError(f"eigenvalues must be a vector, not of shape {values.shape}")
     if not np.isfinite(values).all():
         return _nothing(method, len(values), "not_finite")
-    if min_eval is not None:
-        values = values[values > min_eval]
     if method == "hill_mid":
-        return _hill_mid(values, xmin_pos, cut)
-    return _by_distance(values[values > cut], method, bins)
+        return _hill_mid(values, cut)
+    return _by_distance(values[values > cut], method)
 
 
-def _hill_mid(evals: Floats, xmin_pos: float, cut: float) -> PLFit:
-    start = int(len(evals) / xmin_pos)
+def _hill_mid(evals: Floats, cut: float) -> PLFit:
+    start = len(evals) // 2
     if start >= len(evals) or evals[start] <= max(cut, 0.0):
         return _nothing("hill_mid", len(evals), "tail_hits_zero" if len(evals) else "no_tail")
     logs = np.log(evals[start:])
@@ -104,12 +95,12 @@ def _hill_mid(evals: Floats, xmin_pos: float, cut: float) -> PLFit:
     return _fit("hill_mid", evals, start, slopes[0], _distances(logs, slopes)[0])
 
 
-def _by_distance(evals: Floats, method: str, bins: int) -> PLFit:
+def _by_distance(evals: Floats, method: str) -> PLFit:
     logs = np.log(evals)
     slopes = _slopes(logs)[:-1]
     allowed = slopes > 0
     if method == "ks_peak" and len(evals):
-        allowed &= _near_peak(evals, bins)[:-1]
+        allowed &= _near_peak(evals)[:-1]
     if not allowed.any():
         return _nothing(method, len(evals), "no_tail")
     distances = np.where(allowed, _distances(logs, slopes), np.inf)
@@ -117,31 +108,17 @@ def _by_distance(evals: Floats, method: str, bins: int) -> PLFit:
     return _fit(method, evals, best, slopes[best], distances[best])
 
 
-def _near_peak(evals: Floats, bins: int) -> NDArray[np.bool_]:
+def _near_peak(evals: Floats) -> NDArray[np.bool_]:
     """The candidates of ks_peak: lo <= lambda <= 1.5 x, with x the left edge of the fullest bin.
 
     lo is log10(0.95 x), a logarithm compared with an eigenvalue, and hardly ever binds. That slip is part of
     the method as weightwatcher and AlphaPruning have it.
     """
-    counts, edges = np.histogram(np.log10(evals), bins=bins)
+    counts, edges = np.histogram(np.log10(evals), bins=BINS)
     with np.errstate(over="ignore"):
         peak = 10 ** edges[np.argmax(counts)]
         near: NDArray[np.bool_] = (np.log10(0.95 * peak) <= evals) & (evals <= 1.5 * peak)
     return near
-
-
-def ks_scan(evals: ArrayLike) -> tuple[Floats, Floats]:
-    """Exponent and Kolmogorov-Smirnov distance for every eigenvalue but the greatest as xmin.
-
-    Args:
-        evals: N positive eigenvalues, ascending.
-
-    Returns:
-        alpha float64[N-1] and D float64[N-1]; alpha is inf where all of a tail is one value.
-    """
-    logs = np.log(np.asarray(evals, dtype=np.float64))
-    slopes = _slopes(logs)[:-1]
-    return 1 + slopes, _distances(logs, slopes)
 
 
 def _slopes(logs: Floats) -> Floats:

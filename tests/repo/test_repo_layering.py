@@ -103,7 +103,7 @@ PICTURE = {
         "sweeps.spec"
     ),
     "sweeps.reproduce": (
-        "harness.cli harness.commands harness.cost harness.errors harness.export harness.paper "
+        "harness.cli harness.cost harness.errors harness.export harness.paper "
         "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.experiments "
         "sweeps.reproduce_card"
     ),

@@ -8,8 +8,9 @@ from safetensors.torch import save_file
 
 from harness.errors import UsageError
 from harness.spectra.checkpoints import read
-from harness.spectra.layers import layer_table, measure
+from harness.spectra.layers import measure
 from harness.spectra.selection import Stored
+from tests.helpers.spectra import layer_table
 
 
 def state(layers=2):

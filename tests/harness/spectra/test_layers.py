@@ -11,9 +11,10 @@ from torch import nn
 
 import models
 from harness.spectra.esd import esd, farms_evals, matrices, singular_values
-from harness.spectra.layers import METHODS, layer_names, layer_table, measure, random_alpha
+from harness.spectra.layers import METHODS, layer_names, measure, random_alpha
 from harness.spectra.report import summarize
 from harness.spectra.tail import fit_alpha
+from tests.helpers.spectra import layer_table
 
 torch.set_num_threads(1)
 

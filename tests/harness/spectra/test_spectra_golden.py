@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from harness.spectra.esd import esd, farms_evals, singular_values
-from harness.spectra.layers import layer_table
-from harness.spectra.tail import fit_alpha, ks_scan
+from harness.spectra.tail import fit_alpha
 from optimizers.spectral.exact import rank_power, svd_power
 from optimizers.spectral.newton_schulz import newton_schulz
+from tests.helpers.spectra import ks_scan, layer_table
 
 GOLDEN = Path(os.environ.get("HTBENCH_GOLDEN_SPECTRUM", Path(__file__).parents[2] / "golden" / "spectrum"))
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text())
@@ -65,10 +65,10 @@ def ours(tool, evals):
     """Our fit by the method that a tool has."""
     return {
         "group_median": lambda: fit_alpha(evals),
-        "group_median_filter_zeros": lambda: fit_alpha(evals, min_eval=WW_CUT),
+        "group_median_filter_zeros": lambda: fit_alpha(evals[evals > WW_CUT]),
         "group_goodness_of_fit": lambda: fit_alpha(evals, "ks"),
         "group_xmin_peak": lambda: fit_alpha(evals, "ks_peak"),
-        "weightwatcher_ks": lambda: fit_alpha(evals, "ks", min_eval=WW_CUT),
+        "weightwatcher_ks": lambda: fit_alpha(evals, "ks", cut=WW_CUT),
         "powerlaw1.5": lambda: fit_alpha(evals, "ks"),
         "powerlaw2_alpha_ge_1": lambda: fit_alpha(evals, "ks"),
     }[tool]()
@@ -186,7 +186,7 @@ def group(compare, case, expected):
 
 def weightwatcher(compare, case, expected):
     evals = esd(WEIGHTS[case])
-    fit = fit_alpha(evals, "ks", min_eval=WW_CUT)
+    fit = fit_alpha(evals, "ks", cut=WW_CUT)
     rel = tolerance("weightwatcher alpha")
     for name in ("alpha", "xmin", "sigma"):
         compare(case, "weightwatcher", name, getattr(fit, name), expected[name], rel=rel)

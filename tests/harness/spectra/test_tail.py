@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.spectra.tail import METHODS, SMALL_N, fit_alpha, ks_scan
+from harness.spectra import tail
+from harness.spectra.tail import METHODS, SMALL_N, fit_alpha
+from tests.helpers.spectra import ks_scan
 
 spectra = arrays.arrays(np.float64, st.integers(1, 70), elements=st.floats(0, allow_infinity=False))
 
@@ -76,9 +78,10 @@ def test_ks_peak_is_ks_near_the_fullest_bin(scale):
     assert 0 < near.sum() < 199
 
 
-def test_ks_peak_without_a_candidate_says_so():
+def test_ks_peak_without_a_candidate_says_so(monkeypatch):
+    monkeypatch.setattr(tail, "BINS", 2)
     evals = np.concatenate([[1.0], np.full(60, 9e9), [1e10]])  # x = 1e5 with two bins
-    found = fit_alpha(evals, "ks_peak", bins=2)
+    found = fit_alpha(evals, "ks_peak")
     assert found.flags == ("no_tail",) and math.isnan(found.alpha)
 
 
@@ -103,13 +106,11 @@ def test_hill_mid_keeps_zeros_until_its_tail_reaches_them():
     assert "tail_hits_zero" in fit_alpha(np.concatenate([np.full(90, 1e-9), evals]), cut=1e-9).flags
 
 
-def test_an_absolute_cut_depends_on_the_scale_and_is_off():
+def test_no_absolute_cut_depends_on_the_scale():
     evals = np.random.default_rng(1).pareto(2, 100) + 1
     for method in METHODS:
         small = fit_alpha(1e-12 * evals, method)
         assert small.alpha == pytest.approx(fit_alpha(evals, method).alpha)
-        lost = fit_alpha(1e-12 * evals, method, min_eval=1e-5)
-        assert math.isnan(lost.alpha) and lost.n_used == 0 and "no_tail" in lost.flags
 
 
 def test_flat_spectra_have_no_exponent_but_a_flag():
@@ -162,8 +163,6 @@ def test_unknown_methods_are_refused(method):
 def test_what_is_no_spectrum_is_refused():
     with pytest.raises(ValueError, match="must be a vector"):
         fit_alpha(np.eye(3))
-    with pytest.raises(ValueError, match="xmin_pos must be above 1"):
-        fit_alpha([1.0], xmin_pos=1)
 
 
 @pytest.mark.parametrize("method", METHODS)
