@@ -16,7 +16,7 @@ from harness.store.points import SPEC, sweep_folder, sweep_names
 from sweeps import actions
 from sweeps.plan.stored import refuse_losses, searched
 from sweeps.screens.plan import Preview
-from sweeps.spec import given
+from sweeps.spec import sweep_file
 from sweeps.spec.sweep import SweepSpec
 
 Options = Mapping[str, Any]  # of a flag, as argparse takes them
@@ -194,7 +194,7 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
         return list(_stored(args.root))
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
-    loaded = given.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
+    loaded = sweep_file.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
     called: dict[str, SweepSpec] = {}
     for spec in loaded:
         naming.check_not_imported(args.root, spec.name)
@@ -209,6 +209,6 @@ def _stored(root: Path) -> Iterator[SweepSpec]:
     for folder in folders:
         if (folder / SPEC).is_file():
             try:
-                yield from given.load_all([str(folder)], [], root)
+                yield from sweep_file.load_all([str(folder)], [], root)
             except UsageError as error:
                 say(error)

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.show.emit import say
 from harness.show.status import Status
 from harness.store import Store, submissions
 from harness.store.points import SPEC, Point, sweep_folder
 from harness.system import atomic
-from sweeps.cluster.requeue import say
 from sweeps.plan.planned import objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.stored import write_plan
-from sweeps.spec import given
+from sweeps.spec import sweep_file
 from sweeps.spec.search import REFINE
 
 
@@ -35,7 +35,7 @@ def following(root: Path, points: Sequence[Point]) -> list[Point]:
         atomic.refresh_file_cache(folder)
         if points[0].slot or not (folder / SPEC).is_file():
             return []
-        (spec,) = given.load_all([str(folder / SPEC)], [], root, trains=True)
+        (spec,) = sweep_file.load_all([str(folder / SPEC)], [], root, trains=True)
         if spec.search.mode != REFINE:
             return []
         planned, known = everything_with_states(Store(root), spec)

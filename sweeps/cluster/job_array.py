@@ -1,4 +1,4 @@
-"""Job arrays on SLURM. Each job trains one run (`sweeps/cluster/job.py`) or several (`packed_job.py`).
+"""Job arrays on SLURM. Each job trains one run or several (`sweeps/cluster/job.py`).
 
 This module writes the text for `sbatch`. The call of `sbatch` is ours: submitit calls it without a timeout
 and discards its output. So is the start of a job: submitit's loads a pickle from the store.

@@ -35,7 +35,7 @@ from sweeps.cluster.probed import ASKED, HELD, REPORT, Asked, seconds_ahead
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.plan.planned import block_of, search_points
-from sweeps.spec import given
+from sweeps.spec import sweep_file
 from sweeps.spec.resources import Resources
 
 NAME = "htbench-doctor"  # of jobs and folders, before a random word
@@ -148,7 +148,7 @@ def _probes(root: Path, arguments: Sequence[str]) -> tuple[list[Probe], list[Run
     if not names:
         return [Probe(_as_probe(Resources()), data=_fingerprints(tasks.TASKS), on_cpu=False)], []
     probes, configs = dict[tuple[Resources, int], Probe](), list[RunConfig]()
-    for spec in given.load_all(names, settings, root):
+    for spec in sweep_file.load_all(names, settings, root):
         for one in search_points(spec):
             kind = _as_probe(block_of(spec, one.point).resources), one.config.processes
             probe = probes.setdefault(kind, Probe(*kind))

@@ -35,7 +35,7 @@ ASKED, HELD = "asked.json", "held"  # files of a job's folder, and of the one ab
 REPORT = "node-*.json"
 LATE, HOURS = 5.0, 3600.0  # seconds by which a clock is off: a note, a problem (`harness/store/owner.py`)
 # What a real job loads.
-IMPORTS = ("sweeps.cluster.job", "sweeps.cluster.packed_job", "sweeps.studies.trial")
+IMPORTS = ("sweeps.cluster.job", "sweeps.studies.trial")
 
 
 @dataclass(frozen=True)

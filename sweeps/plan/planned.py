@@ -23,7 +23,7 @@ from harness.store import points as plans
 from harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
 from optimizers.zoo.registry import resolve_value
 from sweeps.plan import slots
-from sweeps.spec import given
+from sweeps.spec import sweep_file
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -41,7 +41,7 @@ class Planned:
 
 def configs_of(word: str, root: Path) -> Iterator[RunConfig]:
     """The configs of the points of all sweeps that a word of the command line names; allows their parts."""
-    for spec in given.load_all([word], [], root):
+    for spec in sweep_file.load_all([word], [], root):
         yield from (planned.config for planned in search_points(spec))
 
 

@@ -1,24 +1,59 @@
-"""Reads a sweep file; every mistake in it is one clear sentence. Torch-free."""
+"""Reads a sweep file; every mistake in it is one clear sentence. Torch-free.
+
+A file that a user gives may name optimizers, models and tasks of his own; to plan it runs their code. A copy
+in a store may be anybody's: only who trains its runs imports what it names, and never from beside it.
+"""
 
 from __future__ import annotations
 
 import copy
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from harness.config import Value, yaml_text
+from harness.config import Value, parts, yaml_text
 from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings
 from harness.config.yaml_text import interpolated, read_words, read_yaml
 from harness.errors import UsageError, nearest
-from harness.store.naming import name_of
-from harness.store.points import SEED_FIELDS, is_sweep_name, is_tuned
+from harness.store import naming
+from harness.store.layout import sweeps_folder
+from harness.store.points import POINTS, SEED_FIELDS, SPEC, is_sweep_name, is_tuned
 from sweeps.spec import keys, resources
 from sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
 from sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
+
+
+def load_all(
+    words: Sequence[str], settings: Sequence[str], root: Path, *, trains: bool = False
+) -> list[SweepSpec]:
+    """Read the sweeps and allow their parts.
+
+    Modules are looked for in the folders of the files, then in the working folder.
+
+    Args:
+        words: sweep files, folders or names.
+        settings: `key=value` words that override settings of their base.
+        root: the store.
+        trains: whether the command trains runs, so that parts in a stored file are allowed, too.
+
+    Raises:
+        UsageError: there is no such file, or it is wrong.
+    """
+    paths = [path for word in words for path in naming.files(word, root)]
+    loaded = [(path, load(path, list(settings))) for path in paths]
+    from_user = [(path, spec) for path, spec in loaded if not _is_stored(path, root)]
+    allowed = [spec for _, spec in (loaded if trains else from_user)]
+    parts.allow({name for spec in allowed for name in spec.parts()}, *(path.parent for path, _ in from_user))
+    return [spec for _, spec in loaded]
+
+
+def _is_stored(path: Path, root: Path) -> bool:
+    """Whether a sweep file is the copy that a store keeps beside a plan."""
+    below = path.resolve().is_relative_to(sweeps_folder(root).resolve())
+    return path.name == SPEC and (below or (path.parent / POINTS).exists())
 
 
 def load(path: Path, words: list[str] | None = None) -> SweepSpec:
@@ -97,7 +132,7 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
     given = keys.read(SweepSpec, tree, "the sweep", before="'", after="'")
     yaml_text.check_word("The name", given.get("name"))
-    name = name_of(path, given)
+    name = naming.name_of(path, given)
     if not is_sweep_name(name):
         raise UsageError(
             f"The name '{name}' must consist of letters, digits, '.', '_' and '-', at most 100 of them, and "

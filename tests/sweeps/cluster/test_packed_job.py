@@ -25,8 +25,8 @@ from sweeps.cluster import (
     snapshot,
     submit,
 )
-from sweeps.cluster.packed_job import PackedJob, closed_path
-from sweeps.cluster.queue import ORDER
+from sweeps.cluster.job import PackedJob
+from sweeps.cluster.queue import ORDER, closed_path
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submit import Array
 from sweeps.plan.planned import search_points
