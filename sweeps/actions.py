@@ -22,10 +22,9 @@ from harness.store.points import Point, ever_planned
 from harness.system import slurm, streams
 from harness.system.folders import make_folder
 from harness.system.machine import visible_gpus
-from sweeps.plan.planned import filled, search_points
+from sweeps.plan.planned import filled, search_points, states
 from sweeps.plan.replicas import everything
 from sweeps.plan.start import check_start
-from sweeps.plan.states import states
 from sweeps.plan.stored import searched, stored, write_plan
 from sweeps.spec.sweep import SweepSpec
 

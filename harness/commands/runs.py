@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import tasks
-from harness.commands import runs_export, runs_import
+from harness.commands import runs_exchange
 from harness.config import Value
 from harness.config.yaml_text import read_words
 from harness.errors import UsageError, at_least, nearest
@@ -52,9 +52,9 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     )
     gc.add_argument("--orphans", action="store_true", help="unfinished runs that no sweep wants, too")
     take = actions.add_parser("import", help="take in the runs and sweeps of another store")
-    runs_import.add_arguments(take)
+    runs_exchange.add_import_arguments(take)
     give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
-    runs_export.add_arguments(give)
+    runs_exchange.add_export_arguments(give)
     pack = actions.add_parser("pack", help="put finished runs into archives: a thousand runs in one file")
     pack.add_argument("--dry-run", action="store_true", help="only say what would be packed")
     pack.add_argument(
@@ -73,8 +73,8 @@ def runs(args: argparse.Namespace) -> int:
     actions = {
         "ls": _ls,
         "gc": _gc,
-        "import": runs_import.take,
-        "export": runs_export.give,
+        "import": runs_exchange.take,
+        "export": runs_exchange.give,
         "pack": _pack,
         "unpack": _unpack,
     }

@@ -25,7 +25,7 @@ from harness.store.submissions import WORD, Submission, word_of
 from harness.system import slurm
 from harness.system.slurm import SlurmError
 from harness.system.squeue import COLUMNS, Job
-from sweeps.plan.states import settings_of
+from sweeps.plan.planned import settings_of
 from sweeps.spec.sweep import SweepSpec
 
 LONGEST = 80  # bytes of a block's part and of a point's part of a name

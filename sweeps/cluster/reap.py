@@ -18,8 +18,7 @@ from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.slurm import SlurmError
 from sweeps.cluster import queue, troubles
-from sweeps.plan.planned import Planned
-from sweeps.plan.states import states
+from sweeps.plan.planned import Planned, states
 from sweeps.plan.stored import write_plan
 from sweeps.spec.sweep import SweepSpec
 

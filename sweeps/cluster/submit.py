@@ -29,8 +29,7 @@ from sweeps.cluster import queue, sbatch, snapshot, troubles
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.troubles import Outdated, Troubles
-from sweeps.plan.planned import Planned, block_of
-from sweeps.plan.states import states
+from sweeps.plan.planned import Planned, block_of, states
 from sweeps.plan.stored import write_plan
 from sweeps.spec.resources import Resources, words
 from sweeps.spec.search import REFINE

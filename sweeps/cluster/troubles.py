@@ -19,8 +19,7 @@ from harness.system import slurm
 from harness.system.squeue import Job
 from sweeps.cluster import early_ends, queue
 from sweeps.cluster.early_ends import Early, FailingNode
-from sweeps.plan.planned import block_of
-from sweeps.plan.states import states
+from sweeps.plan.planned import block_of, states
 from sweeps.spec.resources import differences, words
 from sweeps.spec.sweep import SweepSpec
 

@@ -11,8 +11,16 @@ from harness.config.settings import FIELDS
 from harness.store import RunState, Store
 from harness.store.points import REPLICATE, SEARCH, Point
 from harness.store.record import RunRecord
-from sweeps.plan.planned import Planned, by_objective, filled, line, objective, plan_point, replica_seeds
-from sweeps.plan.states import states
+from sweeps.plan.planned import (
+    Planned,
+    by_objective,
+    filled,
+    line,
+    objective,
+    plan_point,
+    replica_seeds,
+    states,
+)
 from sweeps.plan.stored import kept, searched
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import Settings, SweepSpec

@@ -32,6 +32,7 @@ from sweeps.plan import slots
 from sweeps.plan.planned import (
     Planned,
     by_objective,
+    describe,
     filled,
     line,
     objective,
@@ -39,7 +40,6 @@ from sweeps.plan.planned import (
     replica_seeds,
     search_points,
 )
-from sweeps.plan.states import describe
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
 

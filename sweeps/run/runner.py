@@ -25,9 +25,8 @@ from harness.store.layout import cache_folder
 from harness.store.points import Point
 from harness.store.record import RunRecord
 from harness.train.monitor import Monitor, handle
-from sweeps.plan.planned import Planned, block_of, by_objective, filled
+from sweeps.plan.planned import Planned, block_of, by_objective, describe, ended, filled
 from sweeps.plan.replicas import next_round, replicas
-from sweeps.plan.states import describe, ended
 from sweeps.plan.stored import searched, write_plan
 from sweeps.run.pool import Pool
 from sweeps.run.schedule import Schedule

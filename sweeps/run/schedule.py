@@ -14,7 +14,7 @@ from harness.store import RunState, Store
 from harness.store.points import Point, filled
 from harness.system import atomic
 from harness.train.monitor import Monitor
-from sweeps.plan.states import state
+from sweeps.plan.planned import state
 from sweeps.run.execute import EXIT_ENDED
 from sweeps.run.pool import Pool
 

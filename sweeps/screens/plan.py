@@ -21,10 +21,9 @@ from harness.store.points import SEARCH, Point
 from harness.system import environment
 from sweeps.cluster import queue, snapshot, submit
 from sweeps.cluster.submit import Array
-from sweeps.plan.planned import Planned, block_of, by_objective, objective
+from sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
-from sweeps.plan.states import describe
 from sweeps.plan.stored import lost, trained_again
 from sweeps.screens import cost_card, estimates
 from sweeps.screens.cost_card import Costs, Row

@@ -16,8 +16,7 @@ from harness.show.note import Note
 from harness.show.report import Column, Report, by_columns
 from harness.store import RunState, Store, submissions
 from harness.store.points import Point
-from sweeps.plan.planned import block_of
-from sweeps.plan.states import states
+from sweeps.plan.planned import block_of, states
 from sweeps.spec.resources import Resources
 from sweeps.spec.sweep import SweepSpec
 

@@ -18,8 +18,8 @@ from harness.store import RunState, Store
 from harness.store.points import SEARCH, SUBMISSIONS, Point, sweep_folder
 from sweeps.cluster import queue, troubles
 from sweeps.cluster.troubles import Troubles
+from sweeps.plan.planned import states
 from sweeps.plan.replicas import Course, courses
-from sweeps.plan.states import states
 from sweeps.plan.stored import Difference, difference
 from sweeps.screens.objectives import Objective, objective
 from sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words

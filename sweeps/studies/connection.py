@@ -19,7 +19,7 @@ from harness.store import Store
 from harness.store.points import SEARCH
 from harness.store.record import RunRecord
 from sweeps.plan.slots import Study
-from sweeps.studies import drawing, pruners
+from sweeps.studies import drawing
 from sweeps.studies.drawing import NoRepeats, distribution
 from sweeps.studies.storage import storage_of
 from sweeps.studies.study import Description, constraints, outcome, params, reports, trial_of_run
@@ -49,7 +49,7 @@ class Connection:
         self.storage, self.optuna = self.kept.connect(self._load)
 
     def _load(self, storage: BaseStorage) -> optuna.Study:
-        return self.described.open(self.kept.study_name, storage, pruners.pruner(self.study))
+        return self.described.open(self.kept.study_name, storage, drawing.pruner(self.study))
 
     def release(self) -> None:
         """Close the connection to a server until it is needed again."""

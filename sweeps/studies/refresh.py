@@ -19,9 +19,8 @@ from harness.store.layout import studies_folder
 from harness.store.points import REPLICATE, is_tuned, sweep_folder
 from harness.system import atomic
 from harness.system.folders import make_folder
-from sweeps.plan.planned import Planned, block_of, objective
+from sweeps.plan.planned import Planned, block_of, objective, states
 from sweeps.plan.slots import replicas_of, study_name
-from sweeps.plan.states import states
 from sweeps.spec.sweep import SweepSpec
 
 

@@ -24,7 +24,7 @@ from harness.store.points import filled, read_points
 from harness.store.record import RunRecord
 from harness.system.atomic import append_line, locked
 from harness.train.monitor import Monitor
-from sweeps.plan.states import state
+from sweeps.plan.planned import state
 from sweeps.run.execute import execute
 from tests.helpers.nfs_client import Client, Server
 

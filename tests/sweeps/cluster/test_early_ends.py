@@ -16,8 +16,7 @@ from sweeps.cluster import early_ends, job_log, submit, troubles
 from sweeps.cluster.early_ends import FailingNode
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submit import Wishes
-from sweeps.plan.planned import search_points
-from sweeps.plan.states import states
+from sweeps.plan.planned import search_points, states
 from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file as specs
 from tests.helpers.fake_slurm import FakeSlurm

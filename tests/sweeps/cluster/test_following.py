@@ -9,9 +9,8 @@ from harness.store.points import REPLICATE, SEARCH, read_points
 from harness.store.submissions import intend
 from sweeps.cluster import snapshot
 from sweeps.cluster.following import following
-from sweeps.plan.planned import search_points
+from sweeps.plan.planned import search_points, states
 from sweeps.plan.replicas import everything
-from sweeps.plan.states import states
 from sweeps.plan.stored import write_plan
 from sweeps.spec import sweep_file
 from tests.helpers.job_process import order_words

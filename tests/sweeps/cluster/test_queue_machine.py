@@ -22,8 +22,7 @@ from harness.system import slurm
 from sweeps.cluster import queue, reap, submit
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.submit import Wishes
-from sweeps.plan.planned import search_points
-from sweeps.plan.states import states
+from sweeps.plan.planned import search_points, states
 from sweeps.spec import sweep_file as specs
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.records import scored

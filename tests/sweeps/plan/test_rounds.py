@@ -13,9 +13,8 @@ from harness.errors import UsageError
 from harness.store import Store, layout, naming
 from harness.store.points import REPLICATE, SEARCH, read_points
 from harness.store.record import RunRecord
-from sweeps.plan.planned import search_points
+from sweeps.plan.planned import search_points, states
 from sweeps.plan.replicas import courses, everything, everything_with_states
-from sweeps.plan.states import states
 from sweeps.plan.stored import refuse_losses, searched, write_plan
 from sweeps.run.runner import Sweep
 from sweeps.screens import status

@@ -19,9 +19,8 @@ from harness.store.points import (
 )
 from harness.system import atomic
 from sweeps.plan import stored
-from sweeps.plan.planned import search_points
+from sweeps.plan.planned import search_points, states
 from sweeps.plan.replicas import courses, everything
-from sweeps.plan.states import states
 from sweeps.plan.stored import Difference, write_plan
 from sweeps.spec import sweep_file as specs
 from tests.helpers.command import TINY

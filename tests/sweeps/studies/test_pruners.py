@@ -5,11 +5,11 @@ import random
 import optuna
 import pytest
 
-from sweeps.studies import pruners
+from sweeps.studies import drawing
 
 
 def test_the_decisions_of_asha_are_fixed():
-    chance, study, ended = random.Random(1), optuna.create_study(pruner=pruners.Asha(2, 3)), []
+    chance, study, ended = random.Random(1), optuna.create_study(pruner=drawing.Asha(2, 3)), []
     for _ in range(24):
         trial, level = study.ask(), chance.random()
         for step in range(1, 20):
@@ -24,7 +24,7 @@ def test_the_decisions_of_asha_are_fixed():
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_asha_decides_as_optunas_successive_halving(direction):
     chance = random.Random(1)
-    ours = optuna.create_study(direction=direction, pruner=pruners.Asha(2, 3))
+    ours = optuna.create_study(direction=direction, pruner=drawing.Asha(2, 3))
     theirs = optuna.create_study(
         direction=direction, pruner=optuna.pruners.SuccessiveHalvingPruner(min_resource=2, reduction_factor=3)
     )
@@ -48,7 +48,7 @@ def test_asha_decides_as_optunas_successive_halving(direction):
 
 
 def test_asha_repeats_a_decision_and_takes_reports_that_skip_rungs():
-    study = optuna.create_study(pruner=pruners.Asha(2, 2))
+    study = optuna.create_study(pruner=drawing.Asha(2, 2))
     for value in (1.0, 2.0):
         good = study.ask()
         for step in (3, 7):
