@@ -22,43 +22,8 @@ from typing import IO, Any
 
 from harness.system.links import no_follow
 
-# The instants at which a killed process leaves different remains on disk. A test tries all of them.
-CRASH_POINTS = (
-    "claim",  # the attempt file is complete under its temporary name
-    "claimed",  # the run is owned, nothing else has happened
-    "checkpoint.before",  # the new checkpoint is complete under its temporary name
-    "checkpoint.after",  # it is in place, the loop has not gone on
-    "items",  # the run is finished, its test items are complete under their temporary name
-    "record.before",  # the run is finished, the record is complete under its temporary name
-    "record.after",  # the record is in place, the index lacks it
-    "slot",  # the points of a sweep are complete under their temporary name
-    "study",  # the journal of an Optuna study is complete under its temporary name
-    "ask",  # a search has drawn a trial, the file of its slot has its temporary name
-    "tell",  # the record of a trial is in place, its study lacks the result
-)
-# The same for `sweep submit`; its tests need a SLURM.
-SUBMIT_CRASH_POINTS = (
-    "submit.before",  # the intent is noted, nothing is submitted
-    "submit.exchange",  # queued jobs are cancelled, those in their place are not submitted
-    "submit.after",  # the array is in the queue, its id is not noted
-)
-# The same for `runs pack` and `runs unpack`.
-PACK_CRASH_POINTS = (
-    "pack.before",  # an archive is complete under its temporary name
-    "pack.after",  # it is in place, its runs are in their folders, too
-    "pack.removed",  # the first of its runs has no folder any more
-    "pack.merged",  # all archives are in place, those that they replace are still there
-    "unpack",  # the first run is back in its folder, and in its archive, too
-)
-# The same for a run that keeps a trunk.
-TRUNK_CRASH_POINTS = (
-    "trunk.before",  # the trunk is complete under its temporary name
-    "trunk.after",  # it is in place, its run has not gone on
-    "trunk.adopted",  # another run has the curve of a trunk, and no checkpoint yet
-)
-_ALL_CRASH_POINTS = CRASH_POINTS + SUBMIT_CRASH_POINTS + PACK_CRASH_POINTS + TRUNK_CRASH_POINTS
-# Which files they guard. A process dies at NAME or NAME.before once the new content is complete under its
-# temporary name, at NAME.after once it is in place.
+# The files with crash points: a process dies at NAME.before once the new content is complete under its
+# temporary name, at NAME.after once it is in place. `tests/helpers/crash_points.py` says what is there then.
 _GUARDED = {
     "claim": "attempts/*",
     "checkpoint": "checkpoint.*",
@@ -80,7 +45,6 @@ def crash_point(name: str) -> None:
     Tests start the process in a session of its own.
     """
     if os.environ.get("HTBENCH_CRASH") == name:
-        assert name in _ALL_CRASH_POINTS, name
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
@@ -116,19 +80,14 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        _crash(crash, f"{crash}.before")
+        crash_point(f"{crash}.before")
         placed = place(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
     sync_folder(path.parent)
-    _crash(f"{crash}.after")
+    crash_point(f"{crash}.after")
     return placed
-
-
-def _crash(*names: str) -> None:
-    for name in set(names).intersection(_ALL_CRASH_POINTS):
-        crash_point(name)
 
 
 def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:

@@ -78,7 +78,9 @@ def test_runs_without_a_word_are_known_by_what_both_tell(take):
     assert "imported 1 run (" in take.tidy(text.replace("muon,1,0.1", "muon,1,0.4")).out
 
 
-@pytest.mark.parametrize("instant", ["claim", "claimed", "record.before", "record.after", "slot"])
+@pytest.mark.parametrize(
+    "instant", ["claim.before", "claimed", "record.before", "record.after", "slot.before"]
+)
 def test_killed_anywhere_the_same_command_finishes(take, instant):
     whole = take.folder / "whole"
     file = take.file("curves.csv", FOUR)

@@ -193,7 +193,7 @@ def test_mistakes_are_one_sentence(roots, capsys, other):
     assert ("no store" if other == "nowhere" else "this store itself") in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("crash", ["claim", "claimed", "record.before", "record.after"])
+@pytest.mark.parametrize("crash", ["claim.before", "claimed", "record.before", "record.after"])
 def test_an_import_that_is_killed_is_simply_run_again(htbench, roots, crash):
     theirs = roots[1]
     done, pruned = put(theirs, seed=1), put(theirs, "pruned", step=4, pruned_by=["one"], seed=2)

@@ -16,6 +16,7 @@ from harness.show.status import Status
 from harness.store import Store, layout, packing, salvaging
 from harness.store import archives as archives_module
 from harness.system import atomic
+from tests.helpers.crash_points import PACK_CRASH_POINTS
 from tests.helpers.stored_runs import config, leave, put
 
 
@@ -347,7 +348,7 @@ def command(store, *words, crash="", **given):
     )
 
 
-@pytest.mark.parametrize("instant", atomic.PACK_CRASH_POINTS)
+@pytest.mark.parametrize("instant", PACK_CRASH_POINTS)
 def test_killed_at_any_instant_the_same_command_finishes(store, instant):
     known, before = seen(store), folders(store)
     pack(store, keys=store.keys()[:3])  # an archive that is to be replaced

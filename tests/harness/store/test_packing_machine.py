@@ -15,10 +15,11 @@ from harness.store import Store, check, packing
 from harness.store.importing import merge
 from harness.store.layout import run_keys
 from harness.system import atomic
+from tests.helpers.crash_points import PACK_CRASH_POINTS
 from tests.helpers.stored_runs import put
 
-PACK = ("", *atomic.PACK_CRASH_POINTS)
-IMPORT = ("", "claim", "claimed", "record.before", "record.after")
+PACK = ("", *PACK_CRASH_POINTS)
+IMPORT = ("", "claim.before", "claimed", "record.before", "record.after")
 FULL = 3  # runs of an archive
 
 

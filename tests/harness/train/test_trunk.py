@@ -10,9 +10,9 @@ from harness import cli
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.store.layout import trunks_folder
-from harness.system.atomic import TRUNK_CRASH_POINTS
 from harness.train import checkpoint, trunk
 from harness.train.progress import warm_up
+from tests.helpers.crash_points import TRUNK_CRASH_POINTS
 from tests.helpers.interrupting import finish, interrupt
 from tests.helpers.sweeping import carried_out, check_whole, die_at_each, results
 

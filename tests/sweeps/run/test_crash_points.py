@@ -3,15 +3,15 @@
 import pytest
 
 from harness.store import Store
-from harness.system.atomic import CRASH_POINTS
+from tests.helpers.crash_points import CRASH_POINTS
 from tests.helpers.sweeping import SPEC, carried_out, check_whole, die_at_each, results
 
-# One death each (`ask` and `tell` belong to searches, test_search_run.py), then
+# One death each (`ask.before` and `tell` belong to searches, test_search_run.py), then
 # some in a row: a run taken over, a second record, a replica planned, a study grown. No run may be at work
 # at two of them without a checkpoint in between: that would count as its failure.
-DEATHS = [[name] for name in CRASH_POINTS if name not in ("ask", "tell")] + [
+DEATHS = [[name] for name in CRASH_POINTS if name not in ("ask.before", "tell")] + [
     ["checkpoint.after", "claimed", "record.before"],
-    ["record.after", "record.after", "slot", "checkpoint.after", "study"],
+    ["record.after", "record.after", "slot.before", "checkpoint.after", "study.before"],
 ]
 
 

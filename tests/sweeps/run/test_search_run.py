@@ -9,9 +9,9 @@ from harness.config.settings import resolve_config
 from harness.errors import PrunedError
 from harness.show.status import Status
 from harness.store import Store
-from harness.system.atomic import CRASH_POINTS
 from harness.train import run
 from harness.train.monitor import Monitor
+from tests.helpers.crash_points import CRASH_POINTS
 from tests.helpers.searching import SEARCH, check_search, state_of, studies
 from tests.helpers.sweeping import carried_out, die_at_each, results
 
@@ -68,10 +68,12 @@ def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
 
 # --- death ---
 
-# One death each, then some in a row; `study` is in test_search_deaths.py, where the quick ones are.
-DEATHS = [pytest.param([name], marks=pytest.mark.slow) for name in CRASH_POINTS if name != "study"] + [
-    pytest.param(["ask", "ask", "tell", "record.before"], marks=pytest.mark.slow),
-    pytest.param(["checkpoint.after", "claimed", "tell", "record.after", "ask"], marks=pytest.mark.slow),
+# One death each, then some in a row; `study.before` is in test_search_deaths.py, where the quick ones are.
+DEATHS = [pytest.param([name], marks=pytest.mark.slow) for name in CRASH_POINTS if name != "study.before"] + [
+    pytest.param(["ask.before", "ask.before", "tell", "record.before"], marks=pytest.mark.slow),
+    pytest.param(
+        ["checkpoint.after", "claimed", "tell", "record.after", "ask.before"], marks=pytest.mark.slow
+    ),
     ["checkpoint.after", "tell"],
 ]
 

@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from harness.store import Store
-from harness.system.atomic import CRASH_POINTS
 from sweeps.plan import slots
 from sweeps.studies import trial
+from tests.helpers.crash_points import CRASH_POINTS
 from tests.helpers.searching import SEARCH, check_search, forget, join, plan, state_of, studies, trained
 from tests.helpers.slot_worker import Worker
 
@@ -18,8 +18,8 @@ PRUNED = SEARCH.replace("steps: 8", "steps: 81").replace(
     "trials: 4",
     "trials: 8, pruner: {asha: {min_resource: 3}}",
 )
-# `slot` is the death of whoever plans; checkpoints are those of true runs.
-INSTANTS = [name for name in CRASH_POINTS if name != "slot" and not name.startswith("checkpoint")]
+# `slot.before` is the death of whoever plans; checkpoints are those of true runs.
+INSTANTS = [name for name in CRASH_POINTS if name != "slot.before" and not name.startswith("checkpoint")]
 
 
 def outcome(root, study):
@@ -51,7 +51,7 @@ def begun(root, path):
 @pytest.mark.parametrize("instant", INSTANTS)
 def test_dying_there_leaves_the_same_search(tmp_path, write_spec, undisturbed, instant):
     path = write_spec(PRUNED)
-    if instant == "study":  # reached when a study is written anew
+    if instant == "study.before":  # reached when a study is written anew
         forget(tmp_path, begun(tmp_path, path))
     (study,) = plan(tmp_path, path)
     assert Worker(tmp_path, in_order=True, crash=instant).wait() == -signal.SIGKILL

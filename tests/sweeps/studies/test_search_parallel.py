@@ -44,7 +44,7 @@ def check_once(root, study):
 @pytest.mark.parametrize("storage", STORAGES)
 def test_workers_that_share_a_study_and_one_that_dies_everywhere(tmp_path, write_spec, storage):
     study = study_of(tmp_path, write_spec, 12, storage)
-    for crash in ("ask", "claimed", "record.after", "tell"):
+    for crash in ("ask.before", "claimed", "record.after", "tell"):
         assert Worker(tmp_path, crash=crash).wait() == -signal.SIGKILL
     join(*(Worker(tmp_path) for _ in range(3)))
     trial.reconcile(Store(tmp_path), "tiny", study.name)  # what the dead had not told

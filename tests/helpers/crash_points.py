@@ -1,0 +1,36 @@
+"""What `HTBENCH_CRASH` may name: where a process can be made to die (`harness/system/atomic.py`)."""
+
+# The instants at which a killed process leaves different remains on disk. A test tries all of them.
+CRASH_POINTS = (
+    "claim.before",  # the attempt file is complete under its temporary name
+    "claimed",  # the run is owned, nothing else has happened
+    "checkpoint.before",  # the new checkpoint is complete under its temporary name
+    "checkpoint.after",  # it is in place, the loop has not gone on
+    "items.before",  # the run is finished, its test items are complete under their temporary name
+    "record.before",  # the run is finished, the record is complete under its temporary name
+    "record.after",  # the record is in place, the index lacks it
+    "slot.before",  # the points of a sweep are complete under their temporary name
+    "study.before",  # the journal of an Optuna study is complete under its temporary name
+    "ask.before",  # a search has drawn a trial, the file of its slot has its temporary name
+    "tell",  # the record of a trial is in place, its study lacks the result
+)
+# The same for `sweep submit`; its tests need a SLURM.
+SUBMIT_CRASH_POINTS = (
+    "submit.before",  # the intent is noted, nothing is submitted
+    "submit.exchange",  # queued jobs are cancelled, those in their place are not submitted
+    "submit.after",  # the array is in the queue, its id is not noted
+)
+# The same for `runs pack` and `runs unpack`.
+PACK_CRASH_POINTS = (
+    "pack.before",  # an archive is complete under its temporary name
+    "pack.after",  # it is in place, its runs are in their folders, too
+    "pack.removed",  # the first of its runs has no folder any more
+    "pack.merged",  # all archives are in place, those that they replace are still there
+    "unpack",  # the first run is back in its folder, and in its archive, too
+)
+# The same for a run that keeps a trunk.
+TRUNK_CRASH_POINTS = (
+    "trunk.before",  # the trunk is complete under its temporary name
+    "trunk.after",  # it is in place, its run has not gone on
+    "trunk.adopted",  # another run has the curve of a trunk, and no checkpoint yet
+)
