@@ -12,7 +12,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -162,7 +161,7 @@ def measured(part: Part, folder: Path, cache: Path) -> Result:
     _write(folder, part, Result(part.name, Outcome.BEGUN, part.minutes))
     began, log, late = time.monotonic(), folder / f"{part.name}.log", False
     with log.open("wb") as said:
-        words = [sys.executable, "-c", _PROGRAM, part.name, str(folder), str(cache)]
+        words = [*environment.program(__name__), part.name, str(folder), str(cache)]
         child = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
         )
@@ -186,16 +185,6 @@ def measured(part: Part, folder: Path, cache: Path) -> Result:
     result = replace(result, seconds=round(time.monotonic() - began, 1))
     _write(folder, part, result)
     return result
-
-
-# As in the command: the working folder, which comes first here, may have modules that are called like ours.
-_PROGRAM = f"""
-import sys
-sys.path[:] = [place for place in sys.path if place]
-import htbench
-from {__name__} import main
-main(*sys.argv[1:])
-"""
 
 
 def main(name: str, folder: str, cache: str) -> None:

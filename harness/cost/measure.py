@@ -28,6 +28,7 @@ from harness.errors import RunFailedError, UsageError
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system import atomic, typed
+from harness.system.environment import program
 
 if TYPE_CHECKING:
     from harness.store.record import RunRecord
@@ -76,19 +77,8 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
     return cost
 
 
-# As in the command: the working folder, which comes first here, may have modules that are called like ours.
-_PROGRAM = f"""
-import sys
-sys.path[:] = [place for place in sys.path if place]
-import htbench
-from {__name__} import main
-sys.exit(main())
-"""
-
-
 def _in_a_process(cache: Path, config: RunConfig) -> Cost:
-    words = [sys.executable, "-c", _PROGRAM]
-    folders = [str(folder) for folder in parts.folders]
+    words, folders = program(__name__), [str(folder) for folder in parts.folders]
     given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve()), "folders": folders})
     try:
         done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=PATIENCE)

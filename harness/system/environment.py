@@ -83,6 +83,15 @@ def require(extra: str, *modules: str) -> None:
 
 
 @functools.cache
+def program(module: str) -> tuple[str, ...]:
+    """The words that call `main` of a module of ours in a new Python, as text; it gets the words after these.
+
+    As in the command: the working folder, which comes first there, may have modules called like ours.
+    """
+    before = "import sys; sys.path[:] = [place for place in sys.path if place]; import htbench"
+    return sys.executable, "-c", f"{before}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
+
+
 def cpu_model() -> str:
     """The processor's name."""
     return next(iter(_cpuinfo("model name")), "").strip() or platform.processor() or platform.machine()

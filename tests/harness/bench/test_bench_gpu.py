@@ -1,6 +1,7 @@
 """`htbench bench gpu`: what a part's end costs, what a repetition skips. Without a GPU."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from docs import gpu_bench_page
 from harness import cli
 from harness.bench import gpu, gpu_parts
 from harness.bench.gpu import Outcome, Part, Result
-from harness.system import atomic
+from harness.system import atomic, environment
 from optimizers import ZOO
 from tests.helpers.json_fields import promised
 
@@ -47,7 +48,7 @@ record(part, Path(sys.argv[2]), {"gpu": "none"}, facts(part.name), MemoryError)
 
 @pytest.fixture
 def ends(monkeypatch):
-    monkeypatch.setattr(gpu, "_PROGRAM", ENDS)
+    monkeypatch.setattr(environment, "program", lambda module: (sys.executable, "-c", ENDS))
     monkeypatch.setattr(gpu, "check", lambda: None)
     monkeypatch.setattr(Part, "limit", property(lambda part: 3.0 if part.name == "runs" else 300.0))
 
