@@ -76,7 +76,7 @@ ABOVE = {
     "rows": "results.frames.row_cache",
     "ending": "results.page.ending",
     "probe": "sweeps.cluster.probe",
-    "start_up": "sweeps.run.start_up",
+    "start_up": "sweeps.run.pool",
     "simulations": "results.compare.simulate",
 }
 
