@@ -145,7 +145,7 @@ TORCH = {
     "harness.bench": ("contract gpu_parts loop machine maps optimizers peers spectra train"),
     "harness.cost": ("ledger passes steps"),
     "harness.data": ("augment images loss randaugment task text"),
-    "harness.export": ("card downstream evaluation_harness huggingface scoring trained"),
+    "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": (
         "average building checkpoint compiling curvature learner loop precision run spectra trunk"
@@ -347,7 +347,7 @@ def test_the_house_stays_small_enough_to_hold():
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
     # What one redesign reached (34,219), the answer on every screen, and what a GPU needs.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 38_715
+    assert sum(map(code_lines, HOUSE.files.values())) <= 38_710
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
     assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9

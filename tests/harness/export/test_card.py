@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from harness.export import card
+from harness.export import huggingface
 from tests.helpers import nano_models
 from tests.helpers.records import record
 
@@ -13,7 +13,7 @@ HOSTILE = 'x\n---\n# <script>alert("1")</script> | ](http://evil) `````` *b* \u2
 
 
 def card_of(**config):
-    return card.text(nano_models.untrained("llama-nano", **config), has_tokenizer=True)
+    return huggingface.card(nano_models.untrained("llama-nano", **config), has_tokenizer=True)
 
 
 def front_matter(text):
@@ -34,7 +34,7 @@ def test_hostile_names_stay_words():
 
 @pytest.mark.parametrize("words", ["a|b", "[a](b)", "<b>", "a\nb", "`a`", "*a*", "a_b_c"])
 def test_plain_words_mean_nothing_in_markdown(words):
-    found = card.plain(words)
+    found = huggingface.plain(words)
     assert "\n" not in found and not re.search(r"(?<!\\)[|`*_\[\]]|<", found)
 
 
@@ -44,7 +44,8 @@ def test_figures_are_said_to_be_of_one_run():
     ended.config.update(seed=3, data_seed=4)
     ended.downstream["piqa"] = {"acc": 0.5, "questions": 10}
     model = nano_models.untrained("gpt2-nano")
-    text = card.text(type(model)(**{**vars(model), "record": ended, "step": None}), has_tokenizer=False)
+    last = type(model)(**{**vars(model), "record": ended, "step": None})
+    text = huggingface.card(last, has_tokenizer=False)
     assert "n = 1: seed 3, data seed 4" in text and "no error bar" in text
     assert "| val\\_loss | 0.5 |" in text and "| piqa: acc | 0.5 |" in text
     assert "final ones, after step 8 (float32)" in text and "88,896" in text
@@ -59,5 +60,5 @@ def test_the_end_of_the_curve_is_that_of_the_weights(tmp_path):
     files.metrics.write_text(
         "".join([*rows, '{"step": 5, "val_loss": 2.5}\n', '{"step": 9, "val_loss": 1.5}\n'])
     )
-    text = card.text(type(model)(**{**vars(model), "files": files}), has_tokenizer=True)
+    text = huggingface.card(type(model)(**{**vars(model), "files": files}), has_tokenizer=True)
     assert "mean of 7 steps up to step 7: 4." in text and "| 5 | 2.5 |" in text and "| 9 |" not in text
