@@ -2,9 +2,11 @@
 
 Quick are one of each family and the one that asks for curvature; that every row learns is also what the
 golden losses show. The workloads of GPT-2 and the vision transformer are slow: these show that every rule
-takes fused and tied matrices, embedded positions and biases, too. A hundred classes of which a network knows
-nothing need larger batches.
+takes fused and tied matrices, embedded positions and biases, too. The transformer has a hundred classes and
+digits ten: to learn which ten there are takes it to half of its loss already, so more is demanded of it.
 """
+
+import math
 
 import pytest
 
@@ -18,14 +20,16 @@ WORKLOADS = {
     "pydocs": {"task": "pydocs", "model": "llama-nano", "batch_size": 16},
     "digits": {"task": "digits", "model": "resnet-nano", "batch_size": 32},
     "gpt2": {"task": "pydocs", "model": "gpt2-nano", "batch_size": 16},
-    "vit": {"task": "glyphs", "model": "vit-nano", "batch_size": 512},
+    "vit": {"task": "digits", "model": "vit-nano", "batch_size": 32},
 }
+FIFTH = 0.8
+BOUNDS = {"vit": FIFTH * math.log(10) / math.log(100)}  # a fifth below guessing among the ten
 # Elsewhere the row's default; these are meant for other models or for far longer runs.
 LEARNING_RATES = {
     "pydocs": {"adam": 3e-3, "adamw": 3e-3, "muon": 0.03, "cosmos": 9e-3, "sophia": 2e-3},
     "digits": {"sgdm": 0.1, "sophia": 1.2e-3},
     "gpt2": {"adam": 3e-3, "adamw": 3e-3, "cosmos": 9e-3, "sophia": 2e-3, "soap": 1e-2},
-    "vit": {"sgdm": 0.5, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3, "polargrad": 0.1},
+    "vit": {"sgdm": 0.1, "sophia": 2e-3, "adam": 5e-3, "adamw": 5e-3, "soap": 5e-3, "polargrad": 0.1},
 }
 for rates in LEARNING_RATES.values():
     rates.update(lion=2e-3, signum=2e-3, ademamix=3e-3, adopt=5e-3, schedule_free=1e-2, muown=0.01)
@@ -56,4 +60,4 @@ def test_a_hundred_steps_lower_the_loss_by_a_fifth(store, name, task):
         settings["optimizer.lr"] = LEARNING_RATES[task][name]
     record = run(resolved(resolve_config(settings)), store)
     assert record.status == "completed" and record.steps == 100
-    assert record.metrics["val_loss"] <= 0.8 * record.metrics["untrained_val_loss"]
+    assert record.metrics["val_loss"] <= BOUNDS.get(task, FIFTH) * record.metrics["untrained_val_loss"]

@@ -18,8 +18,11 @@ def holds(shares):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [2, 3, 5, 10, 20])
-@pytest.mark.parametrize("seeds", [3, 6, 16])
+@pytest.mark.parametrize(
+    ("rows", "seeds"),
+    # Three seeds are where an approximation fails first; with more of them, the ends and the middle.
+    [*((rows, 3) for rows in (2, 3, 5, 10, 20)), (5, 6), (2, 16), (20, 16)],
+)
 def test_equal_rows_differ_in_one_of_twenty_tables(rows, seeds):
     """5 % +- 1, and all intervals hold in 95 % +- 2."""
     holds(simulate.size(rows, seeds, 2000))
