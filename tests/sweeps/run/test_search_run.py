@@ -1,6 +1,7 @@
 """Whole searches through the command: each mode from file to table, again, extended, after every death."""
 
 import json
+import shutil
 
 import pytest
 
@@ -96,6 +97,13 @@ def test_dying_there_and_running_again_gives_the_same_search(deaths, htbench, wr
     assert (results(htbench.root), state_of(study, htbench.root)) == undisturbed
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return carried_out(
+        tmp_path_factory.mktemp("finished"), SEARCH.replace("trials: 4", "trials: 3"), "--workers", 1
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-9], lambda data: b"\x00garbage\n" + data, lambda data: b""]
@@ -103,9 +111,9 @@ def test_dying_there_and_running_again_gives_the_same_search(deaths, htbench, wr
 @pytest.mark.parametrize(
     "pattern", ["studies/*.journal", "sweeps/tiny/slots/*/2.json", "sweeps/tiny/slots/*/study.json"]
 )
-def test_a_damaged_file_of_a_search_is_mended(htbench, write_spec, pattern, damage):
-    path = write_spec(SEARCH.replace("trials: 4", "trials: 3"))
-    assert htbench("sweep", "run", path, "--workers", 1).returncode == 0
+def test_a_damaged_file_of_a_search_is_mended(htbench, finished, pattern, damage):
+    root, path = finished
+    shutil.copytree(root, htbench.root)
     (study,) = studies(htbench.root, path)
     before = results(htbench.root)
     (broken,) = (file for file in htbench.root.glob(pattern) if not file.stem.endswith("-replicas"))
