@@ -96,6 +96,14 @@ class Choice:
         return min((candidate.state for candidate in self.candidates), key=HOPEFUL_FIRST.index)
 
     @property
+    def is_settled(self) -> bool:
+        """Whether no run that is still to come, or to be tried again, can change the row."""
+        if self.unfinished:
+            return False
+        states = {run["state"] for run in self.replicas}
+        return self.winner is None or (bool(states) and states.isdisjoint(UNFINISHED))
+
+    @property
     def unfinished(self) -> Counter[Status]:
         """How many candidates may still change the choice, by state."""
         states = (candidate.state for candidate in self.candidates if candidate.score is None)

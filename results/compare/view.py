@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.paper import experiments, scales
 from harness.store import Store
+from results.compare.ladder import Ladder, ladders
 from results.compare.ours import Ours, of_scale
 from results.frames.rows import Frame, rows
 
@@ -93,6 +94,11 @@ class View:
     def others(self) -> Frame | None:
         """The runs of sweeps that belong to no experiment of the paper."""
         return None if self.frame is None else of_scale(self.frame, "")
+
+    @functools.cached_property
+    def ladders(self) -> list[Ladder]:
+        """The ladders of all runs."""
+        return ladders(self.frame, self.store)
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def ours(self, scale: str) -> Ours:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.store import Store
 from results.compare.view import Side
-from results.figures import of_losses, of_paper, of_runs, of_spectra, of_track3
+from results.figures import of_ladder, of_losses, of_paper, of_runs, of_spectra, of_track3
 from results.figures.kinds import Panel
 from results.frames.rows import Frame
 
@@ -66,5 +66,8 @@ FIGURES = {
     "best_of_k": _of_any(of_runs.best_of_k),
     "lr_width": _of_any(of_runs.lr_width, lambda view: of_runs.published_widths(of_paper.lr_curve(view))),
     "seed_spread": _of_any(of_runs.seed_spread),
+    "multiplier": Figure(of_ladder.published, of_ladder.multiplier),
+    "frontier": Figure(sweeps=of_ladder.frontier),
+    "horizon": Figure(sweeps=of_ladder.horizon),
     "track3": Figure(of_track3.track3, hint="no run of ours is in it, ask with --source published"),
 }

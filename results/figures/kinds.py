@@ -24,6 +24,7 @@ POINT, CHOSEN, SHOWN, LEFT_OUT = "point", "chosen", "shown", "left out"
 # Roles of other values.
 DIVERGED, MISSING, LEVEL, MEDIAN, RANDOM, FRONT = "diverged", "missing", "level", "median", "random", "front"
 MARK, SPAN, DOT, MISSED, BAND = "mark", "span", "dot", "missed", "band"
+LAW, ABOVE, BELOW = "law", "above", "below"  # a fitted curve; a value beyond what can be told
 AXES = {"lr": "peak learning rate", "p": "p (power of the singular values)"}
 
 
@@ -87,6 +88,8 @@ class Kind:
         markers: whether each point of a curve has a marker; no for long ones.
         cut: whether the axis of bars begins near the least, and their values are written on them.
         words: of each role in a panel with rows: for the legend and the CSV file; "" is above the texts.
+        whiskers: whether the range of a point is drawn at it, not as a band.
+        joined: whether lines join the points of a series.
         ends: whether all curves end at the right, so that names can stand there.
         most_columns: panels that fit beside each other.
         height: of a panel without its title, in inches; rows take what they need.
@@ -99,6 +102,8 @@ class Kind:
     markers: bool = True
     cut: bool = False
     words: dict[str, str] = field(default_factory=dict)
+    whiskers: bool = False
+    joined: bool = True
     ends: bool = False
     most_columns: int = 3
     height: float = 2.1
@@ -112,6 +117,11 @@ KINDS = {
     "intervals": Kind("curves", "interval (steps)", x_scale="tried"),
     "losses": Kind("curves", "step", markers=False, ends=True),
     "ranks": Kind("curves", "rank", "singular value of the update", markers=False, ends=True),
+    "sizes": Kind("curves", "parameters", x_scale="log", whiskers=True, most_columns=2, height=2.7),
+    "compute": Kind(
+        "curves", "operations of a run (FLOP)", x_scale="log", joined=False, most_columns=2, height=2.7
+    ),
+    "lengths": Kind("curves", "tokens per parameter", x_scale="tried", joined=False),
     "layers": Kind("curves", x_scale="words"),
     "alphas": Kind("bars", y="mean alpha"),
     "values": Kind("bars", cut=True),

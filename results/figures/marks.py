@@ -105,10 +105,11 @@ def curves(ax: Any, panel: Panel) -> Entries:
         style = series_style(who[0], who[1], variant, who[2])
         style |= {"markersize": 3.5 if words else 5} if kind.markers else {"marker": None}
         style |= {"markevery": max(1, len(own) // _MOST_MARKERS)}
+        style |= {} if kind.joined else _NO_LINE
         variants[tuple(who)] += 1
         named[name, who[1]] = (own, Line2D([], [], **style))
         diverged = own["role"] == kinds.DIVERGED
-        _curve(right if who[2] else ax, own[~diverged], style, words)
+        _curve(right if who[2] else ax, own[~diverged], style, words or kind.whiskers)
         for x in own.loc[diverged, "x"]:
             depth = 0.03 + 0.06 * crosses[x]
             crosses[x] += 1
@@ -118,7 +119,7 @@ def curves(ax: Any, panel: Panel) -> Entries:
                 "markeredgecolor": style["color"],
             }
             ax.plot([x], [depth if panel.higher_is_better else 1 - depth], **_CROSS, **place)
-    levels = _levels(ax, right, panel)
+    levels = _levels(ax, right, panel) | _laws(ax, panel)
     if (shown["role"] == CHOSEN).any():
         entries["chosen"] = Line2D([], [], **_RING, markeredgecolor=GREY)
     if crosses:
@@ -168,16 +169,16 @@ def _name_ends(ax: Any, named: Mapping[tuple[str, str], tuple[pd.DataFrame, Any]
     return True
 
 
-def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], words: bool) -> None:
+def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], whiskers: bool) -> None:
     x, y, sd, low, high = (points[name] for name in ("x", "y", "y_sd", "y_low", "y_high"))
     colour = style["color"]
-    if style["marker"] and not words and (sd > 0).any():
+    if style["marker"] and not whiskers and (sd > 0).any():
         ax.errorbar(x, y, yerr=sd.fillna(0.0), elinewidth=1, capsize=2, **style)
     else:
         ax.plot(x, y, **style)
     if low.notna().any():
         ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-    if words:  # a layer without neighbours has no band
+    if whiskers:  # a point without neighbours has no band
         ax.vlines(x, low, high, color=colour, alpha=0.5, linewidth=1)
     chosen = points[points["role"] == CHOSEN]
     ax.plot(chosen["x"], chosen["y"], **_RING, markeredgecolor=colour)
@@ -194,6 +195,23 @@ def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
         style |= {"linewidth": 0.8 if grey else 1.1, "zorder": 1}
         (right if on_the_right else ax).axhline(row.y, **style)
         entries[row.series, row.source] = Line2D([], [], **style)
+    return entries
+
+
+def _laws(ax: Any, panel: Panel) -> Entries:
+    """Fitted curves, and arrows where a value lies beyond what was observed."""
+    entries: Entries = {}
+    for name, own in panel.of(kinds.LAW).groupby("optimizer", sort=False):
+        style: Style = {"linestyle": DASHED, "linewidth": 0.9, "zorder": 1}
+        ax.plot(own["x"], own["y"], color=optimizer_style(str(name))["color"], **style)
+        entries["law"] = Line2D([], [], color=GREY, **style)
+    for row in _each(panel.of(kinds.ABOVE, kinds.BELOW)):
+        style = optimizer_style(row.optimizer)
+        up = 1 if row.role == kinds.ABOVE else -1
+        ax.plot([row.x], [row.y], zorder=4, **style | _BEYOND)
+        arrow = {"arrowstyle": "<-", "color": style["color"], "shrinkA": 0, "shrinkB": 2}
+        ax.annotate("", (row.x, row.y), (0, 15 * up), "data", "offset points", arrowprops=arrow)
+        entries["an arrow: beyond what was observed"] = Line2D([], [], color=GREY, **_ARROW | {"marker": 6})
     return entries
 
 
@@ -235,11 +253,11 @@ def _scale_curves(ax: Any, panel: Panel, shown: pd.DataFrame) -> None:
     if scale == "values":
         ax.set_xticks(tried)
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    elif scale == "tried":
+    elif scale in ("tried", "log"):
         ax.set_xscale("log")
         if len(tried) == 1:  # a logarithmic axis finds no limits around one value
             ax.set_xlim(tried[0] / 2, tried[0] * 2)
-        label_log(ax.xaxis, tried)
+        label_log(ax.xaxis, tried if scale == "tried" else ())
 
 
 # --- bars ---

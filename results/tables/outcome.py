@@ -12,7 +12,7 @@ from functools import partial
 from harness.config import hyper_schedules
 from harness.show.note import Note
 from harness.show.report import Cell
-from harness.show.status import UNFINISHED, Status
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.points import SEARCH
 from results.compare import fixed as fixed_settings
@@ -131,7 +131,7 @@ def _verdicts(
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
     first = rows(part)[0]
-    fair = all(map(_is_settled, choices)) and first["protocol"] != "paper"
+    fair = all(own.is_settled for own in choices) and first["protocol"] != "paper"
     if not has_stages(first):  # what chose a setting is reported, too
         fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
     if not fair:
@@ -144,14 +144,6 @@ def _verdicts(
     gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
     looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
     return compare(contenders, names, [own.tried for own in choices], metric, gains, looks)
-
-
-def _is_settled(choice: Choice) -> bool:
-    """Whether no run that is still to come, or to be tried again, can change the row."""
-    if choice.unfinished:
-        return False
-    states = {run["state"] for run in choice.replicas}
-    return choice.winner is None or (bool(states) and states.isdisjoint(UNFINISHED))
 
 
 def _schedules(winner: Candidate | None) -> dict[str, str]:

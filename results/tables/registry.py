@@ -10,7 +10,7 @@ from harness.show.report import Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
-from results.tables import answer, flops, grid, hyperparameters, paper, tails, workloads
+from results.tables import answer, flops, grid, hyperparameters, ladder, paper, tails, workloads
 from results.tables.outcome import outcome, searched_parts
 from results.track3 import table as track3
 
@@ -53,6 +53,8 @@ GENERAL: dict[str, Make] = {
 TABLES: dict[str, Make] = GENERAL | {
     **{name: partial(paper.table, name) for name in paper.LAYOUTS if name not in GENERAL},
     "workloads": workloads.table,
+    "multipliers": ladder.multipliers,
+    "frontier": ladder.frontier,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
     "tails": tails.table,

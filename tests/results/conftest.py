@@ -63,6 +63,7 @@ class Bench:
         cpu="Testium 1",
         base=None,
         environment=None,
+        cost=None,
         **hyper,
     ):
         """Plan one run and give it an outcome; `state` is a record's status, waiting, running or failed."""
@@ -77,7 +78,8 @@ class Bench:
         self.points.setdefault(point.sweep, []).append(point)
         if state in ("completed", "diverged", "pruned"):
             self._record(
-                point, state, metrics or {}, reason, steps or base["steps"], seconds, cpu, environment
+                *(point, state, metrics or {}, reason, steps or base["steps"]),
+                *(seconds, cpu, environment, cost or COST),
             )
             if curve:
                 self.curve(key, steps or base["steps"], seed, metrics)
@@ -85,7 +87,7 @@ class Bench:
             self._attempt(key, {"reason": reason, "message": "/a/path"} if state == "failed" else None)
         return key
 
-    def _record(self, point, status, metrics, note, steps, seconds, cpu, environment):
+    def _record(self, point, status, metrics, note, steps, seconds, cpu, environment, cost):
         config = _config(point.overrides)
         self._folder(point.key)
         self.store.write_record(
@@ -98,7 +100,7 @@ class Bench:
                 useful_seconds=steps * seconds,
                 seconds_per_step=seconds,
                 peak_memory=1,
-                cost=COST,
+                cost=cost,
                 attempts=1,
                 environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
                 timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},

@@ -1,0 +1,315 @@
+"""A ladder: workloads that differ in size and length only, and what a rule is worth on it in tokens.
+
+How many times the tokens would AdamW need to end where another rule ends? Its losses at several lengths of a
+size are a law, L = E_N + A_N D^-beta with one beta for all sizes, and the law of that size answers. Over
+sizes the rules share a frontier, L = E + a C^-b. What could make such numbers up is a `Guard`.
+
+Which runs belong together:
+
+- Several batches at a size would make the length of a run mean two things: the batch with most lengths of
+  AdamW is the ladder's, of equals the one with more rows, then the smaller one. Rows of another batch are a
+  control: compared with each other, never part of a law.
+- The frontier takes from each size the run of the ratio of tokens to parameters that most rows have, within
+  a tenth; of equals the larger one.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from harness.choice.winner import grouped
+from harness.store import Store
+from results.compare.draws import DRAWS, Drawn, Estimate, drawn, estimate, miss
+from results.compare.frontier import MISSES, Frontier, frontier
+from results.compare.law import Law, fit
+from results.compare.ranges import Array
+from results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
+from results.frames.rows import Frame
+
+SECOND = "muon"
+_LEAST_VARIANCE = 1e-12  # of the logarithm of a multiplier
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a rung.
+
+    Attributes:
+        rung: it.
+        loss: in nats per token.
+        to_baseline, to_second: its loss less that of AdamW and of Muon at its place; None: there is none.
+        tokens: how many times the tokens AdamW would need; None where a guard withholds it.
+        compute, time: the same in operations, and in seconds on one machine.
+        is_main: whether it is part of the ladder, no control of the batch.
+        guards: why there is no number, or what to know about it.
+    """
+
+    rung: Rung
+    loss: float
+    to_baseline: Estimate | None = None
+    to_second: Estimate | None = None
+    tokens: Estimate | None = None
+    compute: Estimate | None = None
+    time: Estimate | None = None
+    is_main: bool = True
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True)
+class SizeLaw:
+    """AdamW's law of a size: E and A of L = E + A D^-beta, and its group in the fit."""
+
+    model: str
+    group: int
+    floor: Estimate
+    scale: Estimate
+
+
+@dataclass(frozen=True)
+class Trend:
+    """ln M = k0 + k1 ln N of a rule, over its sizes at the ratio of the frontier; `slope` is k1."""
+
+    optimizer: str
+    intercept: Estimate
+    slope: Estimate
+    sizes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """A ladder.
+
+    Attributes:
+        task: of all its runs.
+        entries: of its rungs, by size, batch and length, the best first.
+        exponent: beta; None without a law, or if it misses what was left out.
+        laws: AdamW's, of each size that has one.
+        miss: by how many standard errors the longest run of the largest size is missed if it is left out.
+        guards: of the law.
+        trends: over sizes, of each rule whose multiplier is known at two sizes or more.
+        frontier: None where `frontier_guards` withholds it.
+    """
+
+    task: str
+    entries: tuple[Entry, ...]
+    exponent: Estimate | None
+    laws: tuple[SizeLaw, ...]
+    miss: float | None
+    guards: tuple[Guard, ...]
+    trends: tuple[Trend, ...]
+    frontier: Frontier | None
+    frontier_guards: tuple[Guard, ...]
+    ratio: float
+    law: Law | None = field(repr=False, default=None)
+
+
+# --- the law ---
+
+
+def ladders(frame: Frame | None, store: Store | None) -> list[Ladder]:
+    """The ladders of a store: where AdamW has three lengths of a size. Others tell nothing new.
+
+    Args:
+        frame: the tidy frame.
+        store: where records and test items are; without it nothing is known of lengths.
+    """
+    found = [] if frame is None or store is None else rungs(frame, store)
+    return [ladder(task, own) for task, own in found]
+
+
+def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
+    """What some rungs say.
+
+    Args:
+        task: of all.
+        found: rungs of one ladder.
+        draws: of the bootstrap.
+    """
+    batches = _batches(found)
+    own = sorted(found, key=lambda one: (one.parameters, one.model, one.batch, one.tokens, _loss(one)))
+    noise = drawn([one.row for one in own], [one.place for one in own], draws)
+    known = noise or Drawn(np.array([[_loss(one)] for one in own]), np.ones(len(own)), has_documents=False)
+    is_main = [one.batch == batches[one.model] for one in own]
+    fitted = _fitted(own, is_main, known)
+    ratio = _ratio([one for one, main in zip(own, is_main, strict=True) if main])
+    entries = [_entry(own, at, known, fitted, is_main[at]) for at in range(len(own))]
+    missing = () if noise else (Guard.NO_SPREAD,)
+    found_frontier, withheld = frontier(own, is_main, known, ratio)
+    return Ladder(
+        task,
+        tuple(one for one, _ in entries),
+        fitted.exponent,
+        fitted.laws,
+        fitted.miss,
+        (*fitted.guards, *missing),
+        tuple(_trends(entries, ratio)),
+        found_frontier,
+        (*withheld, *missing),
+        ratio,
+        fitted.law,
+    )
+
+
+def _loss(rung: Rung) -> float:
+    return statistics.fmean(rung.row.values.values())
+
+
+def _batches(found: Iterable[Rung]) -> dict[str, int]:
+    """The batch of each size that is the ladder's."""
+
+    def order(own: Sequence[Rung]) -> tuple[int, int, int]:
+        lengths = len({one.tokens for one in own if one.optimizer == BASELINE})
+        return lengths, len(own), -own[0].batch
+
+    by_size = grouped(found, lambda one: one.model)
+    return {
+        model: max(grouped(own, lambda one: one.batch).values(), key=order)[0].batch
+        for model, own in by_size.items()
+    }
+
+
+def _ratio(found: Sequence[Rung]) -> float:
+    """The ratio of tokens to parameters that most rows have."""
+    return max((one.ratio for one in found), key=lambda own: (sum(one.is_at(own) for one in found), own))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """AdamW's law: of each size the group in it, or why there is none."""
+
+    sizes: Mapping[str, int | Guard]
+    law: Law | None = None
+    exponent: Estimate | None = None
+    laws: tuple[SizeLaw, ...] = ()
+    miss: float | None = None
+    guards: tuple[Guard, ...] = ()
+    ends: Mapping[str, tuple[float, float]] = field(
+        default_factory=dict
+    )  # tokens of the shortest and longest
+
+
+def _fitted(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> _Fitted:
+    lengths = grouped(
+        (at for at, one in enumerate(own) if is_main[at] and one.optimizer == BASELINE),
+        lambda at: own[at].model,
+    )
+    sizes: dict[str, int | Guard] = {}
+    points: list[int] = []
+    for model, at in lengths.items():
+        if len({own[i].tokens for i in at}) < HORIZONS:
+            sizes[model] = Guard.FEW_HORIZONS
+        elif any(own[i].at_edge for i in at):
+            sizes[model] = Guard.BASELINE_EDGE
+        else:
+            sizes[model] = len([group for group in sizes.values() if not isinstance(group, Guard)])
+            points += at
+    if not points:
+        return _Fitted(sizes)
+    tokens = np.array([own[at].tokens for at in points])
+    groups = [int(sizes[own[at].model]) for at in points]
+    losses, variances = known.losses[points], known.variances[points]
+    law = fit(tokens, groups, groups, losses, variances)
+    missed = _miss_of_longest(tokens, groups, losses, variances)
+    guards = (Guard.UNCHECKED,) if missed is None else (Guard.MISSED,) if abs(missed) > MISSES else ()
+    models = {group: model for model, group in sizes.items() if not isinstance(group, Guard)}
+    for group, model in models.items():
+        if Guard.MISSED in guards or law.scales[group, 0] <= 0:
+            sizes[model] = Guard.MISSED if Guard.MISSED in guards else Guard.RISING
+    if Guard.MISSED in guards:
+        return _Fitted(sizes, miss=missed, guards=guards)
+    at_one = law.scales * law.reference**law.exponent
+    laws = [
+        SizeLaw(model, group, estimate(law.floors[group]), estimate(at_one[group]))
+        for group, model in models.items()
+        if sizes[model] is not Guard.RISING
+    ]
+    ends = {model: (own[at[0]].tokens, own[at[-1]].tokens) for model, at in lengths.items()}
+    return _Fitted(sizes, law, estimate(law.exponent), tuple(laws), missed, guards, ends)
+
+
+def _miss_of_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> float | None:
+    """By how many standard errors the law misses the longest run of the largest size, fitted without it.
+
+    None where the other points do not make a law.
+    """
+    last = len(tokens) - 1  # rungs are in the order of size and length
+    if last < 2 * (groups[last] + 1) + 1:
+        return None
+    kept = groups[:last]
+    law = fit(tokens[:last], kept, kept, losses[:last], variances[:last])
+    return miss(law.loss(tokens[last], groups[last], groups[last]) - losses[last])
+
+
+def _entry(
+    own: Sequence[Rung], at: int, known: Drawn, fitted: _Fitted, is_main: bool
+) -> tuple[Entry, Array | None]:
+    """What is known of a rung, and the draws of its multiplier."""
+    rung, losses = own[at], known.losses[at]
+    rivals = {other.optimizer: i for i, other in enumerate(own) if other.place == rung.place}
+    to_baseline, to_second = (
+        estimate(losses - known.losses[rivals[name]]) if name in rivals and name != rung.optimizer else None
+        for name in (BASELINE, SECOND)
+    )
+    guards = (Guard.EDGE,) if rung.at_edge else ()
+    entry = Entry(rung, float(losses[0]), to_baseline, to_second, is_main=is_main, guards=guards)
+    group = fitted.sizes.get(rung.model, Guard.FEW_HORIZONS)
+    withheld = [Guard.CONTROL] if not is_main else [group] if isinstance(group, Guard) else []
+    if rung.optimizer == BASELINE or withheld or rung.at_edge:
+        told = withheld if rung.optimizer != BASELINE or not is_main else []
+        return replace(entry, guards=(*entry.guards, *told)), None
+    assert fitted.law is not None and not isinstance(group, Guard)
+    least, most = (end / rung.tokens for end in fitted.ends[rung.model])
+    values = fitted.law.inverse(losses, group, group) / rung.tokens
+    # Of a law through its points the ends are those points, but for what rounding does.
+    tokens = estimate(values, least * (1 - 1e-9), most * (1 + 1e-9))
+    beyond = [Guard.ABOVE] if tokens.is_above else [Guard.BELOW] if tokens.is_below else []
+    compute = time = None
+    if BASELINE in rivals:
+        base = own[rivals[BASELINE]]
+        compute = _times(tokens, base.step_flops, rung.step_flops)
+        time = _times(tokens, base.step_seconds, rung.step_seconds)
+        time = time if base.conditions == rung.conditions else None
+    entry = replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
+    return entry, np.where((values >= least) & (values <= most), values, np.nan)
+
+
+def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Estimate | None:
+    """An estimate in tokens in another unit, by what a step costs in it."""
+    if not of_baseline or not own:
+        return None
+    factor = of_baseline / own
+
+    def times(end: float | None) -> float | None:
+        return None if end is None else factor * end
+
+    return replace(
+        tokens,
+        value=times(tokens.value),
+        low=times(tokens.low),
+        high=times(tokens.high),
+        least=factor * tokens.least,
+        most=factor * tokens.most,
+    )
+
+
+def _trends(entries: Sequence[tuple[Entry, Array | None]], ratio: float) -> Iterable[Trend]:
+    own = [
+        (one.rung, np.log(values)) for one, values in entries if values is not None and one.rung.is_at(ratio)
+    ]
+    for name, group in grouped(own, lambda one: one[0].optimizer).items():
+        group = [one for one in group if math.isfinite(one[1][0])]
+        if len(group) < 2:
+            continue
+        sizes = np.log([rung.parameters for rung, _ in group])
+        values = np.array([logs for _, logs in group])
+        variances = np.nanvar(values, axis=1)
+        weights = 1 / np.maximum(variances, _LEAST_VARIANCE)
+        middle = weights @ sizes / weights.sum()
+        slope = weights * (sizes - middle) @ values / (weights @ (sizes - middle) ** 2)
+        intercept = weights @ values / weights.sum() - slope * middle
+        yield Trend(name, estimate(intercept), estimate(slope), len(group))

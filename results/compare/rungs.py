@@ -1,0 +1,177 @@
+"""From a frame to the rungs of its ladders: workloads that differ in size and length only.
+
+A ladder has one task, one data fingerprint, one schedule but for its warm-up, and equal settings but for
+model, steps and batch. A model is a size; what it is called does not matter, its parameters are counted.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.config.settings import FIELDS
+from harness.store import Store
+from results.compare.contender import contender, reach
+from results.compare.judge import Row
+from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
+from results.compare.summary import values_by_seed
+from results.frames import identity
+from results.frames.metrics import is_missing, reported
+from results.frames.provenance import timing
+from results.frames.rows import Frame, parts, rows
+
+BASELINE = "adamw"
+HORIZONS = 3  # the least lengths for a law of a size
+_ALIKE = 1.1  # ratios of tokens to parameters that differ by less are one
+_LENGTH = {
+    "steps",
+    "epochs",
+    "batch_size",
+    "micro_batch",
+    "revisions.model",
+}  # what a ladder's rows differ in
+
+
+class Guard(str, Enum):
+    """Why a number is not given, or less sure than it looks."""
+
+    FEW_HORIZONS = "few horizons"  # fewer lengths of AdamW than a law needs
+    EDGE = "edge"  # the optimum of the row lies at an edge of what was searched
+    BASELINE_EDGE = "edge of baseline"  # one of AdamW's does
+    RISING = "rising"  # AdamW is not better after more tokens
+    MISSED = "missed"  # the law does not predict what was left out of its fit
+    UNCHECKED = "unchecked"  # there are too few points to leave one out
+    CONTROL = "other batch"  # the row is a control of the batch
+    ABOVE = "above"  # it is better than AdamW ever was at this size
+    BELOW = "below"  # it is worse than AdamW ever was at this size
+    FEW_SIZES = "few sizes"  # fewer sizes than a frontier needs
+    NO_SPREAD = "no spread"  # no row has two seeds, so there are no intervals
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A rule at a size and a length.
+
+    Attributes:
+        model, optimizer: its names.
+        parameters, tokens, batch: of the model, of a run, and samples of a step.
+        row: losses of its replicas on the test split, with its search and its test items.
+        at_edge: whether its optimum lies at an edge of what was searched.
+        step_flops, flops: operations of a step and of a run, model and optimizer; None: not known.
+        step_seconds, seconds: of a step and of a run; None unless all runs had the same conditions.
+        conditions: those.
+        keys: of its replicas.
+    """
+
+    model: str
+    optimizer: str
+    parameters: float
+    tokens: float
+    batch: int
+    row: Row
+    at_edge: bool = False
+    step_flops: float | None = None
+    flops: float | None = None
+    step_seconds: float | None = None
+    seconds: float | None = None
+    conditions: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """The workload: rows of one place are compared seed by seed."""
+        return f"{self.model}/{self.batch}/{self.tokens:g}"
+
+    @property
+    def ratio(self) -> float:
+        """Tokens per parameter."""
+        return self.tokens / self.parameters
+
+    def is_at(self, ratio: float) -> bool:
+        """Whether it has about so many tokens per parameter."""
+        return 1 / _ALIKE < self.ratio / ratio < _ALIKE
+
+
+def rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
+    """The rungs of each ladder and its task, where AdamW has three lengths of a size; others say nothing new.
+
+    Args:
+        frame: the tidy frame.
+        store: where records and test items are.
+    """
+    if not _may_be(frame):
+        return []
+    found = []
+    for part in parts(frame, WORKLOAD):
+        if reported(part)[0].is_log and has_stages(part[0]) and part[0]["protocol"] != "paper":
+            made = (_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
+            found += [one for one in made if one is not None]
+    several = [[rung for _, rung in own] for own in grouped(found, lambda one: one[0]).values()]
+    tasks = list(dict.fromkeys(shared for shared, _ in found))
+    return [(shared[0], own) for shared, own in zip(tasks, several, strict=True) if _has_lengths(own)]
+
+
+def _may_be(frame: Frame) -> bool:
+    """Whether AdamW has three lengths of a model at all: records are read only then."""
+    own = [row for row in rows(frame) if row["rule"] == BASELINE and not is_missing(row.get("tokens"))]
+    by_model = grouped(own, lambda row: (row["task"], row["model"]))
+    return any(len({row["tokens"] for row in part}) >= HORIZONS for part in by_model.values())
+
+
+def _has_lengths(own: Iterable[Rung]) -> bool:
+    by_size = grouped((rung for rung in own if rung.optimizer == BASELINE), lambda rung: rung.model)
+    return any(len({rung.tokens for rung in part}) >= HORIZONS for part in by_size.values())
+
+
+def _rung(
+    choice: Choice, part: Sequence[Mapping[str, Any]], store: Store
+) -> tuple[tuple[Any, ...], Rung] | None:
+    """What was chosen of a rule; None while a run may still change it."""
+    metric, runs = reported(part)[0], [run for run in choice.replicas if run["state"] == "completed"]
+    record = store.record(str(runs[0]["key"])) if runs and choice.is_settled else None
+    name = str(choice.fixed["optimizer"])
+    own = contender(name, values_by_seed(runs, metric), metric, runs, choice=choice, store=store)
+    if (
+        record is None
+        or own is None
+        or any(is_missing(runs[0].get(name)) for name in ("tokens", "parameters"))
+    ):
+        return None
+    values = identity.of_record(record)
+    apart = {name: value for name, value in values.items() if name not in _LENGTH}
+    schedule = [
+        values.get(name) for name in FIELDS if name.startswith("schedule.") and name != "schedule.warmup"
+    ]
+    alike = {timing(run) for run in runs}
+    rung = Rung(
+        str(choice.fixed["model"]),
+        name,
+        float(runs[0]["parameters"]),
+        float(runs[0]["tokens"]),
+        int(values["batch_size"]),
+        own.row,
+        at_edge=bool(reach(choice, metric)),
+        step_flops=_mean(float(run["total_flops"]) / float(run["steps"]) for run in runs),
+        flops=_mean(float(run["total_flops"]) for run in runs),
+        step_seconds=_mean(float(run["seconds_per_step"]) for run in runs) if len(alike) == 1 else None,
+        seconds=_mean(float(run["useful_seconds"]) for run in runs) if len(alike) == 1 else None,
+        conditions=next(iter(alike)),
+        keys=tuple(str(run["key"]) for run in runs),
+    )
+    shared = (
+        str(choice.fixed["task"]),
+        values[identity.DATA],
+        identity.setting(apart),
+        tuple(map(str, schedule)),
+    )
+    return shared, rung
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.fmean(found) if all(map(math.isfinite, found)) else None

@@ -1,0 +1,200 @@
+"""The tables `multipliers` and `frontier`: what a rule is worth in AdamW's tokens, and what is next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from harness.show.note import Note
+from harness.show.report import Cell, Column, Report, Section, by_columns, table
+from results.compare.draws import Estimate
+from results.compare.frontier import TWICE
+from results.compare.ladder import SECOND, Entry, Ladder
+from results.compare.rungs import BASELINE, Guard
+from results.compare.view import View
+from results.tables import footnotes
+
+_ENDS = (("_low95", "from", "low"), ("_high95", "to", "high"))
+
+
+def multipliers(view: View) -> Report:
+    """Every row of every ladder: its loss, its distance to AdamW and Muon, and what it is worth in tokens."""
+    sections = [_complete(_multipliers(own), view) for own in view.ladders]
+    return Report("multipliers", f"how many times the tokens {BASELINE} would need", sections)
+
+
+def frontier(view: View) -> Report:
+    """What the rules of each ladder reach by compute, and what the next size would cost."""
+    sections = [_complete(_frontier(own), view) for own in view.ladders]
+    return Report("frontier", "loss by compute, over the sizes of a ladder", sections)
+
+
+def _complete(section: Section, view: View) -> Section:
+    assert view.frame is not None
+    whole = footnotes.complete(section, view.frame)
+    brief = section.brief
+    return whole if brief is None else replace(whole, brief=replace(brief, notes=whole.notes))
+
+
+# --- multipliers ---
+
+
+def _multipliers(own: Ladder) -> Section:
+    entries = own.entries
+    columns: dict[Column, Iterable[Any]] = {
+        Column("size", kind="text"): [one.rung.model for one in entries],
+        Column("parameters", digits=0): [one.rung.parameters for one in entries],
+        Column("tokens_per_parameter", "tokens/parameter", digits=1): [one.rung.ratio for one in entries],
+        Column("batch_size", "batch"): [one.rung.batch for one in entries],
+        Column("optimizer", kind="text"): [one.rung.optimizer for one in entries],
+        Column("loss", "test loss", digits=4): [Cell(one.loss, runs=one.rung.keys) for one in entries],
+        Column("n"): [len(one.rung.row.values) for one in entries],
+        **_numbers(f"to_{BASELINE}", f"to {BASELINE} (nats)", [one.to_baseline for one in entries], 4),
+        **_numbers(f"to_{SECOND}", f"to {SECOND} (nats)", [one.to_second for one in entries], 4),
+        **_numbers("token_multiplier", "tokens x", [one.tokens for one in entries], 2),
+        Column("beyond", kind="text"): [_beyond(one.tokens) for one in entries],
+        **_numbers("compute_multiplier", "compute x", [one.compute for one in entries], 2),
+        **_numbers("time_multiplier", "time x", [one.time for one in entries], 2),
+        Column("guards", kind="text"): [_guards(one) for one in entries],
+    }
+    identity = {"ladder": own.task}
+    section = replace(by_columns(columns, title=own.task, notes=_notes(own)), identity=identity)
+    return replace(section, brief=_brief(own))
+
+
+def _numbers(
+    name: str, label: str, values: Sequence[Estimate | None], digits: int
+) -> dict[Column, list[Any]]:
+    """A column of estimates, and one for each end of their intervals."""
+    columns = {Column(name, label, digits=digits): [own and own.value for own in values]}
+    for ending, head, field in _ENDS:
+        ends = [None if own is None else getattr(own, field) for own in values]
+        columns[Column(name + ending, head, digits=digits)] = ends
+    return columns
+
+
+def _guards(one: Entry) -> Cell:
+    return Cell(", ".join(one.guards), notes=tuple(_guard(guard, one) for guard in one.guards))
+
+
+def _brief(own: Ladder) -> Section:
+    """What fits on a screen."""
+    entries = own.entries
+    columns: dict[Column, Iterable[Any]] = {
+        Column("size", kind="text"): [one.rung.model for one in entries],
+        Column("ratio", "tok/par", digits=0, importance=7): [one.rung.ratio for one in entries],
+        Column("batch", importance=2): [one.rung.batch for one in entries],
+        Column("optimizer", kind="text", importance=9): [one.rung.optimizer for one in entries],
+        Column("loss", digits=4, importance=6): [one.loss for one in entries],
+        Column("to_second", f"to {SECOND} [95 %]", "text", importance=8): [
+            _words(one.to_second, 4) for one in entries
+        ],
+        Column("tokens", "tokens x [95 %]", "text", importance=9): [_words(one.tokens, 2) for one in entries],
+        Column("compute", "compute x", "text", importance=4): [
+            _words(one.compute and replace(one.compute, low=None, high=None), 2) for one in entries
+        ],
+        Column("guards", "", "text", importance=7): [", ".join(one.guards) for one in entries],
+    }
+    return by_columns(columns, title=own.task, notes=_notes(own))
+
+
+def _words(own: Estimate | None, digits: int) -> str:
+    """ "1.42 [1.20, 1.66]", "> 4.00"; an end beyond what was observed has the sign, too."""
+    if own is None:
+        return ""
+    if own.value is None:
+        return _beyond(own, digits)
+    if own.low is None and own.high is None:
+        return f"{own.value:.{digits}f}"
+    low = f"< {own.least:.{digits}f}" if own.low is None else f"{own.low:.{digits}f}"
+    high = f"> {own.most:.{digits}f}" if own.high is None else f"{own.high:.{digits}f}"
+    return f"{own.value:.{digits}f} [{low}, {high}]"
+
+
+def _beyond(own: Estimate | None, digits: int = 2) -> str:
+    if own is None or not (own.is_above or own.is_below):
+        return ""
+    return f"> {own.most:.{digits}f}" if own.is_above else f"< {own.least:.{digits}f}"
+
+
+def _notes(own: Ladder) -> tuple[Note, ...]:
+    """What the law is, how it was checked, and its trend."""
+    notes = [_guard(guard) for guard in own.guards if guard is not Guard.MISSED]
+    if Guard.MISSED in own.guards:
+        notes.append(Note("ladder_missed", miss=abs(own.miss or 0)))
+    elif own.exponent is not None:
+        sizes = [
+            Note(
+                "ladder_size", model=one.model, floor=one.floor.value, low=one.floor.low, high=one.floor.high
+            )
+            for one in own.laws
+        ]
+        ends = {"exponent": own.exponent.value, "low": own.exponent.low, "high": own.exponent.high}
+        notes.append(Note("ladder_law", baseline=BASELINE, **ends, sizes=sizes))
+    if own.miss is not None and Guard.MISSED not in own.guards:
+        notes.append(Note("ladder_checked", miss=abs(own.miss)))
+    notes += [
+        Note("ladder_trend", name=one.optimizer, sizes=one.sizes, slope=one.slope.value, **_ends(one.slope))
+        for one in own.trends
+    ]
+    return (*notes, Note("ladder_method", baseline=BASELINE))
+
+
+def _ends(own: Estimate) -> dict[str, float | None]:
+    return {"low": own.low, "high": own.high}
+
+
+def _guard(guard: Guard, one: Entry | None = None) -> Note:
+    """A guard as a sentence with its figures."""
+    beyond = {} if one is None or one.tokens is None else _ends_of_sight(one.tokens)
+    return Note(f"guard_{guard.name.lower()}", baseline=BASELINE, **beyond)
+
+
+def _ends_of_sight(own: Estimate) -> dict[str, float]:
+    return {"least": own.least, "most": own.most}
+
+
+# --- the frontier ---
+
+
+def _frontier(own: Ladder) -> Section:
+    """The rules on the frontier; no row where it is withheld."""
+    front = own.frontier
+    if front is None:
+        why = [Note(f"frontier_{guard.name.lower()}") for guard in own.frontier_guards]
+        return table([Column("optimizer", kind="text")], [], title=own.task, notes=why)
+    rows = front.forecasts
+    keys: dict[str, list[str]] = {one.optimizer: [] for one in rows}
+    for rung in front.points:
+        keys[rung.optimizer] += rung.keys
+    columns: dict[Column, Iterable[Any]] = {
+        Column("optimizer", kind="text"): [
+            Cell(one.optimizer, runs=tuple(keys[one.optimizer])) for one in rows
+        ],
+        **_numbers("scale", "a (nats)", [one.scale for one in rows], 4),
+        **_numbers("compute_multiplier", "compute x", [one.against for one in rows], 2),
+        Column("largest_flop", "largest (FLOP)"): [_rounded(one.largest) for one in rows],
+        **_numbers("loss_at_twice", "loss at twice", [one.twice for one in rows], 4),
+        Column("next_parameters", "next size", digits=0): [one.next_parameters for one in rows],
+        Column("next_flop", "next (FLOP)"): [_rounded(one.next_flops) for one in rows],
+        Column("next_hours", "next (h)", digits=2): [
+            None if one.next_seconds is None else one.next_seconds / 3600 for one in rows
+        ],
+    }
+    law = {"floor": front.floor.value, "floor_low": front.floor.low, "floor_high": front.floor.high}
+    law |= {"exponent": front.exponent.value, **_ends(front.exponent), "reference": _rounded(front.reference)}
+    notes = [Note("frontier_law", **law), *(_guard(guard) for guard in own.frontier_guards)]
+    if front.miss is not None:
+        notes.append(Note("frontier_checked", miss=abs(front.miss)))
+    if front.separate is not None:
+        notes.append(Note("frontier_separate", p=front.separate.p_value, freedom=front.separate.freedom))
+    notes.append(Note("frontier_method", times=TWICE))
+    title = f"{own.task} at {front.ratio:.3g} tokens per parameter"
+    section = by_columns(columns, title=title, notes=notes)
+    return replace(section, identity={"ladder": own.task})
+
+
+def _rounded(value: float) -> float:
+    """Operations are estimates: three digits."""
+    return float(f"{value:.3g}")
