@@ -307,6 +307,20 @@ def renamed(one: Planned) -> Planned:
 
 State = Callable[[Planned], str]
 
+LADDER = """
+name: golden-ladder-{model}
+base: {{task: pydocs, model: {model}, batch_size: 16, schedule.name: wsd, schedule.warmup: 10}}
+blocks:
+  - name: adamw
+    set: {{optimizer.name: adamw}}
+    space: {{optimizer.lr: [0.004, 0.008, 0.016], steps: [100, 200, 400]}}
+  - name: muon
+    set: {{optimizer.name: muon}}
+    space: {{optimizer.lr: [0.03, 0.06, 0.12], steps: [200]}}
+replicate: {{seeds: 3}}
+"""
+PARAMETERS = {"llama-nano-60m": 45e3, "llama-nano-135m": 114e3, "llama-nano-350m": 238e3}
+
 
 def grid(filled: Filled, path: Path, state: State) -> list[Point]:
     """Plan a sweep file and end its runs; objectives without an open run get replicas. Returns the points."""
@@ -384,6 +398,43 @@ def nano(root: Path) -> None:
     filled = Filled(root)
     for path in sorted((SWEEPS / "nano").glob("*.yaml")):
         grid(filled, path, usual)
+
+
+def ladder(root: Path) -> None:
+    """Three sizes at 10, 20 and 40 tokens per parameter, where Muon is worth 1.4 times the tokens."""
+    filled = Filled(root)
+    for model in PARAMETERS:
+        path = root.parent / f"{root.name}-{model}.yaml"
+        path.write_text(LADDER.format(model=model))
+        spec = load(path, [f"data_fingerprint={FINGERPRINT}"])
+        planned = [renamed(one) for one in search_points(spec)]
+        points = [one.point for one in planned]
+        for group in by_objective(spec, planned):
+            ended = {one.point.key: filled.finish(_rung(one)) for one in group}
+            for one in map(renamed, replicas(spec, group, ended)):
+                points.append(one.point)
+                filled.finish(_rung(one))
+        filled.plan(spec.name, points)
+
+
+def _rung(one: Planned) -> RunRecord:
+    """A run on AdamW's law of its size, whose floors lie so that all sizes are on one frontier."""
+    settings, steps, n = one.point.overrides, one.config.steps, PARAMETERS[one.config.model]
+    rule, tokens, flops = str(settings["optimizer.name"]), n * steps / 10, 120 * n * n
+    floor = 1.2 + 3 * (flops / 1e12) ** -0.2 - 900 * (20 * n) ** -0.55
+    loss = floor + 900 * (tokens * (1.4 if rule == "muon" else 1)) ** -0.55
+    loss += 0.05 * math.log2(float(settings["optimizer.lr"]) / BEST_RATE.get(rule, 0.06)) ** 2
+    loss += 0.004 * noise("rung", settings.get("seed"), apart(settings))
+    metrics = {"train_loss": loss, "untrained_val_loss": 6.93}
+    for split in ("val", "test"):
+        metrics |= {f"{split}_loss": loss, f"{split}_loss_biased": loss, f"{split}_bits_per_byte": loss / 2}
+        metrics[f"{split}_perplexity"] = math.exp(loss)
+    metrics = {name: round(value, 6) for name, value in metrics.items()}
+    step_flops = {"flops_per_step": 0.4 * n * n, "optimizer_flops_per_step": 0.2 * n * n}
+    made = record_of(one)
+    return dataclasses.replace(
+        made, metrics=metrics, cost=made.cost | step_flops | {"parameters": n, "tokens": tokens}
+    )
 
 
 def search(root: Path) -> None:
@@ -499,6 +550,7 @@ STORES = {
     "demo": Kind(demo),
     "nano": Kind(nano),
     "search": Kind(search, ledger=False),
+    "ladder": Kind(ladder, ledger=False),
     "foreign": Kind(foreign, ledger=False),
     "paper": Kind(paper),
     "published": Kind(Path.mkdir, "published", ledger=False),  # an empty store
