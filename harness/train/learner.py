@@ -267,9 +267,10 @@ class Learner:
         """Give BatchNorm the mean statistics of the first batches at the weights that the model has now.
 
         Those of training are of other weights. The README of https://github.com/facebookresearch/schedule_free
-        asks for such passes, over 50 batches. They change nothing else, the random state included.
+        asks for such passes, over 50 batches. They change nothing else, the random state included, and do not
+        depend on the length of the run, so that runs can share a trunk.
         """
-        batches = (self.task.batch(step, self.group) for step in range(min(_STATISTICS, self.total)))
+        batches = (self.task.batch(step, self.group) for step in range(_STATISTICS))
         inputs = (m.to(self.device).inputs for batch in batches for m in batch.split(self.micro_batch))
         alone = torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
         with precision.of_the_model(self.config.precision), self.autocast, alone:

@@ -109,7 +109,7 @@ def test_batch_norm_has_the_statistics_of_the_weights_that_are_evaluated(tmp_pat
         norm.register_forward_pre_hook(lambda _, x, name=name: seen[name].append(x[0].detach().double()))
     learner.model.train()
     with torch.no_grad():
-        for step in range(8):
+        for step in range(50):
             for micro in task.batch(step).split(8):
                 learner.model(micro.to("cpu").inputs)
     assert len(norms) > 2

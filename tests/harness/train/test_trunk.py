@@ -12,6 +12,8 @@ from harness.store import Store
 from harness.store.layout import trunks_folder
 from harness.train import checkpoint, trunk
 from harness.train.progress import warm_up
+from results.frames.load import load
+from results.page import overview
 from tests.helpers.crash_points import TRUNK_CRASH_POINTS
 from tests.helpers.interrupting import finish, interrupt
 from tests.helpers.sweeping import carried_out, check_whole, die_at_each, results
@@ -59,8 +61,13 @@ def same(config, shared, alone):
 
 @pytest.mark.parametrize(
     "more",
-    [DIGITS, {"optimizer.name": "soap"}, {"optimizer.name": "muon", "schedule.name": "power"}],
-    ids=["digits", "soap", "power"],
+    [
+        DIGITS,
+        {"optimizer.name": "soap"},
+        {"optimizer.name": "muon", "schedule.name": "power"},
+        DIGITS | {"optimizer.name": "schedule_free", "optimizer.lr": 0.01},
+    ],
+    ids=["digits", "soap", "power", "schedule_free"],
 )
 def test_each_length_is_bit_for_bit_the_run_from_scratch(tmp_path, wsd, more):
     shared, alone = tmp_path / "shared", tmp_path / "alone"
@@ -73,6 +80,13 @@ def test_each_length_is_bit_for_bit_the_run_from_scratch(tmp_path, wsd, more):
     # The time is that of a run from scratch, of which another run has spent a part.
     assert 0 < long.trunk["seconds"] < long.useful_seconds and long.timing["steps"] > 20 - 6 - warm_up(20)
     assert set(middle.trunk) == {"run", "steps", "seconds"}
+    done, kept = overview.finished(load(Store(shared))), [short, middle, long]
+    assert sorted(done["trunk_steps"]) == [0, 4, 6]
+    twice = middle.trunk["seconds"] + long.trunk["seconds"]
+    assert done["useful_seconds"].sum() == pytest.approx(sum(one.useful_seconds for one in kept) - twice)
+    work = {one.key: sum(one.cost[f"{of}flops_per_step"] for of in ("", "optimizer_")) for one in kept}
+    made = {short.key: 8, middle.key: 12 - 4, long.key: 20 - 6}
+    assert done["total_flops"].sum() == pytest.approx(sum(work[key] * made[key] for key in made))
 
 
 def test_a_shorter_cooldown_goes_on_from_the_longest_trunk_that_is_not_too_long(tmp_path, wsd):
