@@ -22,6 +22,8 @@ from results.frames.metrics import is_missing
 
 Notes = tuple[Note, ...]
 
+_BESIDE = ("aux_", "groups.")  # what columns of settings begin with that are not of the main rule
+
 
 def notes(
     choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]
@@ -56,6 +58,31 @@ def notes(
             ),
         ),
     )
+
+
+def split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]) -> Notes:
+    """What the parameters beside a rule's own get: was it tuned for a row, or fixed, for all rows alike?
+
+    Told where some row has tuned it or names groups of parameters.
+
+    Args:
+        choices, names: as in `notes`.
+        columns: all tuned columns of the frame.
+    """
+    beside = [name for name in columns if name.startswith(_BESIDE)]
+    tuned, fixed = [], dict[tuple[tuple[str, str], ...], list[str]]()
+    for name, own in zip(names, choices, strict=True):
+        run = own.winner.runs[0] if own.winner is not None else {}
+        values = tuple((at, printed(run[at])) for at in beside if not is_missing(run.get(at)))
+        if values and {at for at, _ in values}.intersection(own.axes):
+            tuned.append(name)
+        elif values:
+            fixed.setdefault(values, []).append(name)
+    if not tuned and not any(at.startswith(_BESIDE[1]) for values in fixed for at, _ in values):
+        return ()
+    parts = [Note("split_tuned", names=tuned)] if tuned else []
+    parts += [Note("split_fixed", names=own) for own in fixed.values()]
+    return (Note("split", parts=parts),)
 
 
 def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:

@@ -38,7 +38,7 @@ FIRST = (
 )
 LAST = (
     *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
-    *("steps", "seconds_per_step", "useful_seconds", "trunk_steps", "trunk_seconds", "machine"),
+    *("trunk_steps", "trunk_seconds", "steps", "seconds_per_step", "useful_seconds", "machine"),
 )
 _TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
 

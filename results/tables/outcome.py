@@ -47,7 +47,7 @@ class Outcome:
         shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
         caveats: how far to trust each choice, by column.
         not_default: the footnote to each row on settings that nobody searched.
-        fixed: what stands under the table on such settings.
+        fixed: what stands under the table on such settings, and on those of auxiliary parameters.
     """
 
     part: Frame
@@ -122,7 +122,7 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
             for at, own in enumerate(choices)
         ],
         not_default,
-        fixed,
+        (*fixed, *fixed_settings.split(choices, names, columns)),
     )
 
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from harness.bench.contract import Net, equal
 from optimizers import ZOO, UpdateRule, build
+from optimizers.muon import AdaMuon, NorMuon
 from optimizers.zoo.spec import STEP, lr, weight_decay
 
 torch.set_num_threads(1)
@@ -126,6 +128,48 @@ def test_every_row_takes_them(name: str, words: dict[str, Any]) -> None:
     found = walked(weight_decay=0.4, **words)
     assert all(p.isfinite().all() for p in found)
     assert not equal(found, walked(weight_decay=0.4))
+
+
+def of_normuon(G: np.ndarray, state: dict[str, Any]) -> np.ndarray:
+    """s Ohat of https://arxiv.org/abs/2510.05491 with the exact polar factor and norm_rule="preserve"."""
+    state["M"] = 0.9 * state.get("M", 0) + 0.1 * G
+    U, _, Vt = np.linalg.svd(state["M"], full_matrices=False)
+    O = U @ Vt  # noqa: E741
+    state["v"] = 0.95 * state.get("v", 0) + 0.05 * (O**2).mean(1, keepdims=True)
+    Ohat = O / np.sqrt(state["v"])
+    return np.sqrt(max(1, G.shape[0] / G.shape[1])) * np.linalg.norm(O) / np.linalg.norm(Ohat) * Ohat
+
+
+def of_adamuon(G: np.ndarray, state: dict[str, Any]) -> np.ndarray:
+    """0.2 sqrt(m n) Ohat / ||Ohat|| of https://arxiv.org/abs/2507.11005."""
+    state["B"] = 0.9 * state.get("B", 0) + G
+    U, _, Vt = np.linalg.svd(np.sign(state["B"]), full_matrices=False)
+    O = U @ Vt  # noqa: E741
+    state["V"] = 0.9 * state.get("V", 0) + 0.1 * O**2
+    Ohat = O / np.sqrt(state["V"])
+    return 0.2 * np.sqrt(G.size) / np.linalg.norm(Ohat) * Ohat
+
+
+@pytest.mark.parametrize("words", SHAPED, ids=str)
+@pytest.mark.parametrize(("rule", "oracle"), [(NorMuon, of_normuon), (AdaMuon, of_adamuon)])
+def test_rules_that_set_the_norm_of_their_steps_take_them_by_their_definition(rule, oracle, words) -> None:
+    exact = {"spectral": "svd_power", "p": 0, "momentum": 0.9, "nesterov": False, "eps": 1e-30}
+    first, *gradients = (drawn(i, 9, 4) for i in range(4))  # whose signs have full rank: one polar factor
+    W, X, state = nn.Parameter(first.clone()), first.numpy(), {}
+    optimizer = rule([{"params": [W], "initial_lr": 0.2, **words}], weight_decay=0.3, **exact)
+    for G, rate in zip(gradients, RATES, strict=True):
+        optimizer.param_groups[0]["lr"], W.grad = rate, G.clone()
+        optimizer.step()
+        kind = words.get("decay", "decoupled")
+        U = oracle(G.numpy() + 0.3 * X * (kind == "coupled"), state)
+        U = U * min(1, words.get("clip_rms", np.inf) / np.sqrt((U**2).mean()))
+        if "hyperball" in words:
+            Y, R = X - rate * np.linalg.norm(X) * U / np.linalg.norm(U), np.linalg.norm(X)
+            X = R * Y / np.linalg.norm(Y)
+            continue
+        shares = {"coupled": 0, "independent": rate / 0.2, "cautious": rate * (X * U >= 0)}
+        X = X - shares.get(kind, rate) * 0.3 * X - rate * U
+    torch.testing.assert_close(W.detach(), torch.from_numpy(X), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", OURS)

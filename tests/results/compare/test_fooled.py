@@ -76,6 +76,35 @@ def test_1_a_named_group_of_one_row_is_seen(bench, make):
     assert "not the default: groups.vectors.lr 0.5 (default 0.03)" in table(bench)
 
 
+@pytest.mark.parametrize(
+    ("own", "parts"),
+    [
+        ({"muon": {"aux_lr": 0.01}, "htmuon": {"aux_lr": 0.01}}, None),
+        ({name: {"groups.vectors.lr": 0.5} for name in ("muon", "htmuon")}, [("split_fixed", "htmuon muon")]),
+        (
+            {"muon": {"groups.vectors.lr": 0.5}, "htmuon": {"groups.vectors.lr": 0.1}},
+            [("split_fixed", "htmuon"), ("split_fixed", "muon")],
+        ),
+        (
+            {"muon": {"aux_lr": (0.1, 0.2)}, "htmuon": {}},
+            [("split_fixed", "htmuon"), ("split_tuned", "muon")],
+        ),
+    ],
+    ids=["default", "shared", "unlike", "tuned"],
+)
+def test_1_whether_the_auxiliary_split_was_tuned_is_told(bench, make, own, parts):
+    for optimizer, more in own.items():
+        for rate, accuracy in MUON.items():
+            listed = more.get("aux_lr") if isinstance(more.get("aux_lr"), tuple) else (None,)
+            for at, aux in enumerate(listed):
+                given = more | ({"aux_lr": aux} if aux else {})
+                bench.add("digits", optimizer, rate, metrics=make.image(accuracy - at / 100, 0.4), **given)
+    [section] = TABLES["main_result"](View(load(bench.write()))).sections
+    found = [note for note in section.notes if note.kind == "split"]
+    told = [sorted((part.kind, " ".join(sorted(part["names"]))) for part in note["parts"]) for note in found]
+    assert told == ([parts] if parts else [])
+
+
 SEVEN = {0.015: 0.9, 0.02: 0.91, 0.04: 0.93, 0.08: 0.93}
 
 
