@@ -202,8 +202,6 @@ def _wanted(words: Sequence[str], quick: bool, gpu: bool = False) -> Wanted:
 
 def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
     sweeps = ladder.QUICK if quick else ladder.GPU if gpu else ladder.ORDER
-    if not sweeps:
-        raise UsageError(str(Note("ladder_without_gpu")))
     every = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
     for name in names:
         if name not in every:
@@ -229,7 +227,9 @@ def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> b
         if wanted.needs_gpu
         else Note("times_of_worker", seconds=seconds / workers, workers=workers)
     )
-    terminal.show([reproduce_card.card(left, how)], sys.stderr)
+    more = sum(part.more for part in left)
+    notes = [how, *([Note("searches_go_on", runs=more)] if more else [])]
+    terminal.show([reproduce_card.card(left, notes)], sys.stderr)
     if args.yes:
         return True
     print("Start? [y/N] ", end="", file=sys.stderr, flush=True)

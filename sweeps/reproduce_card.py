@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from harness.show.note import Note
 from harness.show.numbers import counted, duration, worked
 from harness.show.report import Column, Report, table
+from harness.store.points import SEARCH, SEED_FIELDS
 from harness.system.environment import HOME
 from sweeps.screens.plan import Preview
+from sweeps.spec.search import REFINE
 
 SEEN = HOME / "harness" / "paper" / "seen.csv"  # written by `docs/reproduction_page.py`
 
@@ -26,6 +28,7 @@ class Left:
         seconds: of one worker, as far as known.
         gpu_hours: on the named GPU, of runs that nobody has measured.
         unknown: the number of runs whose cost nobody knows.
+        more: the most runs by which its searches may grow, where they refine a rate.
     """
 
     sweep: str
@@ -34,6 +37,7 @@ class Left:
     seconds: float
     gpu_hours: float
     unknown: int
+    more: int = 0
 
     @property
     def time(self) -> str:
@@ -68,6 +72,9 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
     paces = [own or known.get(row.work.config.model.rpartition("-")[2], 0.0) for row in unmeasured]
     rows = list(zip(unmeasured, paces, strict=True))
     unknown = sum(row.work.runs for row, pace in rows if not pace) - sum(runs for runs, _ in priced)
+    search, tried = plan.spec.search, [one.point for one in plan.planned if one.point.stage == SEARCH]
+    grows = search.mode == REFINE and not all(plan.found[point.id].status.is_settled for point in tried)
+    searches = {(point.block, *map(point.overrides.get, SEED_FIELDS)) for point in tried}
     return Left(
         sweep=plan.spec.name,
         points=len(plan.planned) + plan.facts.replicas_to_come,
@@ -75,15 +82,16 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
         seconds=plan.facts.seconds + sum(pace * row.work.runs * (row.steps or 0) for row, pace in rows),
         gpu_hours=sum(runs * hours for runs, hours in priced),
         unknown=max(0, unknown),
+        more=max(0, (search.trials or 0) * len(searches) - len(tried)) if grows else 0,
     )
 
 
-def card(parts: Sequence[Left], how: Note) -> Report:
+def card(parts: Sequence[Left], notes: Sequence[Note]) -> Report:
     """The card: a line for each sweep, and their sum.
 
     Args:
         parts: what is left of each sweep.
-        how: what its times mean.
+        notes: what its times mean.
     """
     columns = [
         Column("sweep", kind="text"),
@@ -92,7 +100,7 @@ def card(parts: Sequence[Left], how: Note) -> Report:
         Column("time", kind="text", least=24, importance=9),
     ]
     rows = [[part.sweep, part.points, part.runs, part.time] for part in [*parts, together(parts)]]
-    return Report("reproduce", "", [table(columns, rows, notes=[how])])
+    return Report("reproduce", "", [table(columns, rows, notes=notes)])
 
 
 def together(parts: Sequence[Left]) -> Left:

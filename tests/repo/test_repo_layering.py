@@ -97,7 +97,7 @@ PICTURE = {
         "harness.cli harness.config harness.cost harness.errors harness.show harness.store harness.system "
         "sweeps.cluster sweeps.plan sweeps.run sweeps.screens sweeps.spec sweeps.studies"
     ),
-    "sweeps.reproduce_card": "harness.show harness.system sweeps.screens",
+    "sweeps.reproduce_card": "harness.show harness.store harness.system sweeps.screens sweeps.spec",
     "sweeps.commands": (
         "harness.cost harness.errors harness.show harness.store sweeps.actions sweeps.plan sweeps.screens "
         "sweeps.spec"

@@ -17,11 +17,13 @@ from harness.errors import RunFailedError, UsageError
 from harness.export.results import CLOZE
 from harness.paper import experiments
 from harness.show.note import Note
+from harness.show.status import Status
 from harness.store import Store
 from harness.store.points import REPLICATE, SEARCH, Point, write_points
 from sweeps import commands as sweep_commands
 from sweeps import reproduce, reproduce_card
 from sweeps.experiments import ladder
+from sweeps.spec.search import Search
 from tests.helpers import stored_runs
 from tests.helpers.command import TINY
 
@@ -55,14 +57,17 @@ class Commands:
         return [given for word, given in self.given if word == name]
 
 
-def plan(sweep, left, seconds=None, hours=None, model="llama-nano"):
+def plan(sweep, left, seconds=None, hours=None, model="llama-nano", search=None):
     """What `sweep plan` finds of a sweep, as far as `reproduce` looks at it."""
     work = SimpleNamespace(runs=left, config=SimpleNamespace(model=model))
     estimate = SimpleNamespace(offers=[SimpleNamespace(gpu_hours=hours)]) if hours else None
+    point = SimpleNamespace(id="settled", stage=SEARCH, block="b", overrides={"seed": 0})
+    points = [SimpleNamespace(point=point)] * 5
     rows = [SimpleNamespace(work=work, total=seconds, steps=10, estimate=estimate)] if left else []
     return SimpleNamespace(
         facts=SimpleNamespace(replicas_to_come=2, to_run=left, seconds=seconds or 0.0),
-        spec=SimpleNamespace(name=sweep), planned=[None] * 5, rows=rows,
+        spec=SimpleNamespace(name=sweep, search=search or Search()), planned=points, rows=rows,
+        found={"settled": SimpleNamespace(status=Status.COMPLETED)},
     )  # fmt: skip
 
 
@@ -263,13 +268,9 @@ def test_the_ladder_is_its_sweeps_in_their_order(give, monkeypatch):
 
 def test_its_part_for_a_gpu_wants_one(give, monkeypatch, capsys):
     monkeypatch.setattr(reproduce, "has_gpu", lambda: False)
-    monkeypatch.setattr(ladder, "GPU", ())
-    assert give(Commands(), "ladder", "--gpu") == 2
-    assert "no sweeps for a GPU yet" in capsys.readouterr().err
-    monkeypatch.setattr(ladder, "GPU", ("ladder-s4",))
     commands = Commands()
     assert give(commands, "ladder", "--gpu") == 2
-    assert "3 runs of the ladder need a GPU" in (said := capsys.readouterr().err) and said.count("\n") == 1
+    assert f"{3 * len(ladder.GPU)} runs of the ladder need a GPU" in (said := capsys.readouterr().err) and said.count("\n") == 1
     assert "`htbench reproduce ladder --gpu --submit`" in said
     assert give(commands, "ladder", "--submit", "--gpu", "h100") == 0
     assert commands.of("sweep plan")[-1]["gpu"] == "h100"
@@ -320,7 +321,11 @@ def test_the_card_adds_what_was_measured_priced_seen_before_and_what_nobody_know
     times = ["100 s", "6 GPU-hours", "60 s", "not known for 6 runs"]
     assert [one.time for one in parts] == times
     assert reproduce_card.left(plan("ladder-c2", 2, model="llama-c"), known).time == "24 s"
-    (section,) = reproduce_card.card(parts, Note("hours_of_gpu", gpu="a6000")).sections
+    refining = plan("ladder-a", 5, search=Search(mode="refine", trials=8))
+    assert reproduce_card.left(refining, known).more == 0, "all that is planned of the search has ended"
+    refining.found["settled"].status = Status.WAITING
+    assert reproduce_card.left(refining, known).more == 3
+    (section,) = reproduce_card.card(parts, [Note("hours_of_gpu", gpu="a6000")]).sections
     times = "2.7 min + 6 GPU-hours + not known for 6 runs"
     assert [cell.value for cell in section.rows[-1]] == ["together", 28, 18, times]
 
