@@ -39,7 +39,7 @@ from sweeps.reproduce_card import Left
 SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
 DEMO = ("demo-pydocs", "demo-digits")
 LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py`
-_OF_LADDER = ("main_result",)  # its tables
+_OF_LADDER = ("main_result", "multipliers", "frontier")  # its tables
 _QUESTIONS = "commonsense"  # the table of multiple-choice questions
 _GOES_ON = (
     EXIT_OK,
@@ -211,7 +211,8 @@ def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
 
 def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
     """What is left of each sweep, as `sweep plan` finds it."""
-    given = {"gpu": args.gpu} if wanted.needs_gpu else {"no_measure": True}
+    given: dict[str, Any] = {"gpu": args.gpu} if wanted.needs_gpu else {}
+    given |= {} if wanted.scale == "paper" else {"no_measure": True}
     plan = commands.arguments("plan", words=wanted.files, root=args.root, **given)
     known = {} if wanted.needs_gpu else reproduce_card.seen()
     return [reproduce_card.left(preview, known) for preview in commands.previews(plan)]

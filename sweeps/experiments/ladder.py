@@ -125,7 +125,7 @@ def _file(
 ) -> SweepFile:
     size = next((size for size in _SIZES if size in name.split("-")), "s1")
     found = {} if name == "s1" else {_DECAY: _FOUND_DECAY}
-    on = {"device": "cuda", "task": "pysource"} if name.startswith("gpu") else {}
+    on = {"device": "auto", "task": "pysource"} if name.startswith("gpu") else {}
     return SweepFile(
         f"ladder-{name}",
         comment,

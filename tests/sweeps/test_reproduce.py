@@ -270,7 +270,8 @@ def test_its_part_for_a_gpu_wants_one(give, monkeypatch, capsys):
     monkeypatch.setattr(reproduce, "has_gpu", lambda: False)
     commands = Commands()
     assert give(commands, "ladder", "--gpu") == 2
-    assert f"{3 * len(ladder.GPU)} runs of the ladder need a GPU" in (said := capsys.readouterr().err) and said.count("\n") == 1
+    said = capsys.readouterr().err
+    assert f"{3 * len(ladder.GPU)} runs of the ladder need a GPU" in said and said.count("\n") == 1
     assert "`htbench reproduce ladder --gpu --submit`" in said
     assert give(commands, "ladder", "--submit", "--gpu", "h100") == 0
     assert commands.of("sweep plan")[-1]["gpu"] == "h100"
