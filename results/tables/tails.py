@@ -57,7 +57,7 @@ class Verdict(StrEnum):
 def table(view: View) -> Report:
     """A section for each workload with measured weights of enough rules, a row for each measure."""
     parts = searched_parts(view.frame, WORKLOAD)
-    sections = [section for part in parts if (section := _section(part, view.store)) is not None]
+    sections = [own for part in parts if view.store and (own := _section(part, view.store)) is not None]
     return Report("tails", "heavier tails, better model? by rank correlation across rules", sections)
 
 
@@ -88,7 +88,8 @@ def _spearman(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     ranks -= ranks.mean(axis=0)
     products = (ranks[..., 0] * ranks[..., 1]).sum(axis=0)
     sizes = np.sqrt((ranks**2).sum(axis=0).prod(axis=-1))
-    return np.divide(products, sizes, out=np.zeros_like(products), where=sizes > 0)
+    found: npt.NDArray[np.float64] = np.divide(products, sizes, out=np.zeros_like(products), where=sizes > 0)
+    return found
 
 
 def _section(part: Rows, store: Store) -> Section | None:
@@ -103,7 +104,7 @@ def _section(part: Rows, store: Store) -> Section | None:
     rows = [row for name in _MEASURES if (row := _row(name, found, losses)) is not None]
     fixed = {name: str(part[0][name]) for name in WORKLOAD}
     title = ", ".join(filter(None, fixed.values()))
-    return Section(title, fixed, _COLUMNS, rows, notes=[Note("tails_sign"), Note("tails_interval")])
+    return Section(title, fixed, _COLUMNS, rows, notes=(Note("tails_sign"), Note("tails_interval")))
 
 
 def _row(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, float]) -> list[Cell] | None:
