@@ -29,12 +29,12 @@ from optimizers.zoo.param import UNSET, Param
 from optimizers.zoo.registry import spec
 from optimizers.zoo.spec import OptimizerSpec
 from sweeps import commands
+from sweeps.experiments import ladder
 from sweeps.experiments.files import Block, SweepFile
 from sweeps.reproduce import step, sweep_step
 
 T = TypeVar("T")
 
-LEARNS = "lowers a loss"  # the property without which there is nothing to compare
 _UNKNOWN_LR = 1e-3  # of a class without a default; the search goes on beyond it
 
 # What is tuned beside the rate: a hyperparameter's default, and the first of these that is another value.
@@ -65,6 +65,8 @@ class Budget:
 
 
 QUICK, USUAL = Budget("quick", 8, 3), Budget("", 24, 5, (_MEMORY, _DECAY))
+LADDER = next(file for file in ladder.files() if file.name == "ladder-s1")  # --full: a block more in it
+FULL = Budget("full", LADDER.search["trials"], LADDER.fresh_seeds)
 
 
 @dataclass(frozen=True)
@@ -92,29 +94,27 @@ def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="key=value",
         help="settings of every run, such as steps=500; optimizer.beta=0.9 is for yours alone",
     )
-    parser.add_argument(
-        "--against", default="adamw,muon", metavar="NAMES", help="its rivals (default: %(default)s)"
-    )
+    parser.add_argument("--against", metavar="NAMES", help="its rivals (default: adamw,muon)")
     parser.add_argument("--task", default="pydocs", help="what they train on (default: %(default)s)")
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument(
         "--quick", action="store_true", help="two minutes on two idle cores instead of twenty: rates only"
     )
-    budget.add_argument("--full", action="store_true", help="the ladder of model sizes, which is yet to come")
+    budget.add_argument(
+        "--full", action="store_true", help="hours: the first size of the ladder, beside its three rules"
+    )
     parser.add_argument("--workers", **commands.WORKERS)
 
 
 def compare(args: argparse.Namespace) -> int:
     """Check, write the file, tell the time, train what is missing, show the table."""
+    rivals = [name.strip() for name in (args.against or "adamw,muon").split(",") if name.strip()]
     if args.full:
-        raise UsageError(str(Note("compare_full")))
-    wanted = Comparison(
-        args.optimizer,
-        [name.strip() for name in args.against.split(",") if name.strip()],
-        args.task,
-        QUICK if args.quick else USUAL,
-        read_words(args.words),
-    )
+        if args.against or args.task != LADDER.base["task"]:
+            raise UsageError(str(Note("compare_full")))
+        rivals = [block.name for block in LADDER.blocks]
+    budget = FULL if args.full else QUICK if args.quick else USUAL
+    wanted = Comparison(args.optimizer, rivals, args.task, budget, read_words(args.words))
     parts.allow([wanted.optimizer, *wanted.against, args.task, *parts.named(wanted.words)])
     text = wanted.file().text()  # before the check, which takes seconds: a misspelt name shows at once
     if not _learns(wanted):
@@ -152,6 +152,8 @@ def _learns(wanted: Comparison) -> bool:
         say(Note("compare_checked", name=wanted.optimizer, properties=len(report.data)))
         return True
     emit(report, argparse.Namespace(json=False))
+    from harness.bench.contract import LEARNS  # imports torch, as the check has done
+
     learns = not wrong.get(LEARNS)
     say(Note("compare_goes_on" if learns else "compare_stops", name=wanted.optimizer))
     return learns
@@ -164,7 +166,8 @@ def _tell_time(args: argparse.Namespace, path: Path) -> None:
     if not preview.facts.to_run:
         return  # all is there
     known = preview.facts.to_run - sum(row.work.runs for row in preview.rows if row.total is None)
-    to_come = len(preview.spec.blocks) * (preview.spec.search.trials or 0) - len(preview.planned)
+    allowed = len(preview.spec.blocks) * (preview.spec.search.trials or 0) * len(preview.spec.seeds)
+    to_come = allowed - len(preview.planned)
     runs = preview.facts.to_run + max(0, to_come)
     workers = args.workers or default_workers()
     seconds = preview.facts.seconds / known * runs / workers if known else None
@@ -203,6 +206,8 @@ class Comparison:
         usual, own = WORKLOADS.get(self.task), self.own
         _named(tasks.spec, self.task)
         given = {name: value for name, value in self.words.items() if name not in own}
+        if self.budget is FULL:
+            return {**LADDER.base, **given}
         if usual is None and (missing := [name for name in ("model", "steps") if name not in given]):
             raise UsageError(
                 str(Note("compare_task", task=self.task, known=list(WORKLOADS), missing=missing))
@@ -221,13 +226,14 @@ class Comparison:
         labels = [_label(name) for name in (self.optimizer, *self.against)]
         if not self.against or len({*labels}) < len(labels):
             raise UsageError(str(Note("compare_rivals", against=", ".join(self.against), name=labels[0])))
-        blocks = [self._block(self.optimizer, self.own), *(self._block(name, {}) for name in self.against)]
+        full = self.budget is FULL
+        rivals = LADDER.blocks if full else [self._block(name, {}) for name in self.against]
         return SweepFile(
             self.name,
             str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds)),
             self.base,
-            [0],
-            blocks,
+            LADDER.seeds if full else [0],
+            [self._block(self.optimizer, self.own), *rivals],
             self.budget.seeds,
             search={"mode": "refine", "trials": self.budget.trials},
             by="htbench compare",
@@ -243,13 +249,12 @@ class Comparison:
         if "ns_dtype" in row.params and self.base.get("device") == "cpu":
             fixed["optimizer.ns_dtype"] = "float32"  # many CPUs only emulate bfloat16
         rate = task.adamw_lr if name == "adamw" else row.lr.default
-        others = {
-            setting: values
-            for table in self.budget.tunes
-            for setting, values in _first(row, table).items()
-            if setting not in given
-        }
-        return Block(_label(name), fixed, _octaves(rate), others=others)
+        if self.budget is FULL:  # the axes of the ladder's rules, as far as it has them
+            tuned = LADDER.blocks[0].others if row.has_weight_decay else {}
+        else:
+            tuned = {name: x for table in self.budget.tunes for name, x in _first(row, table).items()}
+        others = {setting: values for setting, values in tuned.items() if setting not in given}
+        return Block(_label(name), fixed, _octaves(rate, 5 if self.budget is FULL else 4), others=others)
 
 
 def _named(find: Callable[[str], T], name: str) -> T:
@@ -265,11 +270,11 @@ def _label(name: str) -> str:
     return name.rpartition(":")[2].rpartition(".")[2]
 
 
-def _octaves(rate: object) -> list[float]:
-    """Four rates around a default, each twice the one before; the search goes on beyond an edge."""
+def _octaves(rate: object, count: int) -> list[float]:
+    """Rates around a default, each twice the one before; the search goes on beyond an edge."""
     sound = isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
     middle = float(rate) if sound else _UNKNOWN_LR  # type: ignore[arg-type]
-    return [float(f"{middle * 2.0**octave:.4g}") for octave in (-1, 0, 1, 2)]
+    return [float(f"{middle * 2.0**octave:.4g}") for octave in range(3 - count, 3)]
 
 
 def _first(row: OptimizerSpec, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

@@ -344,19 +344,20 @@ def _each(check: Callable[..., None], values: Iterable[Any]) -> Property:
 
 
 _DTYPES = (torch.bfloat16, torch.float32, torch.float64)
+LEARNS = "learns"  # the property without which there is nothing to compare
 PROPERTIES: dict[str, Property] = {
-    "lowers a loss": lowers_a_loss,
-    "repeats bit for bit": repeats_bit_for_bit,
-    "keeps the dtype": _each(keeps_the_dtype, _DTYPES),
-    "takes odd shapes and zero gradients": _each(takes_a_shape, SHAPES.values()),
-    "resumes from its state_dict": _each(resumes_onto_the_same_trajectory, _DTYPES[:2]),
-    "a copy goes on independently": a_copy_goes_on_independently,
-    "takes its lr from param_groups": _each(learning_rates_are_set_through_the_groups, (False, True)),
-    "works with torch's schedulers": a_scheduler_of_torch_works,
-    "leaves gradients alone": gradients_are_left_alone_and_not_kept,
-    "skips parameters without gradient": _each(parameters_without_gradient_are_skipped, (False,)),
-    "steps parameters apart if separable": parameters_are_stepped_apart_if_separable,
-    "evaluates a closure once": a_closure_is_evaluated_once_with_gradients,
+    LEARNS: lowers_a_loss,
+    "repeats": repeats_bit_for_bit,
+    "keeps_dtype": _each(keeps_the_dtype, _DTYPES),
+    "takes_shapes": _each(takes_a_shape, SHAPES.values()),
+    "resumes": _each(resumes_onto_the_same_trajectory, _DTYPES[:2]),
+    "copies": a_copy_goes_on_independently,
+    "takes_lr": _each(learning_rates_are_set_through_the_groups, (False, True)),
+    "takes_schedules": a_scheduler_of_torch_works,
+    "leaves_gradients": gradients_are_left_alone_and_not_kept,
+    "skips_missing": _each(parameters_without_gradient_are_skipped, (False,)),
+    "separates": parameters_are_stepped_apart_if_separable,
+    "takes_closure": a_closure_is_evaluated_once_with_gradients,
 }
 
 
@@ -365,15 +366,17 @@ def builder(name: str, settings: Mapping[str, Any]) -> Build:
 
     Args:
         name: a row of the zoo, or "module:Class".
-        settings: of `optimizers.build`, such as hyperparameters without a default.
+        settings: of `optimizers.build`, such as hyperparameters without a default; of a net only, how its
+            parameters are divided.
 
     Raises:
         ValueError: it can't be made; the message is one sentence.
     """
 
     def build(model: Model, **more: Any) -> Optimizer:
-        routing = {} if isinstance(model, nn.Module) else {"routing": "matrix"}  # some look at modules
-        return training(optimizers.build(name, model, **{**routing, **settings, **more}))
+        # Kinds of parameters are known by modules; without them there is one matrix or kernel.
+        parts = {} if isinstance(model, nn.Module) else {"routing": "matrix", "groups": {}}
+        return training(optimizers.build(name, model, **{**settings, **parts, **more}))
 
     try:
         build(Net())
@@ -390,9 +393,9 @@ def check(build: Build) -> Iterator[tuple[str, str]]:
         build: as `builder` returns it.
 
     Yields:
-        each property and what is wrong with it; empty if it holds.
+        the name of each property and what is wrong with it; empty if it holds.
     """
-    for words, holds in PROPERTIES.items():
+    for name, holds in PROPERTIES.items():
         wrong = ""
         try:
             holds(build)
@@ -400,4 +403,4 @@ def check(build: Build) -> Iterator[tuple[str, str]]:
             wrong = str(error).partition("\n")[0]
         except Exception as error:  # a user's class may raise anything
             wrong = reason(error)
-        yield words, wrong
+        yield name, wrong

@@ -183,16 +183,30 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     from harness.bench import contract  # imports torch
 
     try:
-        build = contract.builder(name, {key.removeprefix("optimizer."): x for key, x in settings.items()})
+        build = contract.builder(name, build_settings(settings))
     except ValueError as error:
         raise UsageError(f"{error}; arguments follow the name as key=value.") from None
     wrong = {}
     with Progress(len(contract.PROPERTIES), "properties") as progress:
-        for property_, reason in contract.check(build):
-            wrong[property_] = reason
+        for name, reason in contract.check(build):
+            wrong[name] = reason
             progress.advance()
-    rows = [["wrong" if reason else "ok", name, reason] for name, reason in wrong.items()]
+    states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
+    rows = [(states[name], str(Note(f"property_{name}")), reason) for name, reason in wrong.items()]
     return Report("check", "", [table(_CHECK, rows)], data=wrong)
+
+
+def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `optimizers.build`, those of named groups in `groups`."""
+    settings: dict[str, Any] = {}
+    named: dict[str, dict[str, Any]] = {}
+    for key, value in words.items():
+        word = key.removeprefix("optimizer.")
+        if of_group := groups.parse(f"optimizer.{word}"):
+            named.setdefault(of_group[0], {})[of_group[1]] = value
+        else:
+            settings[word] = value
+    return {**settings, "groups": named}
 
 
 def routing(words: Sequence[str]) -> tuple[Report, str]:
@@ -215,18 +229,10 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
     import optimizers
     from optimizers.reach import little_reach, treatments
 
-    settings: dict[str, Any] = {}
-    named: dict[str, dict[str, Any]] = {}
-    for key, value in read_words(words[2:]).items():
-        word = key.removeprefix("optimizer.")
-        if of_group := groups.parse(f"optimizer.{word}"):
-            named.setdefault(of_group[0], {})[of_group[1]] = value
-        else:
-            settings[word] = value
     try:
         with torch.device("meta"):
             model = zoo_of_models.build(words[0])
-            optimizer = optimizers.build(words[1], model, groups=named, **settings)
+            optimizer = optimizers.build(words[1], model, **build_settings(read_words(words[2:])))
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     how = treatments(optimizer)

@@ -89,6 +89,7 @@ class Point:
         slot: `<study>/<number>` in a search, else empty. Until a trial fills it, the key is empty and the
             overrides lack what is searched.
         look: how often the results of a winner had been there to be looked at when this replica was planned.
+        allowed: how many settings its block may try in a search that ends by itself; 0: all that are planned.
     """
 
     sweep: str
@@ -98,6 +99,7 @@ class Point:
     overrides: dict[str, Any]
     slot: str = ""
     look: int = 0
+    allowed: int = 0
 
     @property
     def id(self) -> str:
@@ -258,7 +260,7 @@ def filled(root: Path, point: Point) -> Point:
 def write_points(root: Path, name: str, points: list[Point]) -> None:
     """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
     rows = [dataclasses.asdict(point) for point in points]
-    rare = ("slot", "look")
+    rare = ("slot", "look", "allowed")
     rows = [{name: value for name, value in row.items() if name not in rare or value} for row in rows]
     digest = {_PLAN: seal.digest(rows)}
     text = "".join(json.dumps(row | digest) + "\n" for row in rows)

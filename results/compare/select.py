@@ -85,8 +85,14 @@ class Choice:
 
     @property
     def tried(self) -> int:
-        """The budget: how many settings were tried, also those that can't win any more."""
+        """How many settings were tried, also those that can't win any more."""
         return len(self.candidates) + self.dropped + self.elsewhere
+
+    @property
+    def budget(self) -> int:
+        """How many settings it may try: a search that has found its optimum ends before that."""
+        blocks = {(run["sweep"], run["block"]): int(run["allowed"]) for run in self.rows}
+        return max(self.tried, sum(blocks.values()))
 
     @property
     def state(self) -> Status:

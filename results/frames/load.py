@@ -174,6 +174,7 @@ def _place(point: Point) -> Row:
         "stage": point.stage,
         "slot": point.slot,
         "look": point.look,
+        "allowed": point.allowed,
     }
 
 

@@ -31,7 +31,8 @@ _WORDS = (
     *("code", "python", "torch", "device", "machine", "items_digest"),
 )
 _COUNTS = (
-    *(*SEED_FIELDS, "look", "steps", "trunk_steps", "timed_steps", "threads", "processes", "micro_batch"),
+    *(*SEED_FIELDS, "look", "allowed", "steps", "trunk_steps"),
+    *("timed_steps", "threads", "processes", "micro_batch"),
     *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
 )
 _LAST = (IMPORTED, *metrics.TASK, *run_row.LAST)

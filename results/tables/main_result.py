@@ -190,6 +190,9 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
         return [Note("alike", most=groups[0][0]), *notes]
     if len(groups) < 2:
         return notes
+    if len({choice.budget for choice in choices}) == 1:
+        counts = [Note("budget_count", settings=tried, names=names) for tried, names in groups]
+        return [Note("budget_allowed", most=choices[0].budget, counts=counts), *notes]
     if any(choice.elsewhere for choice in choices):  # then a row was chosen among fewer
         counts = [Note("budget_count", settings=tried, names=names) for tried, names in groups]
         return [Note("budget_tried", counts=counts), *notes]

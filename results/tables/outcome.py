@@ -143,7 +143,7 @@ def _verdicts(
     ]
     gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
     looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
-    return compare(contenders, names, [own.tried for own in choices], metric, gains, looks)
+    return compare(contenders, names, [own.budget for own in choices], metric, gains, looks)
 
 
 def _schedules(winner: Candidate | None) -> dict[str, str]:

@@ -410,7 +410,7 @@ def _verdicts(
         whole = compare(
             [figure.contender(name, ours.store) for name, figure in zip(names, own, strict=True)],
             names,
-            [choice.tried for choice in rivals],
+            [choice.budget for choice in rivals],
             metric,
             [reach(choice, metric) for choice in rivals],
             max((int(run["look"]) for choice in rivals for run in choice.replicas), default=0),

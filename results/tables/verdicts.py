@@ -147,7 +147,7 @@ class Verdicts:
 def compare(
     contenders: Sequence[Contender | None],
     names: Sequence[str],
-    tried: Sequence[int],
+    budgets: Sequence[int],
     metric: Metric,
     gains: Sequence[Mapping[str, float | None]],
     looks: int = 0,
@@ -157,7 +157,7 @@ def compare(
     Args:
         contenders: per row; None is a row without values.
         names: of the rows.
-        tried: how many settings were tried for each row.
+        budgets: how many settings each row may try.
         metric: which says the direction, and the digits that are printed.
         gains: of each row, as in `Verdicts`.
         looks: how often replicas were added after a look at the table.
@@ -190,7 +190,7 @@ def compare(
         rows,
         gains,
         [clear and row is best for row in rows],
-        _unequal_budgets(rows, best, names, tried),
+        _unequal_budgets(rows, best, names, budgets),
         looks,
         sum(own.lost for own in contenders if own is not None),
         min(map(judge.item_count, known)),
@@ -202,14 +202,14 @@ def _print(row: Verdict, metric: Metric) -> str:
 
 
 def _unequal_budgets(
-    rows: Sequence[Verdict | None], best: Verdict, names: Sequence[str], tried: Sequence[int]
+    rows: Sequence[Verdict | None], best: Verdict, names: Sequence[str], budgets: Sequence[int]
 ) -> list[tuple[Note, ...]]:
     at = rows.index(best)
     return [
-        (Note("budget_unequal", own=own, best=tried[at], name=names[at]),)
-        if row is not None and own != tried[at]
+        (Note("budget_unequal", own=own, best=budgets[at], name=names[at]),)
+        if row is not None and own != budgets[at]
         else ()
-        for row, own in zip(rows, tried, strict=True)
+        for row, own in zip(rows, budgets, strict=True)
     ]
 
 

@@ -105,7 +105,8 @@ def plan_point(
         _block(spec, block).resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
-    return Planned(Point(spec.name, block, stage, run_key(config), settings), config)
+    allowed = spec.search.trials if stage == SEARCH and spec.search.mode == REFINE else 0
+    return Planned(Point(spec.name, block, stage, run_key(config), settings, allowed=allowed), config)
 
 
 def block_of(spec: SweepSpec, point: Point) -> Block:

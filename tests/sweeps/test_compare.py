@@ -8,7 +8,7 @@ from harness.store import Store
 from harness.store.points import read_points
 from optimizers.zoo.registry import spec as row_of
 from sweeps import compare
-from sweeps.compare import QUICK, USUAL, WORKLOADS, Budget, Comparison
+from sweeps.compare import FULL, LADDER, QUICK, USUAL, WORKLOADS, Budget, Comparison
 from sweeps.spec import sweep_file
 from tests.helpers.own_parts import optimizer
 
@@ -107,6 +107,28 @@ def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, b
     assert len(adamw["optimizer.lr"]) * 2 * 2 < budget.trials, "rounds follow the first"
 
 
+def test_the_full_budget_is_a_block_more_in_the_ladder(folder):
+    parts.allow([OWN, "torch.optim:RAdam"])
+    path = folder / "full.yaml"
+    for name, own in (
+        (OWN, {"optimizer.lr"}),
+        ("torch.optim:RAdam", {"optimizer.lr", "optimizer.weight_decay"}),
+    ):
+        wanted = Comparison(name, [block.name for block in LADDER.blocks], "pydocs", FULL)
+        path.write_text(wanted.file().text())
+        loaded, path_of_ladder = sweep_file.load(path), folder / "ladder.yaml"
+        path_of_ladder.write_text(LADDER.text())
+        theirs = sweep_file.load(path_of_ladder)
+        assert loaded.blocks[1:] == theirs.blocks, "their runs are those of the ladder"
+        assert (loaded.base, loaded.seeds, loaded.fresh_seeds) == (
+            theirs.base,
+            theirs.seeds,
+            theirs.fresh_seeds,
+        )
+        assert loaded.search == theirs.search and len(loaded.blocks[0].space["optimizer.lr"]) == 5
+        assert {*loaded.blocks[0].space} == own, "weight decay as the others, where it has one"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -119,7 +141,7 @@ def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, b
         ([OWN, "--against", ","], "--against must name rivals"),
         ([OWN, "--task", "didgits"], "did you mean 'digits'?"),
         ([OWN, "--task", "c4", "steps=5"], "'c4' needs model, such as model="),
-        ([OWN, "--full"], "--full will be the ladder of model sizes, which is not there yet"),
+        ([OWN, "--full", "--against", "sgdm"], "on pydocs against its rules; it takes neither --against nor"),
         ([OWN, "optimizer.bta=0.9"], "has no hyperparameter 'bta'; did you mean beta?"),
         ([OWN, "stepz=9"], "Unknown setting 'stepz' in base; did you mean 'steps'?"),
     ],

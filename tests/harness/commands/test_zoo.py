@@ -107,3 +107,26 @@ def test_a_check_takes_the_arguments_of_a_class(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["zoo", "--check", "my_needs:Needs", "radius=1", "optimizer.lr=0.05", "--json"]) == 0
     assert set(read(capsys.readouterr().out).values()) == {""}
+
+
+MATRICES = """
+import torch
+
+
+class Matrices(torch.optim.SGD):
+    def __init__(self, params, lr=0.1, weight_decay=0.0):
+        super().__init__(params, lr=lr, weight_decay=weight_decay)
+        if any(p.ndim != 2 for group in self.param_groups for p in group["params"]):
+            raise ValueError("matrices only")
+"""
+
+
+def test_a_check_divides_parameters_as_a_run_does(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_matrices.py").write_text(MATRICES)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["zoo", "--check", "my_matrices:Matrices", "--json"]
+    assert main(words) == 2 and "matrices only" in capsys.readouterr().err
+    words += ["routing=matrix", "groups.kernels.optimizer=adamw"]
+    assert main(["zoo", "--check", *words[2:3], *words[4:], "--json"]) == 1
+    wrong = {name: why for name, why in read(capsys.readouterr().out).items() if why}
+    assert wrong == {"takes_shapes": "ValueError: matrices only"}

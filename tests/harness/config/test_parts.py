@@ -411,6 +411,6 @@ def test_check_names_what_is_wrong(write, capsys):
     assert main(["zoo", "--check", f"{write(bad)}:Plain", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     promised("zoo --check", found)
-    assert found["leaves gradients alone"] == "a step changes the gradients"
-    assert found["repeats bit for bit"] == ""
+    assert found["leaves_gradients"] == "a step changes the gradients"
+    assert found["repeats"] == ""
     assert main(["zoo", "--check", "nosuchmodule:A"]) == 2

@@ -327,6 +327,23 @@ def test_two_fresh_seeds_are_too_few_for_any_verdict(bench, make):
     assert "adamw (gap 40.00 points, fewer than 3 seeds)" in text
 
 
+def test_a_search_that_ends_before_its_budget_is_spent_is_no_unequal_budget(bench, make):
+    for optimizer, lrs, best in (("adamw", (0.01, 0.02), 0.9), ("muon", (0.01, 0.02, 0.04), 0.8)):
+        for lr in lrs:
+            bench.add("digits", optimizer, lr, metrics=make.image(best - lr, 0.4))
+        for seed in (1, 2, 3):
+            bench.add("digits", optimizer, 0.01, stage=REPLICATE, seed=seed, metrics=make.image(best, 0.4))
+    assert "unequal budget: 3 against 2 settings of adamw" in main_result(bench)
+    points = bench.points["demo-digits"]
+    bench.points["demo-digits"] = [dataclasses.replace(point, allowed=8) for point in points]
+    text = main_result(bench)
+    assert "unequal" not in text and "may try 8 settings" in text and "3 of muon, 2 of adamw" in text
+    bench.points["demo-digits"] = [
+        dataclasses.replace(point, allowed=8 * (point.block == "muon")) for point in points
+    ]
+    assert "unequal budget: 8 against 2 settings of adamw" in main_result(bench), "the other may not go on"
+
+
 def test_an_unequal_budget_is_a_footnote_of_the_comparison(bench, make):
     contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
     for lr in (0.01, 0.04):
