@@ -113,7 +113,7 @@ MATRICES = """
 import torch
 
 
-class Matrices(torch.optim.SGD):
+class Matrices(torch.optim.AdamW):
     def __init__(self, params, lr=0.1, weight_decay=0.0):
         super().__init__(params, lr=lr, weight_decay=weight_decay)
         if any(p.ndim != 2 for group in self.param_groups for p in group["params"]):
