@@ -57,8 +57,8 @@ Every ordering that the paper states here, tested on our runs: [how](../decides.
 gap as a logarithm, positive if ordered as published, delta the published one."""
 # The grid of an experiment, where none of the tables of the paper has it already.
 _GRIDS = {"cifar": [], "optimizer_variants": [], **dict.fromkeys(_P_GRIDS, ["p_grid"])}
-_LADDER_TABLES = ("multipliers", "frontier", "tails", "lr_grid")
-_LADDER_FIGURES = ("multiplier", "frontier", "horizon")
+_LADDER_TABLES = ("multipliers", "frontier", "tails", "main_result")
+_LADDER_FIGURES = ("multiplier", "frontier", "horizon", "lr_curve", "seed_spread")
 _COSTS = ("cost-workloads", "cost-optimizers")
 _BESIDE = {"muon_ns_vs_svd": ["main_result"]}  # what a figure compares its experiment with
 
@@ -150,17 +150,17 @@ def below(text: str, made: str) -> str:
     return f"{written}{begin}\n\n{made}"
 
 
-def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Iterable[str]) -> str:
+def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str]) -> str:
     """The part of a page that is made from its runs, as Markdown."""
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    tables = [readable(TABLES[name](view)) for name in page.tables]
+    tables = [readable(found) for name in page.tables if (found := TABLES[name](view)).sections]
     claims = _claims(page, store, frame)
     parts = [facts(frame), _verdicts(claims), *_answers(page, store, frame)]
     parts += ["## What stands for what", twins(frame)] if page.scale else []
     parts += ["## Tables", *tables]
     parts += ["## Claims", _CLAIMS, without_title(readable(claims))] if claims.sections else []
-    parts += ["## Figures", *(_picture(page, name) for name in pictures)]
+    parts += ["## Figures", *(_picture(page, name) for name in pictures)] if pictures else []
     costs = [one for one in overview.cost(frame) if one.name in _COSTS]
     parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"

@@ -7,7 +7,7 @@ docs/ladder.md says what was decided before the first replica ran.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sweeps.experiments.files import Block, Settings, SweepFile
@@ -23,6 +23,7 @@ ORDER = (
     "ladder-s3-lengths",
     "ladder-s1-batch",
     "ladder-s1-others",
+    "ladder-s1-ablations",
 )
 QUICK = ("ladder-quick",)
 GPU = tuple(f"ladder-gpu-{size}" for size in ("s1", "s2", "s3", "s4", "s5"))  # on another corpus
@@ -52,10 +53,6 @@ _KIN = {"optimizer.ns_dtype": "float32"}
 _OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "normuon": ("normuon", 0.0025, _KIN),
     "htmuon_normuon": ("htmuon_normuon", 0.005, {**_KIN, "optimizer.p": 0.125}),
-    "htmuon-p0.05": ("htmuon", 0.005, {**_KIN, "optimizer.p": 0.05}),
-    "htmuon-p0.25": ("htmuon", 0.01, {**_KIN, "optimizer.p": 0.25}),
-    "htmuon-p0.5": ("htmuon", 0.02, {**_KIN, "optimizer.p": 0.5}),
-    "htmuon-interval5": ("htmuon", 0.005, {**_KIN, "optimizer.p": 0.125, "optimizer.interval": 5}),
     "htmuon_ns": ("htmuon_ns", 0.005, {**_KIN, "optimizer.p": 0.125}),
     "htmuon_ht": ("htmuon_ht", 0.005, {}),
     "muon_svd": ("muon_svd", 0.0025, {}),
@@ -67,6 +64,14 @@ _OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "cosmos": ("cosmos", 0.001, {}),
     "galore": ("galore", 0.005, {}),
     "sophia": ("sophia", 0.0002, {}),
+}
+_HEAVY = {**_KIN, "optimizer.p": 0.125}
+_ABLATIONS: dict[str, tuple[str, float, dict[str, Any]]] = {
+    "htmuon": ("htmuon", 0.005, _HEAVY),
+    "htmuon-p0.05": ("htmuon", 0.005, {**_HEAVY, "optimizer.p": 0.05}),
+    "htmuon-p0.25": ("htmuon", 0.01, {**_HEAVY, "optimizer.p": 0.25}),
+    "htmuon-p0.5": ("htmuon", 0.02, {**_HEAVY, "optimizer.p": 0.5}),
+    "htmuon-interval5": ("htmuon", 0.005, {**_HEAVY, "optimizer.interval": 5}),
 }
 
 
@@ -85,10 +90,6 @@ def files() -> list[SweepFile]:
         Block(rule, _set(rule, _RULES[rule]), _octaves(rate, 5), others={_DECAY: _DECAYS})
         for rule, rate in _FIRST.items()
     ]
-    others = [
-        Block(name, _set(rule, settings), _octaves(lowest, 4))
-        for name, (rule, lowest, settings) in _OTHERS.items()
-    ]
     adamw = ["adamw"]
     return [
         aux,
@@ -97,15 +98,24 @@ def files() -> list[SweepFile]:
         ),
         _file("s2", "Three rules at the second size.", _blocks("s2", [20])),
         _file("s3", "Three rules at the third size.", _blocks("s3", [20], octaves=3)),
-        _file("s1-lengths", "Three rules at the first size, shorter and longer.", _blocks("s1", [5, 80])),
-        _file("s2-lengths", "AdamW at the second size, shorter.", _blocks("s2", [5, 10], adamw)),
-        _file("s3-lengths", "AdamW at the third size, shorter.", _blocks("s3", [5, 10], adamw)),
+        _file("s1-lengths", "Three rules at the first size, shorter and longer.", _blocks("s1", [5, 10, 80])),
+        _file(
+            "s2-lengths",
+            "The second size, shorter.",
+            [*_blocks("s2", [5], adamw), *_blocks("s2", [10])],
+        ),
+        _file(
+            "s3-lengths",
+            "The third size, shorter.",
+            [*_blocks("s3", [5], adamw), *_blocks("s3", [10], octaves=3)],
+        ),
         _file(
             "s1-batch",
             "A control: the first size, the batch four times as large.",
             _blocks("s1", [20], batch=32),
         ),
-        _file("s1-others", "Ablations and the paper's other optimizers at the first size.", others, fresh=8),
+        _file("s1-others", "The paper's other optimizers at the first size.", _listed(_OTHERS), fresh=8),
+        _file("s1-ablations", "Ablations at the first size.", _listed(_ABLATIONS), fresh=8),
         _file("quick", "The first size in a hurry.", _blocks("s1", [20]), fresh=4, trials=8),
         *(
             _file(f"gpu-{size}", "Three rules at a size, on a GPU and a larger corpus.", _blocks(size, [20]))
@@ -124,7 +134,9 @@ def _file(
     trials: int = 10,
 ) -> SweepFile:
     size = next((size for size in _SIZES if size in name.split("-")), "s1")
-    found = {} if name == "s1" else {_DECAY: _FOUND_DECAY}
+    found: dict[str, Any] = {} if name == "s1" else {_DECAY: _FOUND_DECAY}
+    # Else the best p would compete in the endpoint.
+    found |= {"replica": "ablation"} if name == "s1-ablations" else {}
     on = {"device": "auto", "task": "pysource"} if name.startswith("gpu") else {}
     return SweepFile(
         f"ladder-{name}",
@@ -158,6 +170,10 @@ def _blocks(
                 Block(name, settings, _octaves(float(f"{likely * 2 ** ((1 - octaves) / 2):.2g}"), octaves))
             )
     return blocks
+
+
+def _listed(rules: Mapping[str, tuple[str, float, dict[str, Any]]]) -> list[Block]:
+    return [Block(name, _set(rule, own), _octaves(rate, 4)) for name, (rule, rate, own) in rules.items()]
 
 
 def _set(rule: str, settings: Settings) -> dict[str, Any]:
