@@ -162,7 +162,7 @@ def _frontier(own: Ladder) -> Section:
     """The rules on the frontier; no row where it is withheld."""
     front = own.frontier
     if front is None:
-        why = [Note(f"frontier_{guard.name.lower()}") for guard in own.frontier_guards]
+        why = [Note(f"withheld_{guard.name.lower()}") for guard in own.frontier_guards]
         return table([Column("optimizer", kind="text")], [], title=own.task, notes=why)
     rows = front.forecasts
     keys: dict[str, list[str]] = {one.optimizer: [] for one in rows}

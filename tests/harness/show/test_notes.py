@@ -11,7 +11,18 @@ from tests.helpers.architecture import PACKAGES, ROOT
 
 DANGER = "danger_"  # the short form of another kind
 # A kind for each state of a run, each reason, each figure, each mark.
-FAMILIES = ("status_", "tally_", "reason_", "failure_", "shows_", "mark_", "property_", DANGER)
+FAMILIES = (
+    "status_",
+    "tally_",
+    "reason_",
+    "failure_",
+    "shows_",
+    "mark_",
+    "property_",
+    "guard_",
+    "withheld_",
+    DANGER,
+)
 FIELD = re.compile(r"\{(\w+)")
 
 
