@@ -96,7 +96,7 @@ def _section(part: Rows, store: Store) -> Section | None:
     losses: dict[str, float] = {}
     found: dict[str, list[Spectra]] = {}
     for choice in choose(part, OPTIMIZER):
-        losses |= {row["key"]: row["test_loss"] for row in choice.replicas if is_number(row["test_loss"])}
+        losses |= {row["key"]: loss for row in choice.replicas if is_number(loss := row.get("test_loss"))}
         own = [one for one in of_runs(choice.replicas, store) if one.weights and one.key in losses]
         found |= {str(choice.fixed["optimizer"]): own} if own else {}
     if len(found) < FEWEST:
