@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -21,17 +21,17 @@ from results.compare.select import OPTIMIZER, WORKLOAD, choose
 from results.compare.view import View
 from results.frames.metrics import is_number
 from results.frames.rows import Rows
-from results.frames.spectra import Spectra, of_runs, sound_layers
+from results.frames.spectra import Row, Spectra, of_runs, sound_layers
 from results.tables.outcome import searched_parts
 
 FEWEST = 5  # rules; of four even the order that was foretold is one of 24
 _DRAWS = 2000
-# By name the column of a layer's spectrum, and how light its tail is by it.
-_MEASURES: dict[str, tuple[str, Callable[[float], float]]] = {
-    "alpha": ("alpha", float),
-    "stable rank": ("stable_rank", float),
-    "entropy": ("entropy", float),
-    "-log spectral norm": ("sigma_max", lambda sigma: -math.log(sigma)),
+# By name the column of a layer's spectrum.
+_MEASURES = {
+    "alpha": "alpha",
+    "stable rank": "stable_rank",
+    "entropy": "entropy",
+    "-log spectral norm": "sigma_max",
 }
 _COLUMNS = (
     Column("measure", kind="text"),
@@ -108,16 +108,17 @@ def _section(part: Rows, store: Store) -> Section | None:
 
 
 def _row(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, float]) -> list[Cell] | None:
-    column, lightness = _MEASURES[name]
+    column = _MEASURES[name]
     every = [run.weights for own in found.values() for run in own]
-    # A run from before `entropy` was recorded has none.
-    has = [layer for layer in every[0] if all(is_number(own.get(layer, {}).get(column)) for own in every)]
-    layers = sound_layers(found) if column == "alpha" else has
+    layers = [n for n in every[0] if all(math.isfinite(_lightness(own.get(n, {}), column)) for own in every)]
+    if column == "alpha":
+        sound = set(sound_layers(found))
+        layers = [n for n in layers if n in sound]
     if not layers:
         return None
     rules = [
         [
-            (statistics.fmean(lightness(run.weights[n][column]) for n in layers), losses[run.key])
+            (statistics.fmean(_lightness(run.weights[n], column) for n in layers), losses[run.key])
             for run in own
         ]
         for own in found.values()
@@ -125,3 +126,11 @@ def _row(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, flo
     own, low, high = correlation(rules)
     verdict = Verdict.AGREES if low > 0 else Verdict.CONTRADICTS if high < 0 else Verdict.UNDECIDED
     return [*map(Cell, (name, len(layers), len(rules), len(every), own, low, high, verdict.value))]
+
+
+def _lightness(layer: Row, column: str) -> float:
+    """How light the tail of a layer is by a measure; nan if the layer has none, or no such number."""
+    value = layer.get(column)
+    if not isinstance(value, int | float) or value < 0 or (column == "sigma_max" and value == 0):
+        return math.nan
+    return -math.log(value) if column == "sigma_max" else float(value)

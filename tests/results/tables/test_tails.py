@@ -69,3 +69,13 @@ def test_runs_without_a_measure_have_no_row(bench):
         path.write_text("".join(json.dumps(row) + "\n" for row in keep))
     (section,) = table(seen).sections
     assert [row[0].value for row in section.rows] == ["alpha", "stable rank", "-log spectral norm"]
+
+
+def test_figures_that_are_no_spectrum_have_no_row(bench):
+    seen = filled(bench, RULES, 1)
+    for path in seen.store.root.rglob("spectra.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        bad = {"sigma_max": 0.0, "stable_rank": -1.0, "entropy": "much"}
+        path.write_text("".join(json.dumps(row | bad) + "\n" for row in rows))
+    (section,) = table(seen).sections
+    assert [row[0].value for row in section.rows] == ["alpha"]
