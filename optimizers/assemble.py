@@ -198,12 +198,13 @@ def _step(settings: Settings) -> Settings:
 
 def _aux(settings: Settings) -> Settings:
     """The arguments of the auxiliary AdamW."""
-    decay = settings["aux_weight_decay"]
+    # That of the rule, unless it has its own; a class from outside may have none at all.
+    decays = (settings["aux_weight_decay"], settings["weight_decay"], 0.0)
     return {
         "lr": settings["aux_lr"],
         "betas": settings["aux_betas"],
         "eps": settings["aux_eps"],
-        "weight_decay": settings["weight_decay"] if decay is None else decay,
+        "weight_decay": next(decay for decay in decays if decay is not None),
     }
 
 

@@ -121,10 +121,12 @@ class Matrices(torch.optim.AdamW):
 """
 
 
-def test_a_check_divides_parameters_as_a_run_does(tmp_path, monkeypatch, capsys):
-    (tmp_path / "my_matrices.py").write_text(MATRICES)
+@pytest.mark.parametrize("base", ["AdamW", "SGD"])  # SGD has no state, but entries for it
+def test_a_check_divides_parameters_as_a_run_does(base, tmp_path, monkeypatch, capsys):
+    name = f"my_{base.lower()}"
+    (tmp_path / f"{name}.py").write_text(MATRICES.replace("AdamW", base))
     monkeypatch.syspath_prepend(tmp_path)
-    words = ["zoo", "--check", "my_matrices:Matrices", "--json"]
+    words = ["zoo", "--check", f"{name}:Matrices", "--json"]
     assert main(words) == 2 and "matrices only" in capsys.readouterr().err
     words += ["routing=matrix", "groups.kernels.optimizer=adamw"]
     assert main(["zoo", "--check", *words[2:3], *words[4:], "--json"]) == 1

@@ -414,3 +414,13 @@ def test_check_names_what_is_wrong(write, capsys):
     assert found["leaves_gradients"] == "a step changes the gradients"
     assert found["repeats"] == ""
     assert main(["zoo", "--check", "nosuchmodule:A"]) == 2
+
+
+def test_what_is_not_routed_to_a_class_without_weight_decay_has_none(write):
+    optimizer = optimizers.build(
+        f"{write(PLAIN)}:Plain", models.build("llama-nano"), lr=0.1, routing="hidden"
+    )
+    decays = {
+        type(part).__name__: {g.get("weight_decay") for g in part.param_groups} for part in optimizer.parts
+    }
+    assert decays == {"Plain": {None}, "AdamW": {0.0}}
