@@ -19,6 +19,7 @@ import pkgutil
 import resource
 import signal
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,11 +27,16 @@ from dataclasses import asdict, dataclass, fields
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from docs import reproduction_records as records
+from docs.reproduction_page import answer
 from harness.choice.winner import grouped
 from harness.show.note import Note
+from results.frames.load import load_rows
+from results.tables.answer import answers
 
 PLACE = Path(__file__).with_name("outside.md")
 FACTS = Path(__file__).parent / "outside" / "classes.csv"
+SWEEP = "outside-eight"
 PACKAGES = {
     "pytorch_optimizer": "pytorch-optimizer",
     "heavyball": "heavyball",
@@ -92,10 +98,10 @@ with kernels of convolutions given to AdamW as well.
 its matrix rules import `triton`, which only builds of PyTorch for GPUs bring. **To fail one property need not
 keep a class from training**: `copies` asks for a deep copy, which no run makes, and fails where a class has
 attributes that the pickling of `torch.optim` drops; without `resumes` a run that was killed goes on, but not
-bit for bit. Classes that fail nothing but `copies` train like rows of ours. `htbench compare` says which
-properties fail, and goes on unless it is `learns`. What is refused or not built wants what a config can't
-give: another optimizer, a model, a closure. What is not tried yet, `python -m docs.outside_page --check`
-tries.
+bit for bit. A class that fails nothing but `copies` did all that a run asks for, on the small nets of the
+check. `htbench compare` says which properties fail, and goes on unless it is `learns`. Most of what is
+refused or not built wants what a config can't give: another optimizer, a model, a closure; some want a value
+or one more package. What is not tried yet, `python -m docs.outside_page --check` tries.
 
 | property | what must hold |
 |---|---|"""
@@ -109,7 +115,8 @@ def page() -> str:
     parts = [
         "\n".join([_HEAD, *(f"| `{own}` | {Note(f'property_{own}')} |" for own in sorted(known))]),
         *(_package(*place, found) for place, found in packages.items()),
-        _SWEEP.format(file=(FACTS.parent / "outside-eight.yaml").read_text(encoding="utf-8").strip()),
+        _SWEEP.format(file=(FACTS.parent / f"{SWEEP}.yaml").read_text(encoding="utf-8").strip()),
+        _result(),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -134,6 +141,14 @@ def _package(name: str, version: str, rows: Sequence[Tried]) -> str:
         lines += [f"| {wrong or '**nothing**'} | {arguments and f'`{arguments}`'} | {names} |"]
     lines += ["", "| class | verdict | why |", "|---|---|---|"] if others else []
     return "\n".join([*lines, *(f"| `{row.name}` | {row.verdict} | {_cell(row.reason)} |" for row in others)])
+
+
+def _result() -> str:
+    """What came out of the sweep, from its compact records."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = records.unpacked(Path(folder), [SWEEP], FACTS.parent / "records")
+        (found,) = answers(load_rows(store), store)
+    return answer(found)
 
 
 def _cell(text: str) -> str:
