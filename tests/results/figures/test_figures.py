@@ -145,9 +145,13 @@ def test_a_figure_without_data_says_so(small, tmp_path):
     assert not list(tmp_path.glob("p_curve*"))
 
 
+LADDER = {"multiplier", "frontier", "horizon"}  # tests/results/tables/test_ladder_tables.py draws them
+
+
 @pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].sweeps])
 def test_half_finished_sweeps_can_be_drawn(name, mixed_store, tmp_path):
-    assert update(name, load(mixed_store), mixed_store, tmp_path).outcome == "drawn"
+    outcome = "nothing to draw yet" if name in LADDER else "drawn"  # it has no two sizes of one task
+    assert update(name, load(mixed_store), mixed_store, tmp_path).outcome == outcome
 
 
 @pytest.mark.parametrize("state", ["waiting", "diverged"])
