@@ -95,7 +95,10 @@ def _spearman(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 def _section(part: Rows, store: Store) -> Section | None:
     losses: dict[str, float] = {}
     found: dict[str, list[Spectra]] = {}
-    for choice in choose(part, OPTIMIZER):
+    choices = choose(part, OPTIMIZER)
+    if len(choices) < FEWEST:  # before any file is read
+        return None
+    for choice in choices:
         losses |= {row["key"]: loss for row in choice.replicas if is_number(loss := row.get("test_loss"))}
         own = [one for one in of_runs(choice.replicas, store) if one.weights and one.key in losses]
         found |= {str(choice.fixed["optimizer"]): own} if own else {}

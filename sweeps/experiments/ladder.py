@@ -90,7 +90,6 @@ def files() -> list[SweepFile]:
         Block(rule, _set(rule, _RULES[rule]), _octaves(rate, 5), others={_DECAY: _DECAYS})
         for rule, rate in _FIRST.items()
     ]
-    adamw = ["adamw"]
     return [
         aux,
         _file(
@@ -99,16 +98,8 @@ def files() -> list[SweepFile]:
         _file("s2", "Three rules at the second size.", _blocks("s2", [20])),
         _file("s3", "Three rules at the third size.", _blocks("s3", [20], octaves=3)),
         _file("s1-lengths", "Three rules at the first size, shorter and longer.", _blocks("s1", [5, 10, 80])),
-        _file(
-            "s2-lengths",
-            "The second size, shorter.",
-            [*_blocks("s2", [5], adamw), *_blocks("s2", [10])],
-        ),
-        _file(
-            "s3-lengths",
-            "The third size, shorter.",
-            [*_blocks("s3", [5], adamw), *_blocks("s3", [10], octaves=3)],
-        ),
+        _file("s2-lengths", "The second size, shorter.", _shorter("s2")),
+        _file("s3-lengths", "The third size, shorter.", _shorter("s3", octaves=3)),
         _file(
             "s1-batch",
             "A control: the first size, the batch four times as large.",
@@ -118,7 +109,11 @@ def files() -> list[SweepFile]:
         _file("s1-ablations", "Ablations at the first size.", _listed(_ABLATIONS), fresh=8),
         _file("quick", "The first size in a hurry.", _blocks("s1", [20]), fresh=4, trials=8),
         *(
-            _file(f"gpu-{size}", "Three rules at a size, on a GPU and a larger corpus.", _blocks(size, [20]))
+            _file(
+                f"gpu-{size}",
+                "Three rules at a size, on a GPU and a larger corpus.",
+                [*_blocks(size, [20]), *_shorter(size)],
+            )
             for size in _SIZES
         ),
     ]
@@ -147,6 +142,11 @@ def _file(
         fresh_seeds=fresh or _SIZES[size][-1],
         search={"mode": "refine", "trials": trials},
     )
+
+
+def _shorter(size: str, octaves: int = 4) -> list[Block]:
+    """What gives AdamW's law its three lengths, and the rules a place within what AdamW reached."""
+    return [*_blocks(size, [5], ["adamw"]), *_blocks(size, [10], octaves=octaves)]
 
 
 def _blocks(
