@@ -48,14 +48,19 @@ def cluster():
 
     def control(*action):
         own = os.environ | {"SLURM_TEST_ROOT": root}
-        subprocess.run([CLUSTER, *action], env=own, check=True, capture_output=True, timeout=120)
+        done = subprocess.run([CLUSTER, *action], env=own, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
 
     return control
 
 
 @pytest.fixture
 def site(cluster):
-    """`htbench` on a store of its own, which jobs can read; afterwards the queue is empty."""
+    """`htbench` on a store of its own, which jobs can read; afterwards the queue is empty.
+
+    All nodes run, whatever a test before has left.
+    """
+    cluster("start-daemons")
     root = Path(tempfile.mkdtemp(prefix="htbench-slurm-store-"))
     root.chmod(0o755)
     yield Htbench(root / "store")

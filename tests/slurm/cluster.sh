@@ -227,7 +227,8 @@ start_daemons() {   # of those nodes that have none
   for node in $(nodes); do
     start_node "$node"
     install -d "$ROOT/spool/$node"
-    has_daemon "$node" || on "$node" slurmd -f "$SLURM_CONF"   # it knows its name by that of its host
+    # It knows its name by that of its host. On a busy machine one that has just died may still hold its port.
+    has_daemon "$node" || until_ok 600 on "$node" slurmd -f "$SLURM_CONF" || { tail -n 5 "$ROOT/log/slurmd.$node.log" >&2; return 1; }
   done
 }
 
