@@ -8,8 +8,6 @@ Libraries look for optional modules (pandas for `numexpr`), so a command must no
 user happens to be in, nor that of its own script. `harness/config/parts.py` adds them for who names a part.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

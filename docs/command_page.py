@@ -1,7 +1,5 @@
 """The command line on the site: every command and action with its arguments, from the parsers themselves."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The tables of the config reference, `docs/config.md`, from the declarations themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import Field
 from typing import Any

@@ -3,8 +3,6 @@
 `python -m docs.decides_figure` simulates for two minutes, as `htbench bench statistics` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

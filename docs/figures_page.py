@@ -6,8 +6,6 @@ The pictures are made of the compact records of the demo, else of those of the i
 the paper has published. Figures for which none of them has the data have none.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import tempfile

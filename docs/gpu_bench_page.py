@@ -1,7 +1,5 @@
 """The figures of docs/gpu-bench.md: what the files of `htbench bench gpu` in docs/gpu-bench/ say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path

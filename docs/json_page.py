@@ -4,8 +4,6 @@
 that is noted there is gone or has another type: fields are only added.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import itertools

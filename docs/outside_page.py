@@ -8,8 +8,6 @@ A class is tried in a process of its own with a time limit, as `htbench zoo --ch
 and if it can't take all shapes, for matrices only.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import importlib

@@ -4,8 +4,6 @@ The curves come from the iterations of `optimizers.spectral` themselves, in floa
 matrix of one row and one column.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final

@@ -4,8 +4,6 @@
 card of an optimizer, which has no file. The site is made of the same (`docs/site.py`).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tempfile

@@ -8,8 +8,6 @@ Another machine has other last digits and other times. What must be the same the
 searched, the number of seeds, which rows are ahead of others, and that no setting lies at an edge.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import sys

@@ -11,8 +11,6 @@ rows, each the mean of the updates since the one before; all evaluations stay, s
 attempts and weights stay out. Same runs, same bytes.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import itertools

@@ -4,8 +4,6 @@ python -m docs.track3_page            prints the page
 python -m docs.track3_page --write    writes it into docs/
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The zoo on the site: a table of all optimizers, a card for each, from registry and source code."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The kinds of errors that people see, with one exception and one exit status each."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ A row names three functions. Two of them fingerprint and count the data quickly;
 torch. A user's own task is a `TaskSpec` in a module of theirs, named as "module:NAME".
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Mapping

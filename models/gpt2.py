@@ -5,8 +5,6 @@ Source: Radford et al., "Language Models are Unsupervised Multitask Learners" (2
 that of the Hugging Face model: 0.02, and 0.02 / sqrt(2 layers) for matrices that add to the residual stream.
 """
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor, nn

@@ -7,8 +7,6 @@ The leaves import nothing of each other, so `optimizers` and `models` each have 
 two equal. Standard library only.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.metadata

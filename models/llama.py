@@ -5,8 +5,6 @@ Source: Touvron et al., "LLaMA" (2023), arXiv 2302.13971; parameter names, the r
 of neighbours) and the initialisation are those of the Hugging Face model that the HTMuon release trains.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

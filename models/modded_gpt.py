@@ -8,8 +8,6 @@ Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimiz
 There the embedding is stored in bfloat16; here it is rounded to it where it is read, under autocast.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -5,8 +5,6 @@ Source: He et al., "Deep Residual Learning" (2016), arXiv 1512.03385, with the s
 CIFAR (github.com/kuangliu/pytorch-cifar) and a bottleneck's stride on its 3x3 convolution, as in torchvision.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

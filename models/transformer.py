@@ -3,8 +3,6 @@
 Shapes: B batch, T sequence, D hidden, H heads, K head size (D / H).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ Source: Dosovitskiy et al., "An Image is Worth 16x16 Words" (2020), arXiv 2010.1
 Touvron et al. (2020), arXiv 2012.12877; initialisation and head are those of timm's `vit_tiny_patch16_224`.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """The step of Adam, by the kernel that makes it in one pass over memory where there is one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Adam with another momentum (AdEMAMix), and in another order (ADOPT)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

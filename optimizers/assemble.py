@@ -1,7 +1,5 @@
 """How `build` makes an optimizer of a row of the zoo: groups are divided among its rule and an AdamW."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial

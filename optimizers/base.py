@@ -1,7 +1,5 @@
 """The one loop over parameters that all our optimizers share, and helpers to write their bodies with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, overload

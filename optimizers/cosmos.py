@@ -1,7 +1,5 @@
 """COSMOS: Adam in the leading subspace of the gradients, Muon in the rest."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

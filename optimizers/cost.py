@@ -4,8 +4,6 @@ The cost is measured. It is not proportional to the number of entries where a ru
 Formulas would have to be kept for every rule and every machine, and there are none for the rules of users.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

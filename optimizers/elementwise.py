@@ -1,7 +1,5 @@
 """Optimizers that treat all entries of a parameter alike and are not in torch: Cautious, MARS, Sophia."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

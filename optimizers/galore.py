@@ -1,7 +1,5 @@
 """GaLore: Adam on the gradient's projection onto its leading singular directions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from torch import Tensor

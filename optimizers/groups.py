@@ -1,7 +1,5 @@
 """What `build` may be given: a model, parameters, (name, parameter) pairs, or group dicts of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 

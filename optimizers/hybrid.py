@@ -1,7 +1,5 @@
 """How several optimizers step as one: a matrix rule, and the AdamW for the parameters it does not take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias, overload

@@ -4,8 +4,6 @@ LAPACK raises on NaN and inf. A basis of NaN instead makes the weights NaN, so t
 divergence.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import torch

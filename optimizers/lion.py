@@ -1,7 +1,5 @@
 """Every entry moves by the same length, along the sign of a momentum: Lion, and Signum before it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

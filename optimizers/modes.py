@@ -1,7 +1,5 @@
 """Optimizers that train other weights than those to evaluate, and switch by `train()` and `eval()`."""
 
-from __future__ import annotations
-
 from typing import Protocol, TypeVar, runtime_checkable
 
 from torch.optim import Optimizer

@@ -4,8 +4,6 @@ Each takes its map of the singular values by name. HTMuon therefore needs no cla
 a row of the registry that selects Muon, NorMuon or AdaMuon with another map.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Muown: Muon on the directions of the rows of W, and Adam on their lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """AdamW that finds its own learning rate, from all gradients of a group together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A result then says little about the rule. A run (`harness/train/loop.py`) and `h
 same sentence.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ A matrix rule cannot take norm gains and biases. Each parameter gets one rule, w
 shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias

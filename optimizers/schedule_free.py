@@ -1,7 +1,5 @@
 """AdamW that needs no schedule of the learning rate, since what is evaluated is an average."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

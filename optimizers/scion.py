@@ -1,7 +1,5 @@
 """Scion: every step has one length, in a norm that suits the layer."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """SOAP: Adam in the eigenbasis of Shampoo's Gram matrices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Kin of SOAP for matrices: KL-SOAP and KL-Shampoo, with Gram matrices of whitened gradients; SOAP-Muon."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

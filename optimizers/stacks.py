@@ -4,8 +4,6 @@ A small matrix keeps a processor busy for less time than PyTorch needs to start 
 these starts in every step of a model with many small matrices.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias

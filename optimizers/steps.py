@@ -3,8 +3,6 @@
 Nothing of it runs while a group has none of these words.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, TypeAlias

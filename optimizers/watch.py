@@ -4,8 +4,6 @@ The spectra of updates are those of the matrix O that a map of the singular valu
 the learning rate and the weight decay. It exists within one call only, which notes it here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

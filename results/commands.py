@@ -1,7 +1,5 @@
 """`htbench table`, `htbench figure` and `htbench ledger`."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

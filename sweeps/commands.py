@@ -1,7 +1,5 @@
 """`htbench sweep`: a table of actions, and a subparser for each."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Their steps are those of other commands, shown as such, so that people can do th
 own. Each step goes on from where it was stopped, and so do they.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import functools

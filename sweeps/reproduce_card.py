@@ -1,7 +1,5 @@
 """What the sweeps of `htbench reproduce` still take, a line for each, from what `sweep plan` finds."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The tests check every row of the zoo, `htbench zoo --check` any other class. A p
 makes the optimizer of a model as `optimizers.build` does. If it does not hold, it raises AssertionError.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -6,8 +6,6 @@ nothing. A part that is done is not measured again while its file is there. Torc
 the GPU.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

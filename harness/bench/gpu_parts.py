@@ -3,8 +3,6 @@
 Tests marked `gpu` use the same pieces. Whether a figure is good is for the reader.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

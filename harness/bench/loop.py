@@ -4,8 +4,6 @@ Both loops train in one process and take turns step by step: harness, bare, bare
 the drift of the machine cancels from their ratio. Turns of ten steps leave several times as much of it.
 """
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

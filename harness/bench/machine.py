@@ -1,7 +1,5 @@
 """What this machine can do, and what a step takes of it apart from time: calls, products, memory."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import multiprocessing

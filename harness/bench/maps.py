@@ -5,8 +5,6 @@ their iteration makes of small singular values; by the defaults of the hyperpara
 which `Map.scaled` takes out.
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ between two seeded sets of Gaussian gradients. Two optimizers (a pair of sides) 
 its own copy of the parameters.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import itertools

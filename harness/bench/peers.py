@@ -1,7 +1,5 @@
 """Other implementations of our optimizers, each built so that it does the same work as ours."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util

@@ -1,7 +1,5 @@
 """What the spectra of a model cost, beside Gram matrices and their eigenvalues alone."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence

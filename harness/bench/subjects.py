@@ -3,8 +3,6 @@
 Does not import torch, so that a mistyped name is refused at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final

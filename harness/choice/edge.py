@@ -1,7 +1,5 @@
 """A chosen value beyond which nothing was tried, and the next one to try: a better one may lie there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Losses over the logarithm of a rate are nearly a parabola around their minimum, 
 With three octaves of rates the fit says how low L* may be, also where the best rate is the last one tried.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Between two tried rates the metric is taken as a straight line over log(lr). A m
 convex, so its true width is a little larger. The range is the connected one around the best rate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ more than what a quarter of an octave costs. So the search brackets the minimum 
 which averages over all runs, find it. It knows nothing but the scores: whoever asks gets the same answer.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ A candidate is a setting of everything that is tuned, whatever its seeds. Candid
 compete.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """`htbench bench`: the time of harness and optimizers here, how exact maps are, how often tables err."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import tempfile

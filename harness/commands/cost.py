@@ -1,7 +1,5 @@
 """`htbench cost`: what a run costs, before it runs and without its data."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

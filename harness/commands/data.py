@@ -1,7 +1,5 @@
 """`htbench data`: prepares the published data sets for training, and lists what is prepared."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 It repairs nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

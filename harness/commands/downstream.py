@@ -1,7 +1,5 @@
 """`htbench downstream`: evaluate a run's model on multiple-choice questions and keep the figures."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 from collections.abc import Callable, Mapping

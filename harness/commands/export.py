@@ -1,7 +1,5 @@
 """`htbench export`: the model of a run as a folder that other programs open."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`htbench run`: one run, in this process or in as many as its config says."""
 
-from __future__ import annotations
-
 import argparse
 import logging
 import multiprocessing

@@ -1,7 +1,5 @@
 """`htbench runs`: list the runs of a store, remove leftovers, import, export to a tracker, pack."""
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import Counter

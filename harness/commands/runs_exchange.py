@@ -1,7 +1,5 @@
 """`htbench runs import` and `runs export`: other stores and trainers taken in, runs given to trackers."""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Also which rule an optimizer applies to each parameter of a model, and whether i
 expects.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

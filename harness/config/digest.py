@@ -5,8 +5,6 @@ code uses. Of a table (a mapping from words to rows) only those rows count that 
 the files that these rows need. `revisions.py` compares the digests with those of the released code.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 `optimizers/zoo/grouped.py` says what groups there are and fills in what is left open; a run adds a schedule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

@@ -3,8 +3,6 @@
 Torch-free; `harness/train/schedule.py` has the shapes as functions of the step.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from numbers import Real

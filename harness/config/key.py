@@ -6,8 +6,6 @@ without it behaved alike (`Param.before`). Revisions of the code are in above 1,
 (`harness/config/revisions.py`).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

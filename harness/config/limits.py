@@ -4,8 +4,6 @@
 checks depend on the machine and its data. Only the commands that start runs make them.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The dotted names of settings: nested values of a file or a record as a flat mapping. Torch-free."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any

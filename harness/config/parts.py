@@ -9,8 +9,6 @@ Its code runs as soon as it is imported. So a process imports only what `allow` 
 train, check or cost what their user names; all others show such a name as a word.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib

@@ -7,8 +7,6 @@ that alters no numbers, or one whose row got a higher revision, is released by
 `python -m harness.config.revisions --write`.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -4,8 +4,6 @@ The same declarations serve four readers: YAML and the command line (`harness/co
 (`harness/config/key.py`), the config reference (`docs/config.md`) and the code. Torch-free.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the command line (`harness/config/yaml_text.py`) and a sweep's points are all tu
 merges two of them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping

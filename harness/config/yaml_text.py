@@ -7,8 +7,6 @@ tells such a value from what its writer meant, so the events of the parser are l
 Sources: https://yaml.org/type/int.html and https://yaml.org/type/float.html.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Mapping, Sequence

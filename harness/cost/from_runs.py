@@ -1,7 +1,5 @@
 """What runs took, by the records and attempts of finished runs or of runs at work. Torch-free."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

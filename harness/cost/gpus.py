@@ -12,8 +12,6 @@ and twice as much by bfloat16 dot products; Zen 5 units of 512 bits; Sapphire Ra
 tiles for bfloat16.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ LAPACK that torch calls divide and conquer, and may need fewer. All of them run 
 products.
 """
 
-from __future__ import annotations
-
 import math
 import weakref
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """The sizes that a task gives to a model, known without its data. Torch-free."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ On a GPU three things differ: parameters of one shape step as a stack, the produ
 (`optimizers/spectral/exact.py`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext

@@ -5,8 +5,6 @@ Hashing takes 4 s for a GB, so the digests of a published set are checked by `ht
 start of a run looks at the sizes of its files.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import shutil

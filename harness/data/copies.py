@@ -4,8 +4,6 @@ The rows are data (`copies.json`), so that a group can describe a copy of its ow
 task's fingerprint: runs on another copy have other keys.
 """
 
-from __future__ import annotations
-
 import abc
 import hashlib
 import json

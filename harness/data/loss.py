@@ -5,8 +5,6 @@ logarithm of the softmax and their gradient. Here each chunk of rows is turned i
 of both gradients at once, in the forward pass, and its memory is used again for the next one.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

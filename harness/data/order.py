@@ -3,8 +3,6 @@
 It does not depend on world size, resumption or micro-batches.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -7,8 +7,6 @@ does; solarize has the threshold 128, since that of level 10 changes nothing; an
 and addition are left out, as in the paper.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

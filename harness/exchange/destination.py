@@ -4,8 +4,6 @@ Some are a folder of folders, one per run, each complete or not there: a run's f
 temporary name, gets a marker as its last file, and is renamed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

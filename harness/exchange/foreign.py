@@ -4,8 +4,6 @@ The config of such a record says `imported: NAME`, and only what the file said: 
 in. Its key covers this config, so that it can never be the key of a run of ours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ After a crash the same import is run again: it leaves out what is here already. 
 last, so that no table sees a part of a file.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

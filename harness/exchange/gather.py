@@ -1,7 +1,5 @@
 """Files of other trainers to runs: tables to lines with meaning, and lines to runs."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections import Counter, defaultdict

@@ -5,8 +5,6 @@ Our names: `result` (what is compared), `run`, `seed`, `step`, `task`, `model`, 
 metric, and settings of a run as docs/config.md calls them.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import re

@@ -4,8 +4,6 @@ Finished runs leave whose record agrees with their curve. The identity is the ru
 digest of what it was given: an export writes a run again only if the digest differs.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -11,8 +11,6 @@ TensorBoard exports CSV files of scalars, `Wall time`, `Step`, `Value`, with run
 file alone, as in `run-adamw-tag-val_loss.csv`. Its folders of event files may hold a folder per run.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

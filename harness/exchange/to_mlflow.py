@@ -4,8 +4,6 @@ The tag `htbench.complete` is set last and holds the digest. A run without it wa
 and is deleted and written anew.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

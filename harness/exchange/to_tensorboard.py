@@ -4,8 +4,6 @@ TensorBoard's own writer works in a thread and names its file after time, host a
 made of TensorBoard's messages and records, so the same run gives the same bytes.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path

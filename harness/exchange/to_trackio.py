@@ -3,8 +3,6 @@
 The config of a run holds the digest, so a run is there with all of it or not at all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

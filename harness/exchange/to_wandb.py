@@ -4,8 +4,6 @@
 WANDB_MODE is `online`; nothing else touches the network.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -4,8 +4,6 @@ A word ends up in tables, pages, figures, file listings and spreadsheets. It has
 characters, none of them <, > or $, it holds neither '..' nor '](', and it does not begin with = + - or @.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ another split. The three wrong endings are those of lines of other documents, ab
 Nothing is drawn at random: choices follow hashes, so the same Python has the same questions.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Evaluates a run's model on tasks of multiple-choice questions, and adds the figures to its record."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import time

@@ -4,8 +4,6 @@ The harness makes the questions and the metrics; `scoring` gives it log-likeliho
 exported folder finds the same figures.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.metadata
 import logging

@@ -3,8 +3,6 @@
 The folder is complete or not there. Only an earlier export is replaced, never files of somebody else.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

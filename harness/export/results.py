@@ -1,7 +1,5 @@
 """What a record keeps of an evaluation: one entry per task. Torch-free."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

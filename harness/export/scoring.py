@@ -4,8 +4,6 @@ Context and continuation are encoded together, and what follows the tokens of th
 What is too long for the model loses tokens on the left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ In packed rows a document follows the end token of the one before, so that token
 padded rows it begins at position 0 with nothing before it, and there is no `bos_token`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

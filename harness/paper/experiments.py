@@ -4,8 +4,6 @@ Tables share runs. A setting belongs to the sweep of the first table that needs 
 The sweep files `sweeps/<scale>/<scale>-<experiment>.yaml` are written from this list. Torch-free.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@
 Spectral Correction". `hyperparameters.csv`, `models.csv`, `protocol.csv` and `figures.csv` are further facts.
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 from dataclasses import dataclass

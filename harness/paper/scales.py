@@ -4,8 +4,6 @@
 `quick`: `nano` with fewer steps and learning rates, to see everything once.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from harness.paper.reported import Setting

@@ -3,8 +3,6 @@
 torch's own SyncBatchNorm refuses tensors on the CPU. This one works wherever the processes of a run do.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The device of a run, and how much memory the run takes."""
 
-from __future__ import annotations
-
 import contextlib
 import resource
 import sys

@@ -9,8 +9,6 @@ reduce-scatter moves half as much): the norm that `grad_clip` needs would then t
 A compiled model makes all gradients at the end of its backward pass, so that nothing overlaps.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

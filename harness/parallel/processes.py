@@ -5,8 +5,6 @@ process from a forkserver is the server. So each process reads a pipe whose othe
 When that end closes, the process sends itself SIGTERM, saves and ends.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -9,8 +9,6 @@ and deals the parameters out, the dearest first, each to the process with the le
 multiprocessing timing anomalies", 1969). The numbers of a run do not depend on who steps what.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias

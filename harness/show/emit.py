@@ -1,7 +1,5 @@
 """One way out for everything that a command has found."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Sequence

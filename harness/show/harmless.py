@@ -5,8 +5,6 @@ where it is read; each way out passes its text through here. `html.escape` and `
 rest for their formats. JSON and Parquet are data and stay as they are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 `htbench report` puts the same sections into its own page, where a style sheet and a script act on them.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Reports as LaTeX for a paper, with the rules of the booktabs package: one float per workload."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Reports as Markdown, aligned so that they read as well in a terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from harness.show.harmless import markdown, markdown_cell

@@ -1,7 +1,5 @@
 """Numbers and plain values as text: times, bytes, counts, percentages, settings."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The state of a run, wherever it is told: in the store, in plans, on screens, in tables and on the page."""
 
-from __future__ import annotations
-
 from enum import Enum
 
 

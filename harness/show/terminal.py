@@ -3,8 +3,6 @@
 rich draws; what fits is decided here. It has no columns that leave by importance, and it would cut numbers.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

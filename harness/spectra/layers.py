@@ -5,8 +5,6 @@ the embedding of a small LLaMA. So embeddings and heads are left out unless aske
 says what noise of the same shape gives.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Known are the names of our models and those of Hugging Face, torchvision and timm.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final

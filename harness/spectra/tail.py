@@ -12,8 +12,6 @@ ks_peak   ks among candidates near the peak of the histogram of log10(lambda). A
           and AlphaPruning (Lu et al. 2024, https://arxiv.org/abs/2410.10912).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Final

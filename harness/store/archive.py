@@ -10,8 +10,6 @@ is that of its bytes: archives of several stores may be copied into one folder. 
 archive, so it has files of runs only, and nothing is inflated beyond LARGEST.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

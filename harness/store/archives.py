@@ -6,8 +6,6 @@ read once per process. Their folder is looked at before every answer: a run that
 have gone into an archive a moment ago.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

@@ -3,8 +3,6 @@
 The store repairs most of them when it reads them; this check reports them before.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

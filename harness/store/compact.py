@@ -4,8 +4,6 @@
 Anybody may have made an archive, so only plain files of runs and plans leave it, for a folder of their own.
 """
 
-from __future__ import annotations
-
 import lzma
 import tarfile
 import tempfile

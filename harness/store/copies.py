@@ -5,8 +5,6 @@ It may be in a store that is imported, too. The copy that readers see counts. No
 has is given up: it is merged if both tell the same results, else both stay, and people are told.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -11,8 +11,6 @@ rows are about one layer each: {"step": 50, "layer": "layers.0.q_proj", "alpha":
 values of its update, which is a matrix of that shape, also for a convolution.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

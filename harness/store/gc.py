@@ -4,8 +4,6 @@ Records and files of live runs are never removed. Prepared data (`cache/`) stays
 says which of them a later sweep needs.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -5,8 +5,6 @@ here. A run that has ended here and there with one result gets the files and fig
 crash the same import is run again: it leaves out what is here already.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

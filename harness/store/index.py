@@ -5,8 +5,6 @@ index of another store may have been copied over ours. It can be deleted and reb
 the same record; the later line counts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ The curve (`metrics.jsonl`) ends with the metrics that the record repeats. Witho
 edited by hand would be believed, and a run whose record is lost would count as not begun.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

@@ -20,8 +20,6 @@ index.jsonl         all records once more (`harness/store/index.py`)
 store.json          the format of all of it, and what tells the store from others in the same database
 """
 
-from __future__ import annotations
-
 import os
 import re
 from contextlib import AbstractContextManager

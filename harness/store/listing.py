@@ -1,7 +1,5 @@
 """The runs of a store as rows: finished ones from the index, others from their folders."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import heapq

@@ -5,8 +5,6 @@ of this package. What stands for what it names is a file where a sweep is planne
 runs of the store are shown.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 from collections.abc import Iterable, Mapping

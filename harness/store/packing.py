@@ -7,8 +7,6 @@ same bytes; the next one finishes its work. An archive stays that has other resu
 readers see: stores were copied into one another, and people must choose.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The records of a store: each in its run's folder, and all once more in the index."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

@@ -4,8 +4,6 @@ What is in the folder wins: a packed run that is amended has its new record ther
 A link is not there, whether it stands for a file, the folder of the run, or the one above it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import io

@@ -1,7 +1,5 @@
 """Brings back what can be read of damaged archives."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ The process that creates `attempts/<n>.json` owns the run. Attempt n+1 may be cr
 is dead. An owner that finds a higher attempt than its own has lost the run and writes nothing more.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass

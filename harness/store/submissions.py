@@ -5,8 +5,6 @@ between, the queue itself tells: the job's name ends with the submission's word,
 point each task of the array is for.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Mapping, Sequence

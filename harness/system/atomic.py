@@ -3,8 +3,6 @@
 The named crash points let tests kill a process exactly between two of those steps.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

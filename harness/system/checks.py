@@ -1,7 +1,5 @@
 """What this machine has: Python, cores, memory, torch, GPUs, SLURM."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

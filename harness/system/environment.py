@@ -1,7 +1,5 @@
 """The environment of a run: code, versions, hardware. Part of every record; never loads torch itself."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib.metadata

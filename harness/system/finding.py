@@ -1,7 +1,5 @@
 """Findings, and checks, which yield them. An exception in a check becomes a finding as well."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Folders that a group of users shares."""
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

@@ -4,8 +4,6 @@ The root of a store and the folders right below it may be links: people put `run
 below is opened by these functions only. To a reader a link is not there; a writer is told.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """The cores, memory and GPUs that this process may use, and calls of other programs with a time limit."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """What the place of a store can do: room, writing, locks, hard links."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 It finds accidents and edits. Who means to deceive can write a digest, too.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 One `squeue` shows the jobs of all users. `sacct` is not needed: the store has the results of a job.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """What `squeue` prints: its rows as jobs, or that it is no answer of `squeue` at all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # Fixed widths, as no separator is safe: a name may hold anything, even a new line. The id comes again at the

@@ -6,8 +6,6 @@ A run that was trained for hours must not end because the reader of its messages
 is thrown away, from then on for good; `refusal` says so at the end, unless the reader left of its own accord.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import io

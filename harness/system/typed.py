@@ -4,8 +4,6 @@ A store is written by many hands: what stands in a file is checked once, where i
 annotations of the dataclass or TypedDict that the code works with.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import types

@@ -1,7 +1,5 @@
 """The running mean of a model's weights over the updates of a run, evaluated beside the last weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

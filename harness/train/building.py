@@ -1,7 +1,5 @@
 """From a config to what a run trains: its model on its device, and its optimizer."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The checkpoint, from which a run resumes bit for bit on the CPU, and the weights that a run keeps."""
 
-from __future__ import annotations
-
 import logging
 import zipfile
 from collections.abc import Mapping

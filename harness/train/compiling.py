@@ -8,8 +8,6 @@ others write to and people unpack, but in `$XDG_CACHE_HOME/htbench/compiled` (`~
 only while nobody else can write there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -1,7 +1,5 @@
 """The curvature pass that Sophia asks for: a second backward pass, on targets drawn from the model itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

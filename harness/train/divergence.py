@@ -6,8 +6,6 @@ half only, that of a memorised data set a thousandfold and may then triple witho
 share of the run.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A model with its optimizer, and how a batch updates them. A thread gathers the next one for a GPU."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator

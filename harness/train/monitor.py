@@ -1,7 +1,5 @@
 """The connection of a run to its caller: stop requests go in, progress and evaluations come out."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The flags are torch's and the process's. Between the model's passes all is off: 
 their float32, whatever the model runs in. With TF32 the error of HTMuon's graded map goes from 7e-4 to 0.46.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -5,8 +5,6 @@ reason; the other processes get PeerLostError and read that reason. If a process
 outcome, as if all had been killed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import json

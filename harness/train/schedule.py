@@ -6,8 +6,6 @@ Source: the released training script (`torchrun_main_HTMuon.py`): step s is 0-ba
 first update of a run with warm-up has learning rate 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Nothing here changes the numbers of the run, and no timed step has any of it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from collections.abc import Iterator

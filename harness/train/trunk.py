@@ -6,8 +6,6 @@ a run that starts goes on from the longest trunk that it finds. Nobody waits for
 depends on it: a run without one starts at step 0. `htbench runs gc` removes what no planned run needs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -4,8 +4,6 @@ Which map an optimizer uses is the only line in which Muon and the forms of HTMu
 holds it as a word, the key of `SPECTRAL`, so that it can be written to disk and swept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeAlias
 

@@ -1,7 +1,5 @@
 """The map of Aurora: the polar factor of a matrix whose long side is balanced first."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Rows and columns of one length, before a map of the singular values (MuonEq) or after it (Muon+)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The map of Contra-Muon: large singular values become a little smaller than small ones."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

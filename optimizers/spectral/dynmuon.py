@@ -1,7 +1,5 @@
 """The map of DynMuon: a power of the singular values, positive or negative, by a series around 1."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

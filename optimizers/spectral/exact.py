@@ -1,7 +1,5 @@
 """Maps of a matrix's singular values that factor the matrix: exact, and the oracle of the cheaper ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

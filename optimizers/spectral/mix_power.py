@@ -8,8 +8,6 @@ BeyondMuon (https://arxiv.org/abs/2602.04669), Muon^p (https://arxiv.org/abs/260
 (https://arxiv.org/abs/2605.19781) take the last iterate of other recurrences.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.linalg import matrix_norm

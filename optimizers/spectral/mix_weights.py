@@ -6,8 +6,6 @@ come from a linear program that for p >= 0.1 also keeps the order of singular va
 0.3 %; with the weights of `solve_weights` it can be 4 %.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -1,7 +1,5 @@
 """The map of HTMuon_NS: a power of the singular values from matrix products alone."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

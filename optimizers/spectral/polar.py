@@ -1,7 +1,5 @@
 """What Soft-Muon, Contra-Muon, DynMuon and Soft-polar share: a Newton-Schulz iteration, and norms."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """What Muon, NorMuon and AdaMuon share: momentum, and a map of its singular values chosen by name."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """The map of Soft-Muon: about the power .1 of the singular values, as a sum of Newton-Schulz iterates."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The map of Soft-polar Muon: Muon's update with a share of the momentum itself."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -1,7 +1,5 @@
 """The map of HTMuon_Stream: a power of the singular values by an SVD that goes on from step to step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

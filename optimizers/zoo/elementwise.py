@@ -1,7 +1,5 @@
 """Rows of the optimizers that treat every entry of a parameter alike, and the arguments of our own ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -4,8 +4,6 @@ A group is trained by an optimizer of its own, `{"embedding": {"optimizer": "ada
 words of that optimizer: `lr` of a group is the learning rate of whoever trains it. Standard library only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 

@@ -3,8 +3,6 @@
 Standard library only, like the table built from it (`registry.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Defaults are those of the released code, with learning rate and weight decay fro
 LLaMA-60M, for SGDM of ResNet-18). A contract test holds each row and the signature of its class together.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

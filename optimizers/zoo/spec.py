@@ -3,8 +3,6 @@
 Standard library only, like the rows (`elementwise.py`, `spectral.py`, `subspace.py`) and `registry.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final

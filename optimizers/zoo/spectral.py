@@ -4,8 +4,6 @@ The rows differ in three things: the class (how the transformed momentum O is sc
 and its parameters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType

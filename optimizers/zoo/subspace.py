@@ -1,7 +1,5 @@
 """Rows of the optimizers that run Adam in a basis or subspace of their own, and their classes' arguments."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from optimizers.zoo.param import Param

@@ -1,7 +1,5 @@
 """Times to a target where some runs never reach it: those count as what they are, longer than they ran."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

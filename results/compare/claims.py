@@ -5,8 +5,6 @@ table, interval against interval, p = 0.125 against every other p. The better nu
 it is the baseline's. Figures without published numbers add what the text reads off them.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable, Iterator

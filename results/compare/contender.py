@@ -3,8 +3,6 @@
 Perplexities are compared by their logarithm, so that differences are ratios; accuracies as shares.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

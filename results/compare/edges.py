@@ -1,7 +1,5 @@
 """Optima at the edge of the tried values, over all sweeps of a store, and what one more point changes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 A rival with crippled fixed settings loses as surely as one with a crippled grid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

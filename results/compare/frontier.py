@@ -5,8 +5,6 @@ test. The frontier takes from each size the run of the ratio of tokens to parame
 is told where it predicts the largest size from the smaller ones, and to twice the largest compute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What our runs achieved beside a published number: the paper's tables, figures and ledger read it here."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """Our runs of the paper's experiments, found by the published number that they stand beside."""
 
-from __future__ import annotations
-
 import functools
 
 from harness.paper import experiments, scales

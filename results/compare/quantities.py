@@ -1,7 +1,5 @@
 """What each published metric is of one run: its value, unit and digits at every scale."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace

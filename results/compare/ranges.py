@@ -11,8 +11,6 @@ distribution of the maximum studentized range statistic, Journal of Statistical 
 1988. `scipy.stats.studentized_range` is the same law, at a hundred times the time, and the tests' oracle.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

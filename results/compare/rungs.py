@@ -4,8 +4,6 @@ A ladder has one task, one data fingerprint, one schedule but for its warm-up, a
 model, steps and batch. A model is a size; what it is called does not matter, its parameters are counted.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

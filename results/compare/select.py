@@ -4,8 +4,6 @@ A table says what it fixes (for example task, model and optimizer); all else tha
 What it reports of the winner comes from the replicate stage: runs of its settings on other seeds.
 """
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Runs of a seed correlate by .76, the median of our losses; standard deviations a
 errs if any row that is as good as the best is called worse.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ an empty cell lists all. It concerns `all` numbers of an optimizer or a data set
 the learning `rate` of a number, which its table says to be the best and which is not.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Collection
 

@@ -25,8 +25,6 @@ leaving out the noisy ones; Rosner, Percentage points for a generalized ESD many
 Technometrics 25, 1983, for how they are found.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,8 +4,6 @@ Only what needs a distribution imports scipy. Its functions in `special` are tho
 second of import and a millisecond of checks per call.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Only completed runs with a finite value count. Tables and figures both start from here.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

@@ -7,8 +7,6 @@ paper counts: HTMuon_NS takes 0.64 of its 0.71 hours and 1.32 of its 1.55, which
 step of this run, and so belongs to its hardware.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

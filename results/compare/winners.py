@@ -1,7 +1,5 @@
 """What a figure reports of each optimizer: the runs of its best setting."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

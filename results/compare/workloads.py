@@ -1,7 +1,5 @@
 """What holds over several workloads, and what a smaller budget of settings would have given."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The figures: where the panels of each come from. `results.figures.kinds` has what is on their axes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A whole figure as the contents of its files. Same data, same bytes. Needs matplotlib."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterable, Sequence

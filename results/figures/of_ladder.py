@@ -1,7 +1,5 @@
 """The frames of the figures of a ladder: what a rule is worth, the frontier, losses over lengths."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

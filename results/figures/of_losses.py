@@ -4,8 +4,6 @@ The winner is the best setting on the validation split. Its runs here are its re
 is read only if the figure is drawn: what is known before is the digest of its file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import statistics

@@ -1,7 +1,5 @@
 """The frames of the paper's figures: published numbers, our runs that stand beside them, or both."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The frames of our runs, a panel per workload: quality against settings, cost, seeds, steps to a target."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The frames of spectra of any runs: layers, means of alpha, singular values of updates."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The frame of the figure `track3`: what results of the nanoGPT benchmark reach, against seed spread."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

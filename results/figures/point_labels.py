@@ -4,8 +4,6 @@ The places are found when the figure is drawn, since only then the layout is kno
 packages that move labels step by step end elsewhere with another order, and may leave some on each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

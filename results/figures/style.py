@@ -1,7 +1,5 @@
 """How the figures look: colour, marker, dashes, hatch of each optimizer; numbers on logarithmic axes."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Sequence

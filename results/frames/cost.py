@@ -1,7 +1,5 @@
 """What a run cost beside time, as columns of the frame; they need no torch, since the record has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.store.record import RunRecord

@@ -1,7 +1,5 @@
 """The downstream accuracies of a run as columns of the frame: `downstream_<task>`, fractions in [0, 1]."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from harness.export.results import average, is_done

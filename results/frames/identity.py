@@ -4,8 +4,6 @@ The settings of a finished run are those in its record, not those of the plan wi
 default, other data or other code make another candidate.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Collection, Iterable, Mapping

@@ -4,8 +4,6 @@ Their file has one evaluation set, as a rule. What was measured there stands in 
 and the tables say so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

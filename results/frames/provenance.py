@@ -1,7 +1,5 @@
 """How a run was made, as columns of the frame: its code, torch, machine, processes and times."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

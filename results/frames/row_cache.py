@@ -11,8 +11,6 @@ It is JSON, not Parquet: a store may come from anybody, so that no byte of the f
 column of settings may hold numbers, words and lists.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

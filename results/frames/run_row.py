@@ -1,7 +1,5 @@
 """One row of the tidy frame: what a run and its settings say, whichever sweep asked for it."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The spectra of runs: rows of `spectra.jsonl`, what counts in a mean, and means over layers and seeds."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

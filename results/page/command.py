@@ -1,7 +1,5 @@
 """`htbench report`: the whole store as one HTML page."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

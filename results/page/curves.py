@@ -3,8 +3,6 @@
 float32 holds steps up to 16 million and seven digits of a loss.
 """
 
-from __future__ import annotations
-
 import base64
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The end of `htbench sweep run` and `htbench demo`: who is better on each workload, and where to read on."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 from pathlib import Path

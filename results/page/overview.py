@@ -1,7 +1,5 @@
 """What is in the store and what it cost, as tables; and the runs behind the cells of other tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ characters; data are JSON without `<`, `>` and `&`. The browser runs only script
 policy names. ASCII only, so that no browser can take the page for another encoding.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

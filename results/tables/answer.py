@@ -3,8 +3,6 @@
 It is made of what the table `main_result` is made of, and says it in the unit of its values.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

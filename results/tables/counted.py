@@ -4,8 +4,6 @@ The table of FLOPs puts them beside the formulas of the paper. `python -m result
 counts them anew; only that loads torch.
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Operations of an update by the formulas of the paper, beside those that the code here makes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Why a value is missing, how far a choice can be trusted, and which runs are behind a section."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

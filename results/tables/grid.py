@@ -1,7 +1,5 @@
 """Tables that spread the search out: one cell per learning rate and optimizer, or learning rate and p."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The hyperparameters of the paper's experiments: what was tried and what was best, there and in our runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from harness.choice.winner import grouped

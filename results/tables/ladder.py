@@ -1,7 +1,5 @@
 """The tables `multipliers` and `frontier`: what a rule is worth in AdamW's tokens, and what is next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The ledger: every published number beside ours at full scale, every published ordering tested below it."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """The main table: what each optimizer's best setting achieves on seeds and data that did not choose it."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Hashable, Sequence

@@ -4,8 +4,6 @@
 cell and what is fixed. Fields are those of `value`.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

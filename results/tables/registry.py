@@ -1,7 +1,5 @@
 """The tables by name, each a function of a view of the runs: same records and plans, same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -4,8 +4,6 @@ HTMuon's paper says so of its rules. Alpha needs 50 eigenvalues; the other measu
 matrices have them. All are turned so that larger means lighter tails: the claim is a positive correlation.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Table cells with the time of a step: its mean over runs, and footnotes where it is not comparable."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 

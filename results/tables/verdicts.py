@@ -1,7 +1,5 @@
 """What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

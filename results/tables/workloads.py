@@ -4,8 +4,6 @@ An optimizer that is better by all its seeds on two workloads of three is better
 are what is drawn, not seeds.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 

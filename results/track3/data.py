@@ -5,8 +5,6 @@ The three CSV files beside this one hold facts of KellerJordan/modded-nanogpt (M
 architecture are the same in every run; only the optimizer differs.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, field

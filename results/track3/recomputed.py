@@ -1,7 +1,5 @@
 """Each published result beside the public runs that belong to it: does its mean follow from them?"""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

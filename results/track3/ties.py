@@ -3,8 +3,6 @@
 The logs name no seeds, so nothing is paired, and the rows of our own tables have another judge.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations

@@ -4,8 +4,6 @@ The rules assume a standard deviation of 0.0013 over seeds: 0.004 is about three
 Ours take the spread of the runs at hand.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ Only logs, attempts and, where a node could not even write a log, `scontrol` are
 database that not every site has.
 """
 
-from __future__ import annotations
-
 import datetime
 import functools
 import itertools

@@ -4,8 +4,6 @@ So one `sweep submit` is enough, and no job waits for another. Two jobs that end
 same round. If the last job of a round dies before that, the next `sweep submit` goes on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

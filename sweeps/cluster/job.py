@@ -15,8 +15,6 @@ between the two: the job closes, a file, before it looks at its points for the l
 the run before it asks whether the job has closed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

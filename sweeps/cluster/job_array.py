@@ -4,8 +4,6 @@ This module writes the text for `sbatch`. The call of `sbatch` is ours: submitit
 and discards its output. So is the start of a job: submitit's loads a pickle from the store.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shlex

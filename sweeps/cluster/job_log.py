@@ -5,8 +5,6 @@ htbench: job 12_3 on node n2: setup line 2 exited with 3: module load cuda
 htbench: job 12_3 on node n2: could not be queued again: scontrol is missing; the next ...
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

@@ -4,8 +4,6 @@ Its files are in a temporary folder of the store, on which this process holds a 
 without a holder is that of a process that died. Job and folder share a name, which is no submission's.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import shutil

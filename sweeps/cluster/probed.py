@@ -4,8 +4,6 @@ The first process of each node looks at what a run there would meet. It writes i
 so that a check which ends or holds up the process can be named.
 """
 
-from __future__ import annotations
-
 import fcntl
 import importlib
 import os

@@ -5,8 +5,6 @@ queue a job is named by its array, `sweep.block.word`. When it starts it names i
 `sweep.block.lr=0.03_seed=0.word`, as `sbatch` has one name for all tasks of an array.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

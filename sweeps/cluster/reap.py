@@ -4,8 +4,6 @@ A sweep goes on without it: each claim of a run, each trial and each submission 
 the owner of a run lives is not stored but judged each time, so that no stored state can be wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Call `sbatch` with a timeout and read its answer, from any shell and from within a job."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

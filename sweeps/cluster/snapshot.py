@@ -8,8 +8,6 @@ The version is that of `harness.system.environment` and a hash of what the files
 untracked ones.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Jobs that went wrong or are no longer wanted, for `status`, `submit` and `reap`."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ paper or the optimizer's row recommends, chosen on validation and reported on te
 too: without it Muon gains more in a short run than the gap in question.
 """
 
-from __future__ import annotations
-
 from harness.paper.experiments import Place
 from harness.paper.reported import Setting
 from optimizers import ZOO

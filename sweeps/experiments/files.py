@@ -1,7 +1,5 @@
 """A sweep file in parts, and how it and the names of its blocks are written."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Mapping, Sequence

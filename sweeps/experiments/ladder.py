@@ -5,8 +5,6 @@ warm-up, the same for all lengths at a size, a constant rate, and a fall to zero
 docs/ladder.md says what was decided before the first replica ran.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ on three fresh seeds. Grids are in octaves (digits: in factors of three), wide e
 an edge. Weight decay, p, interval and rank exponent are those of the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Sources: `harness/paper/protocol.csv`, whose last column says where the paper is
 `harness/paper/hyperparameters.csv` for grids and weight decays.
 """
 
-from __future__ import annotations
-
 import functools
 from dataclasses import dataclass
 from typing import Any

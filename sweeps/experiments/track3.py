@@ -7,8 +7,6 @@ embedding, head and vectors are those of its tuned baseline (result 36) in every
 Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimization`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from optimizers import ZOO

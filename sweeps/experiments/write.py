@@ -3,8 +3,6 @@
 A test holds the files against this list, so that the scales cannot drift apart.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sweeps.experiments import equal, ladder, miniature, paper, track3

@@ -4,8 +4,6 @@ To resolve a config takes most of the time of a plan. Points of a grid that diff
 (learning rates, seeds) share one resolved config, in which `dataclasses.replace` puts these numbers.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

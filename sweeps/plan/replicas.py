@@ -1,7 +1,5 @@
 """What follows on results: rounds that refine a rate, then replicas of winners. Torch-free."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -8,8 +8,6 @@ The name of a study ends with a digest of all its settings except the number of 
 makes new studies, and more trials extend the old ones.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import itertools

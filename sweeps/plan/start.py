@@ -1,7 +1,5 @@
 """Checks of a plan before anything starts: its data and code, and the machines that are to run it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A stored point is never forgotten. A file that lacks some is refused, unless it 
 it lacks then stays in the plan as dropped. So do replicas of a setting that wins no more.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

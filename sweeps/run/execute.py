@@ -4,8 +4,6 @@ The outcome is in the store and in the exit status. A point of a grid has its se
 asks its study for them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

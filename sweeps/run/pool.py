@@ -4,8 +4,6 @@ The start method is `forkserver`, not `fork`: it is not safe to fork a process t
 The server only imports modules.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import io

@@ -5,8 +5,6 @@ search points of their objective are settled: before the first of them starts, t
 settled point needs no more work: it has a result, has failed, or was given up after several killed workers.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import time

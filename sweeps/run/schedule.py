@@ -4,8 +4,6 @@ A point whose processes a signal has killed begins again, at most MOST_DEATHS ti
 and that a person has reset by the time its processes are gone. Any other end without a result is `left`.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A class is a set of runs with the same cost per step (`harness/cost/run_class.py
 finished runs of the class in the whole store, else from a short measurement on this machine.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import tempfile

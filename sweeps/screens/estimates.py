@@ -3,8 +3,6 @@
 Only the simulation of a class that is not known yet loads torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the search of each objective has found so far, for `sweep status`: its best setting and its edges."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

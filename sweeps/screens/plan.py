@@ -1,7 +1,5 @@
 """`sweep plan`: the runs that are left, their cost, each point, and the job arrays for SLURM."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The runs at work and those that failed, for `sweep status`: how far, where, why, and where the log is."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

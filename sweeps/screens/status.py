@@ -1,7 +1,5 @@
 """`sweep status`: one screen from files and at most one `squeue`. Torch-free, quick for ten thousand runs."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ The store keeps the text as the file has it. What the environment says is known 
 connects, and is never printed.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from urllib.parse import unquote

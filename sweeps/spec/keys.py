@@ -4,8 +4,6 @@ The same declarations serve three readers: the checks of a file, the config refe
 the code, which works with the dataclasses. Torch-free.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping

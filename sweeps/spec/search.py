@@ -1,7 +1,5 @@
 """The section `search` of a sweep file, and ranges. It imports neither torch nor Optuna."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence

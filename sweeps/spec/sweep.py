@@ -1,7 +1,5 @@
 """A sweep in plain values, as its file describes it. Torch-free."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

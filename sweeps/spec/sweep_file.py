@@ -4,8 +4,6 @@ A file that a user gives may name optimizers, models and tasks of his own; to pl
 in a store may be anybody's: only who trains its runs imports what it names, and never from beside it.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

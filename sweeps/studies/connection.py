@@ -1,7 +1,5 @@
 """The connection to one study in its storage: ask, report, tell, and rebuild from slots and run folders."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 from collections.abc import Mapping

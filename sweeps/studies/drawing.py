@@ -5,8 +5,6 @@ the trials have reported, and neither of anything in the memory of a process: a 
 as it would have, and any worker can take the next step.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

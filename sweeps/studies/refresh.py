@@ -8,8 +8,6 @@ from the run folders. If the state of a run has changed, one process writes the 
 lock. So all trials have the same distributions, even if the grid has grown.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Both have the same methods. The caller of `rewrite`, `refresh` and `clear` holds
 A journal is written whole from memory, or shared by many workers under a lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Runs and points as Optuna has them: studies and what they say of themselves, trials and their curves."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import warnings

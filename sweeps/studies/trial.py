@@ -11,8 +11,6 @@ A job that dies leaves one of these, and the next job goes on from there:
 One lock per study orders the asking jobs on all machines; reports and tells need no lock.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping

@@ -6,8 +6,6 @@ mixtures, warnings) are apart, as better words are welcome. Keys of runs are mas
 a table names.
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip

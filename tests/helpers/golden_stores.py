@@ -8,8 +8,6 @@ new keys nor an order by keys can change a table.
 sentences in them, and refuses if a value differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import hashlib

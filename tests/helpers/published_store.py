@@ -3,8 +3,6 @@
 Grid points that the paper prints have their printed value; all others are worse. Nothing is trained.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -7,8 +7,6 @@ processes are the real ones. Nothing here shows what a fresh Python imports or w
 `Htbench(fresh=True)`.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import functools

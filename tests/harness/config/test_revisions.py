@@ -128,8 +128,8 @@ def test_what_python_does_not_execute_does_not_count(edit):
     edit("optimizers/muon.py", "Raises:", "Complains:")
     edit(
         "optimizers/muon.py",
-        "from __future__ import annotations",
-        "# a remark\nfrom __future__ import annotations",
+        "import math",
+        "# a remark\nimport math",
     )
     edit("optimizers/muon.py", "G: Tensor", "G: 'Tensor'")
     assert resolve_config(DOCS | rule("muon")).revisions == {}

@@ -1,7 +1,5 @@
 """The paper as data."""
 
-from __future__ import annotations
-
 import pytest
 
 from harness.errors import UsageError

@@ -1,7 +1,5 @@
 """The sweep files of the experiments: written from one list, with a run for all that the paper shows."""
 
-from __future__ import annotations
-
 import functools
 from collections import Counter
 from pathlib import Path
