@@ -10,7 +10,8 @@ Which runs belong together:
   AdamW is the ladder's, of equals the one with more rows, then the smaller one. Rows of another batch are a
   control: compared with each other, never part of a law.
 - The frontier takes from each size the run of the ratio of tokens to parameters that most rows have, within
-  a tenth; of equals the larger one.
+  a tenth; of equals the larger one. Multipliers are followed over sizes at the ratio at which most are known:
+  a rule that is better than AdamW at AdamW's longest run is out of sight there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
 from results.frames.rows import Frame
 
 SECOND = "muon"
-_LEAST_VARIANCE = 1e-12  # of the logarithm of a multiplier
+_LEAST_VARIANCE = 1e-12  # of the logarithm of a multiplier, or of a difference in nats
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,29 @@ class SizeLaw:
 
 @dataclass(frozen=True)
 class Trend:
-    """ln M = k0 + k1 ln N of a rule, over its sizes at the ratio of the frontier; `slope` is k1."""
+    """ln M = k0 + k1 ln N of a rule, over its sizes at one ratio; `slope` is k1."""
 
     optimizer: str
     intercept: Estimate
     slope: Estimate
     sizes: int
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How the loss of a rule less that of Muon changes, where both are tuned.
+
+    Attributes:
+        optimizer: the rule.
+        model: the size whose runs get longer; empty: the sizes of the ladder at its ratio.
+        slope: in nats per token for each doubling of the length or of the number of parameters.
+        places: how many lengths or sizes tell.
+    """
+
+    optimizer: str
+    model: str
+    slope: Estimate
+    places: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +109,11 @@ class Ladder:
         laws: AdamW's, of each size that has one.
         miss: by how many standard errors the longest run of the largest size is missed if it is left out.
         guards: of the law.
-        trends: over sizes, of each rule whose multiplier is known at two sizes or more.
+        trends: over sizes at `ratio_in_sight`, of each rule whose multiplier is known at two sizes or more.
+        drifts: over sizes, then over the lengths of each size, of each rule beside Muon.
         frontier: None where `frontier_guards` withholds it.
+        ratio: of tokens to parameters, which most rows have.
+        ratio_in_sight: that at which most multipliers are known.
     """
 
     task: str
@@ -102,9 +123,11 @@ class Ladder:
     miss: float | None
     guards: tuple[Guard, ...]
     trends: tuple[Trend, ...]
+    drifts: tuple[Drift, ...]
     frontier: Frontier | None
     frontier_guards: tuple[Guard, ...]
     ratio: float
+    ratio_in_sight: float
     law: Law | None = field(repr=False, default=None)
 
 
@@ -139,6 +162,7 @@ def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
     ratio = _ratio([one for one, main in zip(own, is_main, strict=True) if main])
     entries = [_entry(own, at, known, fitted, is_main[at]) for at in range(len(own))]
     missing = () if noise else (Guard.NO_SPREAD,)
+    in_sight = _ratio([one.rung for one, _ in entries if one.tokens and one.tokens.value]) or ratio
     found_frontier, withheld = frontier(own, is_main, known, ratio)
     return Ladder(
         task,
@@ -147,10 +171,12 @@ def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
         fitted.laws,
         fitted.miss,
         (*fitted.guards, *missing),
-        tuple(_trends(entries, ratio)),
+        tuple(_trends(entries, in_sight)),
+        tuple(_drifts(own, is_main, known, ratio)),
         found_frontier,
         (*withheld, *missing),
         ratio,
+        in_sight,
         fitted.law,
     )
 
@@ -174,8 +200,9 @@ def _batches(found: Iterable[Rung]) -> dict[str, int]:
 
 
 def _ratio(found: Sequence[Rung]) -> float:
-    """The ratio of tokens to parameters that most rows have."""
-    return max((one.ratio for one in found), key=lambda own: (sum(one.is_at(own) for one in found), own))
+    """The ratio of tokens to parameters that most have; 0 of none."""
+    ratios = (one.ratio for one in found)
+    return max(ratios, key=lambda own: (sum(one.is_at(own) for one in found), own), default=0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,10 +333,36 @@ def _trends(entries: Sequence[tuple[Entry, Array | None]], ratio: float) -> Iter
         if len(group) < 2:
             continue
         sizes = np.log([rung.parameters for rung, _ in group])
-        values = np.array([logs for _, logs in group])
-        variances = np.nanvar(values, axis=1)
-        weights = 1 / np.maximum(variances, _LEAST_VARIANCE)
-        middle = weights @ sizes / weights.sum()
-        slope = weights * (sizes - middle) @ values / (weights @ (sizes - middle) ** 2)
-        intercept = weights @ values / weights.sum() - slope * middle
+        intercept, slope = _line(sizes, np.array([logs for _, logs in group]))
         yield Trend(name, estimate(intercept), estimate(slope), len(group))
+
+
+def _drifts(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn, ratio: float) -> Iterable[Drift]:
+    tuned = [at for at, one in enumerate(own) if is_main[at] and not one.at_edge]
+    seconds = {own[at].place: at for at in tuned if own[at].optimizer == SECOND}
+    series: dict[tuple[str, str], dict[float, Array]] = {}  # differences by the doublings of what grows
+    for at in tuned:
+        one, second = own[at], seconds.get(own[at].place)
+        if second is None or second == at:
+            continue
+        difference = known.losses[at] - known.losses[second]
+        series.setdefault((one.model, one.optimizer), {})[math.log2(one.tokens)] = difference
+        if one.is_at(ratio):
+            series.setdefault(("", one.optimizer), {})[math.log2(one.parameters)] = difference
+    for (model, name), points in sorted(series.items(), key=lambda item: item[0][0] != ""):
+        if len(points) > 1:
+            _, slope = _line(np.array(list(points)), np.array(list(points.values())))
+            yield Drift(name, model, estimate(slope), len(points))
+
+
+def _line(x: Array, values: Array) -> tuple[Array, Array]:
+    """Intercepts and slopes of straight lines, one for each draw; what scatters less counts more.
+
+    Args:
+        x: of the points.
+        values: points by draws.
+    """
+    weights = 1 / np.maximum(np.nanvar(values, axis=1), _LEAST_VARIANCE)
+    middle = weights @ x / weights.sum()
+    slope = weights * (x - middle) @ values / (weights @ (x - middle) ** 2)
+    return weights @ values / weights.sum() - slope * middle, slope

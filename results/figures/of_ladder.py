@@ -29,7 +29,7 @@ _POINTS_OF_LAW = 40
 
 
 def multiplier(frame: Frame, store: Store) -> list[Panel]:
-    """The token multiplier of each rule over parameters, at the ratio of the frontier, and published ones."""
+    """The token multiplier of each rule over parameters, where most are known, and published ones."""
     return [_multiplier(own) for own in ladders(frame, store) if any(one.tokens for one in own.entries)]
 
 
@@ -52,9 +52,16 @@ def published(side: Side) -> list[Panel]:
 
 
 def _multiplier(own: Ladder) -> Panel:
-    rows = [row for one in own.entries if one.tokens and one.rung.is_at(own.ratio) for row in _of_entry(one)]
+    rows = [
+        row
+        for one in own.entries
+        if one.tokens and one.rung.is_at(own.ratio_in_sight)
+        for row in _of_entry(one)
+    ]
     level = Row(_WORTH, BASELINE, "", 1.0, optimizer=BASELINE, role=kinds.LEVEL)
-    of = _about(own, own.task, [row.n or 0 for row in rows]).noted(Note("ladder_ratio", ratio=own.ratio))
+    of = _about(own, own.task, [row.n or 0 for row in rows]).noted(
+        Note("ladder_ratio", ratio=own.ratio_in_sight)
+    )
     frame = tidy([*sorted(rows, key=lambda row: row.series), *_published(), level])
     return Panel("sizes", of, frame, y_label=_WORTH, higher_is_better=True, y_log=False)
 

@@ -136,6 +136,14 @@ def _notes(own: Ladder) -> tuple[Note, ...]:
         Note("ladder_trend", name=one.optimizer, sizes=one.sizes, slope=one.slope.value, **_ends(one.slope))
         for one in own.trends
     ]
+    for one in own.drifts:
+        told = {"name": one.optimizer, "second": SECOND, "places": one.places, "ratio": own.ratio}
+        told |= {"slope": one.slope.value, **_ends(one.slope)}
+        notes.append(
+            Note("ladder_drift_sizes", **told)
+            if not one.model
+            else Note("ladder_drift_lengths", model=one.model, **told)
+        )
     return (*notes, Note("ladder_method", baseline=BASELINE))
 
 

@@ -1,6 +1,7 @@
 """The law of a ladder: what it finds where the truth is known, and what it refuses to say."""
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -159,6 +160,39 @@ def test_without_noise_a_ladder_tells_what_a_rule_is_worth():
         assert one.to_baseline.value < 0 and (one.to_second is None) == (optimizer == "muon")
     assert [trend.slope.value for trend in made.trends] == pytest.approx([0, 0], abs=1e-5)
     assert [own.floor.value for own in made.laws] == pytest.approx(list(FLOORS.values()))
+
+
+def test_the_distance_to_muon_drifts_with_size_and_length():
+    level = {"s1": 3.0, "s2": 2.8, "s3": 2.7}
+    places = [("s1", 5), ("s1", 20), ("s1", 80), ("s2", 20), ("s3", 20)]
+    found = [
+        rung(model, name, ratio, [level[model] - ratio / 1000] * 2)
+        for model, ratio in places
+        for name in ("adamw", "muon")
+    ]
+    for model, ratio in places:  # .001 for each doubling of the size, -.002 for each of the length
+        off = 0.001 * math.log2(PARAMETERS[model] / PARAMETERS["s1"]) - 0.002 * math.log2(ratio / 20)
+        found.append(rung(model, "htmuon", ratio, [level[model] - ratio / 1000 + off] * 2))
+    found.append(rung("s2", "htmuon", 10, [9.0, 9.0]))  # no Muon beside it
+    made = ladder("pydocs", found)
+    slopes = {(one.optimizer, one.model, one.places): one.slope.value for one in made.drifts}
+    assert slopes == pytest.approx(
+        {("htmuon", "", 3): 0.001, ("htmuon", "s1", 3): -0.002, ("adamw", "", 3): 0, ("adamw", "s1", 3): 0}
+    )
+
+
+def test_multipliers_are_followed_where_most_are_in_sight():
+    # At 40 tokens per parameter both rules are better than AdamW ever was, at 20 they are not.
+    rungs = exact(horizons=HORIZONS | {"s1": (5, 20, 40)})
+    rungs += [
+        rung(model, name, 40, [ladders.law(model, ladders.WORTH[name] * 40 * PARAMETERS[model])] * 2)
+        for model in PARAMETERS
+        for name in ("muon", "htmuon")
+    ]
+    rungs += [rung(model, "other", 40, [1.0, 1.0]) for model in PARAMETERS]
+    made = ladder("pydocs", rungs)
+    assert (made.ratio, made.ratio_in_sight) == (40, 20)
+    assert {one.optimizer: one.sizes for one in made.trends} == {"muon": 3, "htmuon": 3}
 
 
 def test_operations_and_times_follow_the_steps():
