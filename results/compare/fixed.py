@@ -130,11 +130,18 @@ def _around(run: Row, group: str, word: str) -> Any:
     return None if param is None else param.default
 
 
+def _is_inert(run: Row, column: str) -> bool:
+    """Whether a setting changes nothing in a run."""
+    spec = ZOO.get(str(run["rule"]))
+    param = params_of(spec).get(setting_name(column)) if spec is not None else None
+    return param is not None and param.is_inert(run)
+
+
 def _unlike(column: str, names: Sequence[str], runs: Sequence[Row | None]) -> Note | None:
     having = {
         name: printed(run[column])
         for name, run in zip(names, runs, strict=True)
-        if run is not None and not is_missing(run[column])
+        if run is not None and not is_missing(run[column]) and not _is_inert(run, column)
     }
     values = grouped(having, having.__getitem__)
     if len(values) < 2:
