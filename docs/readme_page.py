@@ -1,4 +1,4 @@
-"""The answer that README.md begins with, as a picture and as a screen, from the compact records of the demo.
+"""The answers that README.md begins with, from compact records: the ladder as a picture, the demo as a screen.
 
     python -m docs.readme_page                 whether README.md and the picture are what the records say
     python -m docs.readme_page --write         makes them so
@@ -21,6 +21,7 @@ from PIL import Image
 
 from docs import reproduction_records as records
 from docs.pages import DEMO, screen
+from docs.reproduction_page import LADDER
 from harness import cli
 from harness.errors import UsageError
 from harness.store import Store
@@ -31,9 +32,10 @@ from results.page.forest import Axis, words
 from results.tables.answer import Answer, answers
 
 ROOT = Path(__file__).parents[1]
-README, PICTURE = ROOT / "README.md", ROOT / "docs" / "demo" / "answer.png"
+README, PICTURE = ROOT / "README.md", ROOT / "docs" / "readme" / "answer.png"
 BEGIN, END = "<!-- by docs/readme_page.py -->", "<!-- end -->"
-SHOWN = DEMO[0]  # whose screen stands below the picture, which has them all
+SHOWN = DEMO[0]  # whose screen stands below the picture
+DRAWN = ("ladder-s1", "ladder-s2", "ladder-s3")  # those that have records
 _DRAWN = "Description"  # the entry of the PNG that says what was drawn: pixels depend on matplotlib's version
 
 
@@ -48,38 +50,46 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def _compare(args: argparse.Namespace, program: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        store = records.unpacked(Path(folder), DEMO)
-        if args.write:
-            _write(store)
-        found = differs(store, Store(args.root)) if args.root else stale(store)
+        if args.root:
+            found = differs(records.unpacked(Path(folder), DEMO), Store(args.root))
+        else:
+            there = set(records.sweeps(LADDER))
+            shown = [name for name in DRAWN if name in there]
+            store = records.unpacked(Path(folder), shown, LADDER)
+            answered = _answers(store, shown)
+            if args.write:
+                _write(answered)
+            found = stale(answered)
     if found:
         print(f"{program}: {found}", file=sys.stderr)
     return 1 if found else 0
 
 
-def _write(store: Store) -> None:
-    found = _answers(store)
+def _write(found: Sequence[Answer]) -> None:
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_bytes(png(found))
     before, _, after = _parts(README.read_text(encoding="utf-8"))
     README.write_text(f"{before}{BEGIN}\n{made(found)}\n{END}{after}", encoding="utf-8")
 
 
-def stale(store: Store) -> str:
-    """What is not as the records say, as a sentence; empty: nothing."""
-    found = _answers(store)
+def stale(found: Sequence[Answer]) -> str:
+    """What is not as the records say, as a sentence; empty: nothing.
+
+    Args:
+        found: the answers of the ladder.
+    """
     again = "python -m docs.readme_page --write makes it so."
     if _parts(README.read_text(encoding="utf-8"))[1] != made(found):
-        return f"The answer in README.md is not what the records of the demo say; {again}"
+        return f"The answers in README.md are not what the records say; {again}"
     with Image.open(PICTURE) as picture:
         if picture.info.get(_DRAWN) != drawn(found):
-            return f"{PICTURE.relative_to(ROOT)} does not show what the records of the demo say; {again}"
+            return f"{PICTURE.relative_to(ROOT)} does not show what the records of the ladder say; {again}"
     return ""
 
 
 def differs(store: Store, other: Store) -> str:
     """In what a demo has ended otherwise than README.md tells, as a sentence; empty: nothing."""
-    ours, theirs = ({one.workload: form(one) for one in _answers(at)} for at in (store, other))
+    ours, theirs = ({one.workload: form(one) for one in _answers(at, DEMO)} for at in (store, other))
     for workload, told in ours.items():
         for what, value in told.items():
             printed = theirs.get(workload, {}).get(what)
@@ -101,8 +111,8 @@ def form(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _answers(store: Store) -> list[Answer]:
-    return [one for name in DEMO for one in answers(load_rows(store, [name]), store)]
+def _answers(store: Store, sweeps: Sequence[str]) -> list[Answer]:
+    return [one for name in sweeps for one in answers(load_rows(store, [name]), store)]
 
 
 def _parts(text: str) -> tuple[str, str, str]:
@@ -119,9 +129,10 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 def made(found: Sequence[Answer]) -> str:
     """What stands between the marks."""
-    told = " ".join(f"{one.workload[0]}: {one.verdict}" for one in found)
+    told = " ".join(f"{one.workload[1]}: {one.verdict}" for one in found)
     place = PICTURE.relative_to(ROOT).as_posix()
-    return f"![{told}]({place})\n\n```text\n$ htbench table main_result {SHOWN}\n{screen([SHOWN])}\n```"
+    shown = f"```text\n$ htbench table main_result {SHOWN}\n{screen([SHOWN])}\n```"
+    return f"![{told}]({place})\n\nThe demo's, in two minutes:\n\n{shown}"
 
 
 def drawn(found: Sequence[Answer]) -> str:

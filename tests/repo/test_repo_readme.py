@@ -1,4 +1,4 @@
-"""README.md is short, has two commands, and begins with the answer of the demo as its records have it."""
+"""README.md is short, has two commands, and begins with the ladder's and the demo's answers, as recorded."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,13 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(store):
-    return page._answers(store)
+    return page._answers(store, page.DEMO)
+
+
+@pytest.fixture(scope="module")
+def climbed(tmp_path_factory):
+    names = [name for name in page.DRAWN if name in records.sweeps(page.LADDER)]
+    return page._answers(records.unpacked(tmp_path_factory.mktemp("store"), names, page.LADDER), names)
 
 
 def test_it_is_short():
@@ -38,8 +44,9 @@ def test_two_commands_install_run_and_test_and_ci_runs_them_verbatim():
     assert demo in CI and tests in CI and "-m docs.readme_page --root store" in CI
 
 
-def test_the_answer_is_what_the_records_say(store):
-    assert page.stale(store) == ""
+def test_the_answer_is_what_the_records_say(climbed):
+    assert page.stale(climbed) == ""
+    assert [one.workload[1] for one in climbed] == ["llama-s1", "llama-s2"]
 
 
 def test_the_answer_comes_first_with_every_row(found):
@@ -49,7 +56,8 @@ def test_the_answer_comes_first_with_every_row(found):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("$ htbench table", "$ htbench tables"), ("docs/demo/answer.png", "docs/demo/other.png")]
+    ("old", "new"),
+    [("$ htbench table", "$ htbench tables"), ("docs/readme/answer.png", "docs/readme/other.png")],
 )
 def test_a_stale_answer_is_told(old, new, tmp_path, monkeypatch, capsys):
     copy = tmp_path / "README.md"
@@ -59,13 +67,13 @@ def test_a_stale_answer_is_told(old, new, tmp_path, monkeypatch, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_stale_picture_is_told(store, found, tmp_path, monkeypatch):
-    folder = tmp_path / "docs" / "demo"
+def test_a_stale_picture_is_told(climbed, tmp_path, monkeypatch):
+    folder = tmp_path / "docs" / "readme"
     folder.mkdir(parents=True)
-    (folder / "answer.png").write_bytes(page.png([replace(found[0], places=found[0].places[:2])]))
+    (folder / "answer.png").write_bytes(page.png([replace(climbed[0], places=climbed[0].places[:2])]))
     monkeypatch.setattr(page, "ROOT", tmp_path)
     monkeypatch.setattr(page, "PICTURE", folder / "answer.png")
-    assert page.stale(store).startswith("docs/demo/answer.png ")
+    assert page.stale(climbed).startswith("docs/readme/answer.png ")
 
 
 def test_a_picture_says_what_it_shows(found, tmp_path):
@@ -85,13 +93,13 @@ def test_the_same_demo_ends_as_told_whatever_its_numbers(store, found, monkeypat
     assert page.differs(store, store) == ""
     other = [replace(one, places=[replace(place, gap=None) for place in one.places]) for one in found]
     told = iter([found, other])
-    monkeypatch.setattr(page, "_answers", lambda _: next(told))
+    monkeypatch.setattr(page, "_answers", lambda *_: next(told))
     assert page.differs(store, store) == ""
 
 
 def test_a_demo_that_ends_otherwise_is_told(store, found, monkeypatch):
     fewer = [replace(found[0], places=found[0].places[1:]), *found[1:]]
     told = iter([found, fewer, found, found[:1]])
-    monkeypatch.setattr(page, "_answers", lambda _: next(told))
+    monkeypatch.setattr(page, "_answers", lambda *_: next(told))
     assert page.differs(store, store).startswith("pydocs, llama-nano, ")
     assert page.differs(store, store).startswith("digits, resnet-nano, ")
