@@ -10,7 +10,7 @@ from harness.config import AverageConfig
 
 
 class Average:
-    """The mean of the weights after each update, and of the floating buffers (those of BatchNorm).
+    """The mean of the weights after each update. Buffers have none: BatchNorm's are taken anew, at the mean.
 
     ema: weights of the past fall by the factor `ema` a step; divided by their sum, so that the first weights
         count no more than others (Adam's correction of its moments).
@@ -33,7 +33,7 @@ class Average:
         """Take in the weights after update number `step`, from 1 on."""
         share = self._share(step)
         if share > 0:
-            new = {name: x.detach().to(_precise(x)) for name, x in self._tensors()}
+            new = {name: x.detach().to(_precise(x)) for name, x in self.model.named_parameters()}
             if share == 1:
                 self.mean = {name: x.clone() for name, x in new.items()}
             else:
@@ -48,23 +48,19 @@ class Average:
 
     def load(self, mean: dict[str, Tensor]) -> None:
         """Go on from the `mean` of a checkpoint."""
-        places = dict(self._tensors())
+        places = dict(self.model.named_parameters())
         self.mean = {name: x.to(places[name].device, copy=True) for name, x in mean.items()}
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Meanwhile the model has the mean."""
-        tensors = dict(self._tensors())
+        """Meanwhile the model has the mean; its buffers may be changed."""
+        tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
         last = {name: x.detach().clone() for name, x in tensors.items()}
         _copy(self.mean, tensors)
         try:
             yield
         finally:
             _copy(last, tensors)
-
-    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self.model.named_parameters()
-        yield from ((name, x) for name, x in self.model.named_buffers() if x.is_floating_point())
 
 
 def _precise(x: Tensor) -> torch.dtype:

@@ -225,6 +225,8 @@ class Learner:
         if self.average is None or not self.average.mean:
             return {}
         with self.average.in_place():
+            if self.batch_norm:
+                self._take_statistics()
             found = self._evaluate(split)
         values = found.metrics if isinstance(found, Scores) else found
         return {f"{name}_average": value for name, value in values.items()}

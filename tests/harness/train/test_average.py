@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from harness import tasks
 from harness.config import AverageConfig
 from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
@@ -10,6 +11,7 @@ from harness.errors import UsageError
 from harness.store import Store
 from harness.train.average import Average
 from harness.train.checkpoint import load
+from harness.train.learner import Learner
 from harness.train.run import run
 from tests.helpers.interrupting import finish, interrupt
 
@@ -65,6 +67,45 @@ def test_a_run_with_a_mean_trains_as_without_and_goes_on_bit_for_bit(tmp_path, t
     assert load(Store(tmp_path / "cut").files(straight.key).checkpoint)["average"]
     again, its_curve = finish(config, tmp_path / "cut")
     assert again.metrics == straight.metrics and its_curve == curve
+
+
+def test_batch_norm_has_the_statistics_of_the_mean_of_the_weights(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr("harness.train.learner._STATISTICS", 3)
+    config = resolve_config(tiny | {"average.ema": 0.5, "optimizer.lr": 0.05})
+    run_of_it = resolved(config)
+    task = tasks.load_for(run_of_it.task, config, tmp_path / "cache")
+    learner = Learner(run_of_it, task, 8, torch.device("cpu"))
+    for step in range(4):
+        learner.update(step)
+
+    def tensors():
+        return {name: x.clone() for name, x in learner.model.state_dict().items()}
+
+    seen, before = {}, tensors()
+    monkeypatch.setattr(learner, "_evaluate", lambda split: seen.update(tensors()) or {})
+    learner.evaluate_average("val")
+    after = tensors()
+    assert all(torch.equal(x, after[name]) and x.dtype == after[name].dtype for name, x in before.items())
+    assert before.keys() == seen.keys() > learner.average.mean.keys()
+    assert all(torch.equal(seen[name], x) for name, x in learner.average.mean.items())
+
+    norms = {n: m for n, m in learner.model.named_modules() if isinstance(m, torch.nn.BatchNorm2d)}
+    inputs = {name: [] for name in norms}
+    for name, norm in norms.items():
+        norm.register_forward_pre_hook(lambda _, x, name=name: inputs[name].append(x[0].detach().double()))
+    learner.model.load_state_dict(seen)
+    learner.model.train()
+    with torch.no_grad():
+        for step in range(3):
+            learner.model(task.batch(step).inputs)
+    assert len(norms) > 2
+    for name, x in inputs.items():
+        mean = torch.stack([one.mean((0, 2, 3)) for one in x]).mean(0).float()
+        var = torch.stack([one.var((0, 2, 3)) for one in x]).mean(0).float()
+        torch.testing.assert_close(seen[f"{name}.running_mean"], mean, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(seen[f"{name}.running_var"], var, rtol=1e-4, atol=1e-5)
+        assert seen[f"{name}.num_batches_tracked"] == 3
+        assert seen[f"{name}.num_batches_tracked"].dtype == torch.int64
 
 
 def test_without_a_mean_key_and_checkpoint_are_as_before(tmp_path, tiny):
