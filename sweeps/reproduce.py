@@ -199,12 +199,14 @@ def _wanted(words: Sequence[str], quick: bool, gpu: bool = False) -> Wanted:
 
 
 def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
+    if quick and gpu:
+        raise UsageError(str(Note("gpu_of_scale", scale=f"{LADDER} --quick")))
     sweeps = ladder.QUICK if quick else ladder.GPU if gpu else ladder.ORDER
     every = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
     for name in names:
         if name not in every:
             raise UsageError(f"Unknown part of the ladder {name!r}; {nearest(name, every)}")
-    return Wanted(LADDER, [name for name in every if name in names or not names], names, gpu and not quick)
+    return Wanted(LADDER, [name for name in every if name in names or not names], names, gpu)
 
 
 def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:

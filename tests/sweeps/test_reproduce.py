@@ -133,6 +133,10 @@ def test_every_experiment_has_a_shipped_sweep_file(scale):
             ["--gpu", "ladder"],
             "--gpu goes with paper and ladder, after their name; nano is trained on a CPU.",
         ),
+        (
+            ["ladder", "--quick", "--gpu"],
+            "--gpu goes with paper and ladder, after their name; ladder --quick is trained on a CPU.",
+        ),
         (["--workers", "0"], "--workers must be at least 1, not 0."),
         (["--workers", "two"], "invalid int value"),
     ],
