@@ -73,9 +73,8 @@ def run(args: argparse.Namespace) -> int:
     run = resolved(config)
     if not started():  # the launcher of several processes has checked it
         limits.check_data(config, cache_folder(args.root))
-        unmeant = limits.schedule_unmeant(config)
-        doubts = [str(Note("schedule_unmeant", **unmeant))] if unmeant else []
-        limits.warn([*limits.check_here(config), *doubts])
+        unmeant = [str(Note("schedule_unmeant", **facts)) for facts in limits.schedules_unmeant(config)]
+        limits.warn([*limits.check_here(config), *unmeant])
     make_folder(args.root)
     if config.processes > 1 and not started():
         return _start_all(args, config.processes)

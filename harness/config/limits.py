@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import models
+import optimizers
 from harness import tasks
 from harness.config import RunConfig
+from harness.config.groups import PREFIX
 from harness.errors import UsageError
 from harness.system.machine import has_gpu, usable_cores
 from harness.tasks import TaskSpec
 from models import ModelSpec
 from optimizers.transfer import steps_of
-from optimizers.zoo.registry import ZOO
 
 LARGEST_SEED = 2**63 - 1  # the largest number of generators and databases
 MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
@@ -130,12 +131,22 @@ def check_data(config: RunConfig, cache: Path, *, prepared: bool = True) -> None
         )
 
 
-def schedule_unmeant(config: RunConfig) -> dict[str, Any]:
-    """The optimizer, the schedule and the schedules that it is made for; empty if this is one of them."""
-    row, name = ZOO.get(config.optimizer.name), config.schedule.name
-    if row is None or not row.schedules or name in row.schedules:
-        return {}
-    return {"optimizer": row.name, "schedule": name, "meant": row.schedules}
+def schedules_unmeant(config: RunConfig) -> list[dict[str, Any]]:
+    """Each optimizer, of a run or of a group in it, that is made for other schedules than it has.
+
+    Returns:
+        of each the optimizer, the setting that says its schedule, that, and those that it is made for.
+    """
+    rule, usual = config.optimizer, config.schedule.name
+    given = [(rule.name, "schedule.name", usual)]
+    for name, own in rule.groups.items():
+        where = f"{PREFIX}{name}.schedule" if "schedule" in own else "schedule.name"
+        given.append((own["optimizer"], where, own.get("schedule", usual)))
+    return [
+        {"optimizer": taker, "setting": where, "schedule": schedule, "meant": meant}
+        for taker, where, schedule in given
+        if (meant := optimizers.spec(taker).schedules) and schedule not in meant
+    ]
 
 
 def check_here(config: RunConfig) -> list[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 GROUP: Final = "htbench.optimizers"  # group of entry points of installed packages
 USUAL_LR: Final = 1e-3  # for a class without a positive default
 
+_FREE = "schedulefree"  # a package all of whose classes take a mean of the weights in place of a schedule
 _OF_CONFIG = ("name", "routing", "aux_lr", "hyper")  # keys of `optimizer` in any config
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -51,6 +52,7 @@ def spec(name: str) -> OptimizerSpec | None:
         lr=lr(float(rate)),
         weight_decay=decay or Param(float, None, help="it has none"),
         params=params,
+        schedules=("constant",) if any(c.__module__.partition(".")[0] == _FREE for c in cls.__mro__) else (),
         outside=True,
         has_weight_decay=decay is not None,
     )

@@ -52,8 +52,8 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
             warnings += limits.check_here(config) if here else _check_job(wanted, config)
         except UsageError as error:
             raise UsageError(f"Sweep '{spec.name}': {error}") from None
-    unmeant = [limits.schedule_unmeant(p.config) for p in planned]
-    warnings += [str(Note("schedule_unmeant", **facts)) for facts in unmeant if facts]
+    unmeant = [facts for p in planned for facts in limits.schedules_unmeant(p.config)]
+    warnings += [str(Note("schedule_unmeant", **facts)) for facts in unmeant]
     limits.warn(f"{spec.name}: {sentence}" for sentence in warnings)
 
 

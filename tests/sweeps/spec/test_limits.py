@@ -1,11 +1,12 @@
 """What no run, sweep or machine can do is one sentence before anything starts, at plan as at run."""
 
 import re
+import sys
 
 import pytest
 
 from harness import cli, tasks
-from harness.config import limits
+from harness.config import limits, parts
 from harness.config.key import run_key
 from harness.config.names import flatten
 from harness.config.settings import resolve_config
@@ -182,6 +183,33 @@ def test_a_schedule_that_an_optimizer_is_not_made_for_is_a_warning(tmp_path, cap
     assert cli.main(["run", *words]) == 0 and "not for schedule.name=cosine" in capsys.readouterr().err
     constant = ("optimizer.name=schedule_free", "schedule.name=constant")
     assert plan(write_spec, tmp_path, capsys, "", *constant) == (0, "")
+
+
+def test_the_schedule_of_a_group_is_asked_after_too():
+    group = {"optimizer.groups.head.optimizer": "schedule_free"}
+    usual, own, apart = (
+        limits.schedules_unmeant(resolve_config(flatten(read_words(RUN)) | group | more))
+        for more in ({}, {"optimizer.groups.head.schedule": "linear"}, {"schedule.name": "constant"})
+    )
+    assert [(facts["setting"], facts["schedule"]) for facts in usual + own + apart] == [
+        ("schedule.name", "cosine"),
+        ("optimizer.groups.head.schedule", "linear"),
+    ]
+
+
+def test_classes_of_the_package_schedulefree_are_made_for_a_constant_rate(tmp_path, monkeypatch):
+    free = "import torch\n\n\nclass Free(torch.optim.SGD):\n    pass\n"
+    mine = "import schedulefree\n\n\nclass Mine(schedulefree.Free):\n    pass\n"
+    for module, text in {"schedulefree": free, "mine_of_it": mine}.items():
+        (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("schedulefree:Free", "mine_of_it:Mine", "torch.optim:SGD"):
+        parts.allow([name])
+        config = resolve_config(flatten(read_words(RUN)) | {"optimizer.name": name})
+        expected = [] if name == "torch.optim:SGD" else [(name, "cosine", ("constant",))]
+        found = limits.schedules_unmeant(config)
+        assert [(f["optimizer"], f["schedule"], f["meant"]) for f in found] == expected
+    del sys.modules["schedulefree"], sys.modules["mine_of_it"]
 
 
 def test_what_is_stored_stays_readable_on_a_smaller_machine(tiny, write_spec, tmp_path, capsys):
