@@ -1,4 +1,4 @@
-"""The answers that README.md begins with, from compact records: a picture of the ladder, the demo as a screen.
+"""The answers that README.md begins with, from compact records: the ladder drawn, the demo as a screen.
 
     python -m docs.readme_page                 whether README.md and the picture are what the records say
     python -m docs.readme_page --write         makes them so

@@ -49,7 +49,8 @@ class Average:
     def load(self, mean: dict[str, Tensor]) -> None:
         """Go on from the `mean` of a checkpoint."""
         places = dict(self.model.named_parameters())
-        self.mean = {name: x.to(places[name].device, copy=True) for name, x in mean.items()}
+        known = {name: x for name, x in mean.items() if name in places}  # once buffers had a mean, too
+        self.mean = {name: x.to(places[name].device, copy=True) for name, x in known.items()}
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
