@@ -32,6 +32,7 @@ from harness.show import numbers
 from harness.show.emit import as_text
 from harness.show.report import Report
 from harness.store import Store
+from results.compare import claims
 from results.compare.view import View
 from results.figures.declared import FIGURES
 from results.figures.files import update, views
@@ -53,11 +54,12 @@ COLOURS = 128  # of a picture; more make it larger and look the same
 
 _P_GRIDS = ("p_grid_c4", "p_grid_cifar", "p_grid_openwebtext")
 _CLAIMS = """\
-Every ordering that the paper states here, tested on our runs: [how](../decides.md#the-ledger). theta is our
+Every ordering that the paper states here, tested on our runs: [how]({up}decides.md#the-ledger). theta is our
 gap as a logarithm, positive if ordered as published, delta the published one."""
 # The grid of an experiment, where none of the tables of the paper has it already.
 _GRIDS = {"cifar": [], "optimizer_variants": [], **dict.fromkeys(_P_GRIDS, ["p_grid"])}
-_LADDER_TABLES = ("multipliers", "frontier", "tails", "main_result")
+_OF_PAPER = ("main_result", "optimizer_variants", "p_grid_c4", "interval_perplexity", "htmuon_ht")
+_LADDER_TABLES = ("multipliers", "frontier", "tails", *_OF_PAPER)
 _LADDER_FIGURES = ("multiplier", "frontier", "horizon", "lr_curve", "seed_spread")
 _COSTS = ("cost-workloads", "cost-optimizers")
 _BESIDE = {"muon_ns_vs_svd": ["main_result"]}  # what a figure compares its experiment with
@@ -73,6 +75,7 @@ class Page:
         tables: names, in their order.
         sources: the tables of the paper whose claims it has; empty: none.
         scale: of the paper's experiments; empty for other sweeps.
+        family: of the claims whose verdicts it begins with; empty: all.
         figures: names of those that it has, if there is something to show.
         records: the folder of its records.
     """
@@ -82,6 +85,7 @@ class Page:
     tables: Sequence[str]
     sources: Sequence[str] = ()
     scale: str = ""
+    family: str = ""
     figures: Iterable[str] = tuple(FIGURES)
     records: Path = records.PLACE
 
@@ -108,7 +112,9 @@ def pages() -> dict[str, Page]:
     found = {page.name: page for page in every if there.issuperset(page.sweeps)}
     climbed = set(records.sweeps(LADDER))  # it grows with each sweep that is done
     if own := [name for name in ladder.ORDER if name in climbed]:
-        found["ladder"] = Page("ladder", own, _LADDER_TABLES, figures=_LADDER_FIGURES, records=LADDER)
+        of_paper = [*dict.fromkeys(claim.source for claim in claims.of_paper())]
+        shown = ("ladder", "core", _LADDER_FIGURES, LADDER)
+        found["ladder"] = Page("ladder", own, _LADDER_TABLES, of_paper, *shown)
     return found
 
 
@@ -155,11 +161,12 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
     tables = [readable(found) for name in page.tables if (found := TABLES[name](view)).sections]
-    claims = _claims(page, store, frame)
-    parts = [facts(frame), _verdicts(claims), *_answers(page, store, frame)]
-    parts += ["## What stands for what", twins(frame)] if page.scale else []
+    told = _claims(page, store, frame)
+    parts = [facts(frame), _verdicts(told, page.family), *_answers(page, store, frame)]
+    parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
     parts += ["## Tables", *tables]
-    parts += ["## Claims", _CLAIMS, without_title(readable(claims))] if claims.sections else []
+    up = "../" if page.place.parent == FOLDER else ""
+    parts += ["## Claims", _CLAIMS.format(up=up), without_title(readable(told))] if told.sections else []
     parts += ["## Figures", *(_picture(page, name) for name in pictures)] if pictures else []
     costs = [one for one in overview.cost(frame) if one.name in _COSTS]
     parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
@@ -191,23 +198,26 @@ def _place(place: Place) -> tuple[str, ...]:
 
 
 def _claims(page: Page, store: Store, frame: pd.DataFrame) -> Report:
-    """The claims of a page's tables, without the notes that are the same on all pages."""
+    """The claims of a page's tables, without notes where they are the same on many pages."""
     if not page.sources:
         return Report("ledger", "")
     (found,) = ledger(frame, store, [page.scale])
-    own = [replace(one, notes=()) for one in found.sections if one.identity["source"] in page.sources]
+    own = [one for one in found.sections if one.identity["source"] in page.sources]
+    own = own if page.family else [replace(one, notes=()) for one in own]
     return Report(found.name, found.title, own)
 
 
-def _verdicts(claims: Report) -> str:
-    """How many claims have which verdict."""
-    words = Counter(
-        row[[column.name for column in section.columns].index("verdict")].text()
-        for section in claims.sections
+def _verdicts(told: Report, family: str = "") -> str:
+    """How many claims have which verdict; of one family, or of all."""
+    rows = [
+        {column.name: cell.text() for column, cell in zip(section.columns, row, strict=True)}
+        for section in told.sections
         for row in section.rows
-    )
-    told = ", ".join(f"{count} {word}" for word, count in words.most_common())
-    return f"**{sum(words.values())} claims: {told}.**" if words else ""
+    ]
+    words = Counter(row["verdict"] for row in rows if not family or row["family"] == family)
+    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    what = f"{family} claims" if family else "claims"
+    return f"**{sum(words.values())} {what}: {counts}.**" if words else ""
 
 
 # --- facts ---
@@ -263,13 +273,12 @@ def seen(frame: pd.DataFrame, before: str = "") -> str:
     return out.getvalue()
 
 
-def twins(frame: pd.DataFrame) -> str:
+def twins(frame: pd.DataFrame, scale: str = SCALE) -> str:
     """The workloads of the paper and what stands for them here."""
-    done = overview.finished(frame)
+    done = overview.finished(frame[frame["sweep"].map(experiments.scale_of) == scale])
     head = ["published", "here", "parameters", "steps", "tokens seen"]
     rows = []
-    for dataset, model in scales.WORKLOADS:
-        task, twin = scales.workload(SCALE, dataset, model)
+    for (dataset, model), (task, twin) in scales.twins(scale).items():
         part = done[(done["task"] == task) & (done["model"] == twin)]
         if not part.empty:
             rows.append([f"{dataset}, {model}", f"{task}, {twin}", *_size(part)])

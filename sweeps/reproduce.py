@@ -94,7 +94,7 @@ class Wanted:
     """What is to be reproduced.
 
     Attributes:
-        scale: a row of `harness.paper.scales.SCALES`, or LADDER.
+        scale: a row of `harness.paper.scales.SCALES`.
         experiments: in the order of the paper.
         names: of tables and experiments, as given; none: all.
         needs_gpu: whether no CPU can train them in a reasonable time.
@@ -183,11 +183,10 @@ def reproduce(args: argparse.Namespace) -> int:
 
 
 def _wanted(words: Sequence[str], quick: bool, gpu: bool = False) -> Wanted:
-    known = (*scales.SCALES, LADDER)
-    named = [word for word in words if word in known]
+    named = [word for word in words if word in scales.SCALES]
     if len(set(named)) > 1 or (quick and "paper" in named):
         raise UsageError(str(Note("one_scale", words=[*named, *(["--quick"] if quick else [])])))
-    names = [word for word in words if word not in known]
+    names = [word for word in words if word not in scales.SCALES]
     if LADDER in named:
         return _of_ladder(names, quick, gpu)
     scale = "quick" if quick else named[0] if named else "nano"

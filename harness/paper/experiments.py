@@ -26,6 +26,8 @@ _EXPERIMENTS = {
     "p_grid_openwebtext": "p_grid_openwebtext",
     "htmuon_ht": "htmuon_ht",
 }
+# Parts of the ladder at 20 tokens per parameter. Others train the same models shorter, longer or otherwise.
+_OF_LADDER = ("s1", "s2", "s1-others", "s1-ablations")
 _SVD = "muon_ns_vs_svd"  # a figure, whose Muon with an exact SVD is in no table
 
 
@@ -56,8 +58,8 @@ def places(scale: str) -> dict[Place, str]:
 
 
 def experiments(scale: str) -> list[str]:
-    """The names of the experiments at a scale."""
-    return list(dict.fromkeys(places(scale).values()))
+    """The names of the experiments at a scale; of the ladder its parts that have rows of the paper."""
+    return [*_OF_LADDER] if scale == "ladder" else list(dict.fromkeys(places(scale).values()))
 
 
 def needed(scale: str, name: str) -> list[str]:

@@ -13,7 +13,7 @@ from itertools import combinations, permutations
 
 from harness.paper import experiments, reported
 from harness.paper.reported import Reported, Setting
-from results.compare.quantities import QUESTIONS, quantity
+from results.compare.quantities import QUESTIONS, is_decidable, quantity
 
 # Of each heavy-tailed optimizer: the one that it corrects.
 _BASE = {
@@ -107,8 +107,9 @@ def at(scale: str) -> list[Claim]:
 
 
 def is_testable(claim: Claim, scale: str) -> bool:
-    """Whether the scale has a metric that stands for that of the claim."""
-    return claim.better.metric in OF_FIGURES or quantity(claim.better, scale) is not None
+    """Whether the scale has a workload and a metric that stand for those of the claim."""
+    has_metric = claim.better.metric in OF_FIGURES or quantity(claim.better, scale) is not None
+    return has_metric and is_decidable(claim.better, scale)
 
 
 def _quantity(line: Reported) -> str:

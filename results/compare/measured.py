@@ -16,7 +16,7 @@ from results.compare.censored import Time
 from results.compare.claims import ALPHA, OF_FIGURES, TRAIN_LOSS
 from results.compare.contender import Contender, contender
 from results.compare.ours import Ours
-from results.compare.quantities import HOURS_TO, Quantity, quantity
+from results.compare.quantities import HOURS_TO, Quantity, is_decidable, is_time, quantity
 from results.compare.select import Choice, Row
 from results.compare.stats import Summary, summarize
 from results.compare.summary import finite_values
@@ -25,6 +25,7 @@ from results.frames.metrics import Metric, word
 from results.frames.spectra import of_runs, sound_layers
 
 UNPLANNED = "unplanned"
+UNDECIDABLE = Note("undecidable")  # the reason where a scale has no twin
 _CONDITIONS = ("machine", "threads", "processes", "compile")  # that times depend on
 _OF_FIGURES = {
     ALPHA: "mean alpha",
@@ -89,8 +90,8 @@ def measured(ours: Ours, line: Reported) -> Measured:
     Selected over: the learning rate. Fixed: the place (workload, optimizer, p, interval ...). A table over
     learning rates fixes the rate, too; it exists at full scale only, see `at_rate`.
 
-    The value is that of the fresh seeds (replicate stage) at nano and quick scale, and that of the chosen
-    search run at full scale, as in the paper. Times are those of the same runs.
+    The value is that of the fresh seeds (replicate stage), and at full scale that of the chosen search run,
+    as in the paper. Times are those of the same runs.
     """
     by_rate = line.table.startswith("lr_grid")
     if by_rate and ours.scale != "paper":
@@ -120,6 +121,8 @@ def of_choices(ours: Ours, line: Reported, choices: Sequence[Choice], *, of_sear
         of_search: take the validation metric of the search runs also where there are fresh seeds.
     """
     what = quantity(line, ours.scale)
+    if not is_decidable(line, ours.scale):
+        return Measured(what.metric if what else None, {}, UNPLANNED, UNDECIDABLE)
     if what is None or not choices:
         return Measured(what.metric if what else None, {}, UNPLANNED)
     *others, choice = choices
@@ -180,11 +183,6 @@ def _figure(
     questions = what.questions.format(split=split)
     known = tuple(times) if reach is not None else ()
     return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, questions, known)
-
-
-def is_time(line: Reported) -> bool:
-    """Whether a published number is a time."""
-    return line.metric.startswith(("seconds_per_step", "hours"))
 
 
 def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:

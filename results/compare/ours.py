@@ -14,9 +14,10 @@ _PLACE = ("task", "model", "rule", "replica")
 
 
 def of_scale(frame: Frame, scale: str) -> Rows:
-    """The rows of the sweeps of a scale; of those outside the list of experiments if `scale` is empty."""
+    """The rows of the sweeps of a scale; if `scale` is empty, of those that have others."""
     sweeps = {row["sweep"] for row in rows(frame)}
-    wanted = {name for name in sweeps if experiments.scale_of(str(name)) == scale}
+    found = (scale,) if scale else ("", "ladder")
+    wanted = {name for name in sweeps if experiments.scale_of(str(name)) in found}
     return [row for row in rows(frame) if row["sweep"] in wanted]
 
 
@@ -59,7 +60,8 @@ class Ours:
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
         """What was chosen at a place, one per version of its code and data: usually one.
 
-        Fixed: all but the learning rate, and that, too, if it is given.
+        Fixed: all but what a scale tunes (the learning rate; on the ladder also the weight decay), and the
+        rate, too, if it is given.
         """
         own = (self.frame[i] for i in self._positions(place))
         return choose([row for row in own if lr is None or row["lr"] == lr], OPTIMIZER)

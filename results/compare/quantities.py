@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from harness.export.results import CLOZE, SEVEN
+from harness.paper import scales
 from harness.paper.reported import Reported
 from harness.show.note import Note
 from results.compare.select import Row
@@ -33,6 +34,20 @@ class Quantity:
     column: str = ""
     questions: str = ""
     note: Note | None = None
+
+
+def is_time(line: Reported) -> bool:
+    """Whether a published number is a time."""
+    return line.metric.startswith(("seconds_per_step", "hours"))
+
+
+def is_decidable(line: Reported, scale: str) -> bool:
+    """Whether a scale can say anything of a published number.
+
+    The ladder has twins of two language models only, and its times on a CPU say nothing of a GPU's.
+    """
+    has_twin = (line.dataset, line.model) in scales.twins(scale)
+    return has_twin and not (scale == "ladder" and is_time(line))
 
 
 def quantity(line: Reported, scale: str) -> Quantity | None:

@@ -92,7 +92,7 @@ class View:
 
     @functools.cached_property
     def others(self) -> Frame | None:
-        """The runs of sweeps that belong to no experiment of the paper."""
+        """The runs of sweeps that belong to no experiment of the paper, and those of the ladder."""
         return None if self.frame is None else of_scale(self.frame, "")
 
     @functools.cached_property

@@ -9,8 +9,7 @@ from typing import TypeVar
 from harness.paper import experiments, reported, scales
 from harness.paper.reported import Reported, Setting
 from harness.show.note import Note
-from results.compare.measured import Measured, measured, of_choices
-from results.compare.select import Choice
+from results.compare.measured import Measured, at_rate, measured, of_choices
 from results.compare.select import Row as Run
 from results.compare.stats import summarize
 from results.compare.view import Side
@@ -317,12 +316,9 @@ def _at_rates(view: Side, own: Sequence[Reported]) -> list[Row]:
     if view.ours is None or view.scale == "paper":
         both = [row for line in own if line.lr is not None for row in values(view, line, line.lr)]
         return sorted(both, key=lambda row: row.source != kinds.PUBLISHED)
-    found = {}
-    for choice in view.ours.of(own[0])[-1:]:
-        for one in choice.candidates:  # all but the rate is fixed there, so each is the choice at its rate
-            alone = Choice(choice.fixed, [one], one if one.score is not None else None, [], [], Counter())
-            found[float(one.value("lr"))] = of_choices(view.ours, own[0], [alone], of_search=True)
-    return [ours(own[0], found[lr], lr) for lr in sorted(found)]
+    choices = view.ours.of(own[0])[-1:]
+    rates = sorted({float(one.value("lr")) for choice in choices for one in choice.candidates})
+    return [ours(own[0], at_rate(view.ours, own[0], lr), lr) for lr in rates]
 
 
 def interval(view: Side) -> list[Panel]:

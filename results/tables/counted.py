@@ -65,10 +65,10 @@ def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
 
 
 def text() -> str:
-    """The file as it has to be: every workload of the paper, then their twins in miniature."""
+    """The file as it has to be: the paper's workloads, then their twins in miniature and on the ladder."""
     import pandas as pd
 
-    workloads = (scales.workload(scale, *pair) for scale in ("paper", "nano") for pair in scales.WORKLOADS)
+    workloads = (twin for scale in ("paper", "nano", "ladder") for twin in scales.twins(scale).values())
     updates = [
         update
         for task, model in dict.fromkeys(workloads)

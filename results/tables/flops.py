@@ -49,7 +49,7 @@ def table(view: View) -> Report:
     """One section per model: those of the paper, and of the scales that are shown."""
     found = grouped(counted.kept(), lambda update: (update.task, update.model))
     names = [*(["paper"] if view.published else []), *view.scales] if view.asked or view.scales else []
-    wanted = dict.fromkeys(scales.workload(name, *place) for name in names for place in scales.WORKLOADS)
+    wanted = dict.fromkeys(twin for name in names for twin in scales.twins(name).values())
     sections = [_section(*place, found[place]) for place in wanted]
     return Report("flops", "operations of an update, by the paper's formulas and counted", sections)
 

@@ -162,7 +162,7 @@ def caveats(
 
 def on_choice(
     choice: Choice | None,
-    axes: list[str],
+    axes: list[str] | None,
     fixed: Collection[str] = (),
     outlook: Callable[[str], Note | str] | None = None,
 ) -> tuple[Note, ...]:
@@ -170,13 +170,14 @@ def on_choice(
 
     Args:
         choice: None: nothing is planned.
-        axes, outlook: as for `caveats`.
+        axes, outlook: as for `caveats`; None: those that a cell of the paper's tables leaves open, without p.
         fixed: what the place of the choice fixes; it needs no footnote.
     """
     if choice is None:
         return ()
     notes = [*unfinished(choice), *stale(choice)]
     if choice.winner is not None:
+        axes = axes if axes is not None else [name for name in choice.axes if name != "p"] or ["lr"]
         notes += [note for own in caveats(choice, axes, outlook).values() for note in own]
     return (*notes, *not_default(choice, {"lr", *choice.axes, *fixed}))
 

@@ -8,6 +8,7 @@ from harness.paper.experiments import Place
 from harness.paper.reported import Row, Setting
 from harness.show.note import Note, text
 from harness.show.report import Cell, Column, Report, Section
+from results.compare.measured import UNDECIDABLE
 from results.compare.ours import Ours
 from results.compare.select import Choice
 from results.compare.view import View
@@ -48,8 +49,8 @@ def _section(rows: Sequence[Row], ours: Ours | None, published: bool) -> Section
     task, model = scales.workload(scale, dataset, published_model)
     notes = [Note("hyper_paper")] if published else []
     if ours is not None:
-        notes.append(Note("hyper_ours"))
-    if scale != "paper":
+        notes.append(Note("hyper_ladder" if scale == "ladder" else "hyper_ours"))
+    if scale != "paper" and (dataset, published_model) in scales.twins(scale):
         notes.append(
             Note("hyper_miniature", task=task, model=model, dataset=dataset, published=published_model)
         )
@@ -70,7 +71,9 @@ def _of_paper(row: Row) -> list[Cell]:
 def _of_runs(row: Row, ours: Ours) -> list[Cell]:
     choices = ours.choices(place(row, ours.scale))
     if not choices:
-        unplanned = Cell(row["optimizer"], notes=(Note("hyper_unplanned"),))
+        has_twin = (row["dataset"], row["model"]) in scales.twins(ours.scale)
+        why = Note("hyper_unplanned") if has_twin else UNDECIDABLE
+        unplanned = Cell(row["optimizer"], notes=(why,))
         return [unplanned, Cell("ours"), *[Cell()] * (len(_COLUMNS) - 2)]
     choice = choices[-1]  # of several versions of code or data the one planned last
     rates = sorted({candidate.value("lr") for candidate in choice.candidates} - {None})

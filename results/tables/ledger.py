@@ -25,8 +25,9 @@ from results.compare.claim_verdicts import (
 )
 from results.compare.claims import Claim
 from results.compare.contender import reach
-from results.compare.measured import UNPLANNED, Measured, is_time, measured, pair
+from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measured, pair
 from results.compare.ours import Ours
+from results.compare.quantities import is_time
 from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary
 from results.frames.rows import Frame
 from results.tables import footnotes
@@ -310,6 +311,7 @@ def _claims(ours: Ours) -> Report:
         against=len(leaning) - sum(leaning),
         sure=sum(own.stands for own in tested),
         untestable=sum(not claims.is_testable(claim, ours.scale) for claim in claims.at(ours.scale)),
+        why=UNDECIDABLE if ours.scale == "ladder" else Note("claims_untestable"),
     )
     title = f"every ordering that the paper states, at {ours.scale} scale"
     return Report(f"ledger_{ours.scale}", title, _noted(sections, total, _RULES_OF_CLAIMS))
@@ -360,7 +362,7 @@ def _claim(own: Tested) -> list[Cell]:
                 metric.digits,
                 notes=(
                     *side.notes,
-                    *(footnotes.on_choice(side.choice, ["lr"], line.setting.hyper) if side.sample else ()),
+                    *(footnotes.on_choice(side.choice, None, line.setting.hyper) if side.sample else ()),
                 ),
                 runs=side.keys,
             )

@@ -19,9 +19,9 @@ from harness.show.status import UNFINISHED, Status
 from harness.store.points import SEARCH
 from results.compare import slips
 from results.compare.contender import reach
-from results.compare.measured import UNPLANNED, Measured, at_rate, is_time, measured
+from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, at_rate, measured
 from results.compare.ours import Ours
-from results.compare.quantities import QUESTIONS, Quantity, quantity
+from results.compare.quantities import QUESTIONS, Quantity, is_time, quantity
 from results.compare.select import Choice
 from results.compare.stats import Summary
 from results.compare.view import Side, View
@@ -166,11 +166,12 @@ def _section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
             rows.append([*labels, *([Cell("ours")] if both else []), *made])
     places = dict.fromkeys(experiments.place(line, scale) for line in lines)
     runs = ours.runs(*places) if ours is not None else None
+    several = scale == "ladder" and len({run.get("weight_decay") for run in runs or ()}) > 1
     notes = (
         Note(
             "paper_choice",
             split="the reported split" if scale == "paper" else "validation",
-            selects=layout.selects,
+            selects=[*filter(None, [layout.selects]), *(["the weight decay"] if several else [])],
             fixes=layout.fixes,
         ),
         *notes,
@@ -231,9 +232,9 @@ def _on_published(lines: Iterable[Reported]) -> list[Note]:
 
 def _miniature(lines: Iterable[Reported], scale: str) -> list[Note]:
     """Which embedded data and models stand for the published ones."""
-    workloads = dict.fromkeys((line.dataset, line.model) for line in lines)
-    pairs = [f"{' '.join(scales.workload(scale, *own))} for {' '.join(own)}" for own in workloads]
-    return [Note("miniature", pairs=pairs)]
+    twins, workloads = scales.twins(scale), dict.fromkeys((line.dataset, line.model) for line in lines)
+    pairs = [f"{' '.join(twins[own])} for {' '.join(own)}" for own in workloads if own in twins]
+    return [Note("miniature", pairs=pairs)] if pairs else []
 
 
 def _at_scale(layout: Layout, lines: Iterable[Reported], ours: Ours) -> list[Reported]:
@@ -325,7 +326,7 @@ def _cell(own: Measured) -> Cell:
     if own.summary is not None and own.metric is not None:
         return Cell(own.summary, own.metric.digits, notes=own.notes, runs=own.keys)
     if own.state == UNPLANNED:
-        return Cell()
+        return Cell(notes=(UNDECIDABLE,) if own.reason == UNDECIDABLE else ())
     if not own.runs:
         return Cell(state=Status(own.state), notes=(*((own.reason,) if own.reason else ()), *own.notes))
     return footnotes.explain(own.runs).noted(*own.notes)
@@ -358,12 +359,12 @@ def _with_choice(
     if layout.axis != "lr":
         return cell.noted(
             *_chosen_p(line, own.choice),
-            *footnotes.on_choice(own.choice, ["lr"], line.setting.hyper, outlook),
+            *footnotes.on_choice(own.choice, None, line.setting.hyper, outlook),
         )
     best = ours.of(line)[-1] if own.summary else None
     if best is None or best.winner is None or best.winner.value("lr") != line.lr:
         return cell
-    return replace(cell, chosen=True).noted(*footnotes.on_choice(best, ["lr"], line.setting.hyper))
+    return replace(cell, chosen=True).noted(*footnotes.on_choice(best, None, line.setting.hyper))
 
 
 def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:

@@ -13,6 +13,7 @@ from sweeps.plan.planned import Planned, search_points
 from sweeps.spec.sweep_file import load
 
 SHIPPED = Path(write.__file__).parents[1]
+WHOLE = ("paper", "nano", "quick")  # scales that have all of the paper
 
 
 @functools.cache
@@ -34,12 +35,12 @@ def by_rule(scale: str) -> dict[tuple[str, ...], list[Planned]]:
     return found
 
 
-def runs(scale: str, place: experiments.Place) -> list[Planned]:
+def runs(scale: str, place: experiments.Place, name: str = "") -> list[Planned]:
     """The planned points of a place, found by their configs."""
     setting = place.setting
-    sweep = experiments.sweep(scale, experiments.places(scale)[place])
+    sweep = experiments.sweep(scale, name or experiments.places(scale)[place])
     workload = scales.workload(scale, place.dataset, place.model)
-    own = by_rule(scale)[(sweep, *workload, setting.replica, setting.optimizer)]
+    own = by_rule(scale).get((sweep, *workload, setting.replica, setting.optimizer), [])
     return [
         one
         for one in own
@@ -59,10 +60,28 @@ def test_the_files_are_those_of_the_list() -> None:
     assert shipped == set(texts)
 
 
-@pytest.mark.parametrize("scale", scales.SCALES)
+@pytest.mark.parametrize("scale", WHOLE)
 def test_every_published_number_has_a_planned_run(scale: str) -> None:
     for line in reported.everything():
         assert runs(scale, experiments.place(line, scale)), line
+
+
+def test_the_ladder_has_settings_of_the_paper_where_it_ends_at_20_tokens_per_parameter() -> None:
+    found = {
+        part: {
+            (line.setting.optimizer, line.setting.p, line.setting.interval)
+            for line in reported.everything()
+            if runs("ladder", experiments.place(line, "ladder"), part)
+        }
+        for part in experiments.experiments("ladder")
+    }
+    three = {("adamw", None, None), ("muon", None, None), ("htmuon", 0.125, 1)}
+    assert found["s1"] == found["s2"] == three
+    assert found["s1-ablations"] == {("htmuon", 0.25, 1), ("htmuon", 0.125, 5)}
+    others = {optimizer for optimizer, _, interval in found["s1-others"] if interval in (None, 1)}
+    assert others > {"adam", "normuon", "soap", "htmuon_ht", "htmuon_ns"} and len(found["s1-others"]) == 12
+    first = [one for part in ("s1", "s1-others") for one in planned("ladder")[f"ladder-{part}"]]
+    assert {one.config.steps for one in first} == {1771}
 
 
 def test_the_published_rate_is_among_the_planned_ones() -> None:
@@ -86,7 +105,7 @@ def test_the_stated_grids_are_planned_whole() -> None:
     assert {name: sorted(rate for rate in found[name] if rate is not None) for name in stated} == stated
 
 
-@pytest.mark.parametrize("scale", scales.SCALES)
+@pytest.mark.parametrize("scale", WHOLE)
 def test_every_panel_of_a_figure_has_planned_runs(scale: str) -> None:
     shown = {(place.dataset, place.model, place.setting.optimizer) for place in experiments.places(scale)}
     for row in reported.rows("figures"):
@@ -102,7 +121,7 @@ def test_every_panel_of_a_figure_has_planned_runs(scale: str) -> None:
                 assert (*workload, optimizer) in shown, (row, workload, optimizer)
 
 
-@pytest.mark.parametrize("scale", scales.SCALES)
+@pytest.mark.parametrize("scale", WHOLE)
 def test_shared_points_are_planned_once(scale: str) -> None:
     keys = Counter(one.point.key for points in planned(scale).values() for one in points)
     assert max(keys.values()) == 1

@@ -1,0 +1,71 @@
+"""The ladder's runs in the tables of the paper: its published records are what they are made of."""
+
+import pytest
+
+from docs import reproduction_records as records
+from docs.reproduction_page import LADDER
+from harness.paper import reported
+from harness.show.emit import as_text
+from results.compare.measured import UNDECIDABLE, measured
+from results.compare.ours import Ours
+from results.compare.view import View
+from results.frames.load import load
+from results.tables.ledger import examine, ledger
+from results.tables.registry import TABLES
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return records.unpacked(tmp_path_factory.mktemp("store"), ["ladder-aux", "ladder-s1"], LADDER)
+
+
+@pytest.fixture(scope="module")
+def frame(store):
+    return load(store, ["ladder-aux", "ladder-s1"])
+
+
+@pytest.fixture(scope="module")
+def ours(store, frame):
+    return Ours(frame, "ladder", store)
+
+
+def test_its_cells_are_those_of_fresh_seeds_and_no_other_sweep_competes(ours):
+    assert {row["sweep"] for row in ours.frame} == {"ladder-s1"}
+    found = {(line.row, line.model): measured(ours, line) for line in reported.of_table("main_result")}
+    told = {row: own.summary for (row, model), own in found.items() if model == "llama-60m" and own.summary}
+    assert {row: f"{own.mean:.2f} {own.std:.2f} {own.n}" for row, own in told.items()} == {
+        "adamw": "13.32 0.24 16",
+        "muon": "12.89 0.12 16",
+        "htmuon": "12.93 0.10 16",
+    }
+    choice = found["muon", "llama-60m"].choice
+    assert choice.axes == ["lr", "weight_decay"] and choice.winner.value("lr") == 0.01
+    assert {model for (_, model), own in found.items() if own.reason == UNDECIDABLE} == {"llama-350m"}
+
+
+def test_its_table_is_shown_without_a_word_and_says_what_it_can_not_decide(frame, store):
+    view = View(frame, store=store)
+    text = as_text([TABLES["main_result"](view)], "md")
+    assert view.scales == ["ladder"] and "| llama-60m | llama-135m | llama-350m |" in text
+    assert "### pydocs, perplexity, ladder scale" in text and "### pydocs, llama-s1 (batch_size=8" in text
+    assert text.count("not decidable at this scale") == 1
+    assert "Chosen on validation: the learning rate and the weight decay." in text
+    text = as_text([TABLES["wall_clock"](view)], "md")
+    assert "12.89 ± 0.12" in text and text.count("not decidable at this scale") == 1
+    text = as_text([TABLES["hyperparameters"](view)], "md")
+    assert "of other settings all that were tried" in text and "llama-s1 for c4 llama-60m" in text
+    assert all(TABLES[name](view).sections for name in ("flops", "cifar", "p_grid_c4", "lr_grid_c4"))
+
+
+def test_claims_on_two_models_are_judged_and_no_others(ours, frame, store):
+    tested = {
+        (own.claim.text(), own.claim.better.model, own.claim.better.metric): own for own in examine(ours)
+    }
+    assert {model for _, model, _ in tested} == {"llama-60m", "llama-135m"}
+    assert not {"accuracy", "hours", "seconds_per_step"} & {metric for *_, metric in tested}
+    assert tested["htmuon below adamw", "llama-60m", "perplexity"].verdict.value == "smaller"
+    own = tested["htmuon below muon", "llama-60m", "perplexity"]
+    assert own.verdict.value == "smaller" and own.theta < 0 < own.high < own.claim.ratio / 2
+    (report,) = ledger(frame, store)
+    total = str(report.sections[0].notes[0])
+    assert report.name == "ledger_ladder" and total.endswith("more claims are not decidable at this scale.")
