@@ -132,7 +132,7 @@ def made(found: Sequence[Answer]) -> str:
     told = " ".join(f"{one.workload[1]}: {one.verdict}" for one in found)
     place = PICTURE.relative_to(ROOT).as_posix()
     shown = f"```text\n$ htbench table main_result {SHOWN}\n{screen([SHOWN])}\n```"
-    return f"![{told}]({place})\n\nThe demo's, in two minutes:\n\n{shown}"
+    return f"![{told}]({place})\n\nThe demo's answer, in two minutes:\n\n{shown}"
 
 
 def drawn(found: Sequence[Answer]) -> str:

@@ -113,8 +113,8 @@ def pages() -> dict[str, Page]:
     climbed = set(records.sweeps(LADDER))  # it grows with each sweep that is done
     if own := [name for name in ladder.ORDER if name in climbed]:
         of_paper = [*dict.fromkeys(claim.source for claim in claims.of_paper())]
-        shown = ("ladder", "core", _LADDER_FIGURES, LADDER)
-        found["ladder"] = Page("ladder", own, _LADDER_TABLES, of_paper, *shown)
+        shown = {"figures": _LADDER_FIGURES, "records": LADDER}
+        found["ladder"] = Page("ladder", own, _LADDER_TABLES, of_paper, "ladder", "core", **shown)
     return found
 
 

@@ -52,16 +52,10 @@ def published(side: Side) -> list[Panel]:
 
 
 def _multiplier(own: Ladder) -> Panel:
-    rows = [
-        row
-        for one in own.entries
-        if one.tokens and one.rung.is_at(own.ratio_in_sight)
-        for row in _of_entry(one)
-    ]
+    ratio = own.ratio_in_sight
+    rows = [row for one in own.entries if one.tokens and one.rung.is_at(ratio) for row in _of_entry(one)]
     level = Row(_WORTH, BASELINE, "", 1.0, optimizer=BASELINE, role=kinds.LEVEL)
-    of = _about(own, own.task, [row.n or 0 for row in rows]).noted(
-        Note("ladder_ratio", ratio=own.ratio_in_sight)
-    )
+    of = _about(own, own.task, [row.n or 0 for row in rows]).noted(Note("ladder_ratio", ratio=ratio))
     frame = tidy([*sorted(rows, key=lambda row: row.series), *_published(), level])
     return Panel("sizes", of, frame, y_label=_WORTH, higher_is_better=True, y_log=False)
 

@@ -137,13 +137,10 @@ def _notes(own: Ladder) -> tuple[Note, ...]:
         for one in own.trends
     ]
     for one in own.drifts:
-        told = {"name": one.optimizer, "second": SECOND, "places": one.places, "ratio": own.ratio}
-        told |= {"slope": one.slope.value, **_ends(one.slope)}
-        notes.append(
-            Note("ladder_drift_sizes", **told)
-            if not one.model
-            else Note("ladder_drift_lengths", model=one.model, **told)
-        )
+        over = {"model": one.model} if one.model else {"ratio": own.ratio}
+        told = {"name": one.optimizer, "second": SECOND, "places": one.places, **over, **_ends(one.slope)}
+        kind = "ladder_drift_lengths" if one.model else "ladder_drift_sizes"
+        notes.append(Note(kind, slope=one.slope.value, **told))
     return (*notes, Note("ladder_method", baseline=BASELINE))
 
 

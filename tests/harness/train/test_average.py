@@ -13,6 +13,7 @@ from harness.train.average import Average
 from harness.train.checkpoint import load
 from harness.train.learner import Learner
 from harness.train.run import run
+from tests.helpers.batch_norm import statistics
 from tests.helpers.interrupting import finish, interrupt
 
 
@@ -89,19 +90,9 @@ def test_batch_norm_has_the_statistics_of_the_mean_of_the_weights(tmp_path, tiny
     assert before.keys() == seen.keys() > learner.average.mean.keys()
     assert all(torch.equal(seen[name], x) for name, x in learner.average.mean.items())
 
-    norms = {n: m for n, m in learner.model.named_modules() if isinstance(m, torch.nn.BatchNorm2d)}
-    inputs = {name: [] for name in norms}
-    for name, norm in norms.items():
-        norm.register_forward_pre_hook(lambda _, x, name=name: inputs[name].append(x[0].detach().double()))
     learner.model.load_state_dict(seen)
-    learner.model.train()
-    with torch.no_grad():
-        for step in range(3):
-            learner.model(task.batch(step).inputs)
-    assert len(norms) > 2
-    for name, x in inputs.items():
-        mean = torch.stack([one.mean((0, 2, 3)) for one in x]).mean(0).float()
-        var = torch.stack([one.var((0, 2, 3)) for one in x]).mean(0).float()
+    expected = statistics(learner.model, (task.batch(step).inputs for step in range(3)))
+    for name, (mean, var) in expected.items():
         torch.testing.assert_close(seen[f"{name}.running_mean"], mean, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(seen[f"{name}.running_var"], var, rtol=1e-4, atol=1e-5)
         assert seen[f"{name}.num_batches_tracked"] == 3

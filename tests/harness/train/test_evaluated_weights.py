@@ -11,6 +11,7 @@ from harness.store import Store
 from harness.train.checkpoint import load, load_weights
 from harness.train.learner import Learner
 from harness.train.run import run
+from tests.helpers.batch_norm import statistics
 from tests.helpers.interrupting import finish, interrupt
 
 FREE = {"optimizer.name": "schedule_free", "optimizer.lr": 0.01, "schedule.name": "constant", "log_every": 1}
@@ -103,19 +104,9 @@ def test_batch_norm_has_the_statistics_of_the_weights_that_are_evaluated(tmp_pat
     learner = Learner(run, task, 8, torch.device("cpu"))
     weights = checkpoint["evaluated"]
     learner.model.load_state_dict(weights)
-    norms = {name: m for name, m in learner.model.named_modules() if isinstance(m, torch.nn.BatchNorm2d)}
-    seen = {name: [] for name in norms}
-    for name, norm in norms.items():
-        norm.register_forward_pre_hook(lambda _, x, name=name: seen[name].append(x[0].detach().double()))
-    learner.model.train()
-    with torch.no_grad():
-        for step in range(50):
-            for micro in task.batch(step).split(8):
-                learner.model(micro.to("cpu").inputs)
-    assert len(norms) > 2
-    for name, x in seen.items():
-        mean = torch.stack([one.mean((0, 2, 3)) for one in x]).mean(0).float()
-        var = torch.stack([one.var((0, 2, 3)) for one in x]).mean(0).float()
+    micros = (micro for step in range(50) for micro in task.batch(step).split(8))
+    expected = statistics(learner.model, (micro.to("cpu").inputs for micro in micros))
+    for name, (mean, var) in expected.items():
         torch.testing.assert_close(weights[f"{name}.running_mean"], mean, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(weights[f"{name}.running_var"], var, rtol=1e-4, atol=1e-5)
         # Those of training stay as they are.
