@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import math
 import re
 import sys
 import tempfile
@@ -33,6 +34,7 @@ from harness.show.emit import as_text
 from harness.show.report import Report
 from harness.store import Store
 from results.compare import claims
+from results.compare.ladder import Ladder
 from results.compare.view import View
 from results.figures.declared import FIGURES
 from results.figures.files import update, views
@@ -48,6 +50,7 @@ SCALE = "nano"
 FOLDER = Path(__file__).with_name("reproduction")
 LADDER = Path(__file__).with_name("ladder") / "records"
 BEGIN = "<!-- by docs/reproduction_page.py -->"
+EQUAL = 0.005  # nats, by docs/ladder.md
 MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
@@ -160,9 +163,10 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     """The part of a page that is made from its runs, as Markdown."""
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    tables = [readable(found) for name in page.tables if (found := TABLES[name](view)).sections]
+    tables = [readable(brief(found)) for name in page.tables if (found := TABLES[name](view)).sections]
     told = _claims(page, store, frame)
-    parts = [facts(frame), _verdicts(told, page.family), *_answers(page, store, frame)]
+    parts = [facts(frame), *map(endpoint, view.ladders if page.scale == "ladder" else ())]
+    parts += [_verdicts(told, page.family), *_answers(page, store, frame)]
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
     parts += ["## Tables", *tables]
     up = "../" if page.place.parent == FOLDER else ""
@@ -171,6 +175,58 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     costs = [one for one in overview.cost(frame) if one.name in _COSTS]
     parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def endpoint(own: Ladder) -> str:
+    """The primary endpoint of docs/ladder.md: HTMuon's loss less Muon's, wherever both are tuned."""
+    known = {(one.rung.place, one.rung.optimizer): one for one in own.entries}
+    head = ("size", "tokens per parameter", "fresh seeds", "Muon", "HTMuon", "HTMuon less Muon [95 %]")
+    head += ("the paper's", "verdict")
+    rows = []
+    for one in own.entries:
+        muon = known.get((one.rung.place, "muon"))
+        if one.rung.optimizer != "htmuon" or muon is None or one.to_second is None:
+            continue
+        gap = one.to_second
+        words = f"{gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+        model = "" if one.is_main else f", batches of {one.rung.batch}"
+        place = (f"{one.rung.model}{model}", f"{one.rung.ratio:.0f}", f"{len(one.rung.row.values)}")
+        published = _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(own.ratio) else ""
+        losses = (f"{muon.loss:.4f}", f"{one.loss:.4f}")
+        rows.append((*place, *losses, words, published, _reading(gap.low, gap.high)))
+    if not rows:
+        return ""
+    told = (
+        f"Test loss in nats per token; less is better, below {EQUAL} is equal. Intervals count the seeds, "
+        "the luck of the search and the sample of documents."
+    )
+    return "\n\n".join(["## HTMuon less Muon", table(head, rows), told])
+
+
+def _reading(low: float | None, high: float | None) -> str:
+    """What an interval of HTMuon's loss less Muon's says."""
+    assert low is not None and high is not None
+    if -EQUAL < low and high < EQUAL:
+        return "equal"
+    return "**HTMuon is better**" if high < 0 else "**Muon is better**" if low > 0 else "undecided"
+
+
+def _published(task: str, twin: str) -> str:
+    """The paper's gap on the workload that a model of ours stands for, as a difference in nats."""
+    workloads = {ours: theirs for theirs, ours in scales.twins("ladder").items()}
+    workload = workloads.get((task, twin))
+    of_rules = {
+        line.setting.optimizer: line.value
+        for line in reported.of_table("main_result")
+        if (line.dataset, line.model) == workload
+    }
+    return f"{math.log(of_rules['htmuon'] / of_rules['muon']):+.4f}" if of_rules else ""
+
+
+def brief(found: Report) -> Report:
+    """A report with what a screen shows of its sections: the multipliers have nineteen columns."""
+    sections = [replace(one.brief or one, identity=one.identity) for one in found.sections]
+    return replace(found, sections=sections)
 
 
 def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
@@ -214,7 +270,8 @@ def _verdicts(told: Report, family: str = "") -> str:
         for section in told.sections
         for row in section.rows
     ]
-    words = Counter(row["verdict"] for row in rows if not family or row["family"] == family)
+    own = [row for row in rows if not family or row["family"] == family]
+    words = Counter(row["verdict"] if row["gap"] else "not run" for row in own)
     counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
     what = f"{family} claims" if family else "claims"
     return f"**{sum(words.values())} {what}: {counts}.**" if words else ""

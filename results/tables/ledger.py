@@ -298,17 +298,17 @@ def _claims(ours: Ours) -> Report:
     sections = [_source(source, ours.scale, own) for source, own in sources.items()]
     decidable = [own for own in tested if own.can_be_decided]
     counts = Counter(own.verdict for own in decidable)
-    leaning = [
-        own.gap > 0 for own in decidable if own.verdict is ClaimVerdict.UNDECIDED and own.gap is not None
-    ]
+    undecided = [own.gap for own in decidable if own.verdict is ClaimVerdict.UNDECIDED]
+    gaps = [gap for gap in undecided if gap is not None]
     total = Note(
         "claims_total",
         claims=len(tested),
         scale=ours.scale,
         powerless=len(tested) - len(decidable),
         verdicts=[f"{counts[verdict]} {verdict.value}" for verdict in ClaimVerdict],
-        leaning=sum(leaning),
-        against=len(leaning) - sum(leaning),
+        missing=len(undecided) - len(gaps),
+        leaning=sum(gap > 0 for gap in gaps),
+        against=sum(gap <= 0 for gap in gaps),
         sure=sum(own.stands for own in tested),
         untestable=sum(not claims.is_testable(claim, ours.scale) for claim in claims.at(ours.scale)),
         why=UNDECIDABLE if ours.scale == "ladder" else Note("claims_untestable"),
