@@ -20,7 +20,7 @@ from harness.store import Store
 from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.searching import check_search, studies
-from tests.helpers.sweeping import check_whole
+from tests.helpers.sweeping import carried_out, check_whole, results
 
 CLUSTER = Path(__file__).parents[1] / "slurm" / "cluster.sh"
 NODES = ("n1", "n2", "n3")
@@ -31,8 +31,10 @@ blocks:
   - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03, 0.1, 0.2]}}
 resources: {timeout_min: 20}
 """
+# A job takes seconds to load torch: where one is like another, two are enough.
+PAIR = FEW.replace("[0.03, 0.1, 0.2]", "[0.03, 0.1]")
 # Long enough to be disturbed.
-LONG = FEW.replace("steps: 20", "steps: 600, checkpoint.every_steps: 5, log_every: 5").replace(
+LONG = FEW.replace("steps: 20", "steps: 400, checkpoint.every_steps: 5, log_every: 5").replace(
     "0.2]", "0.2, 0.3]"
 )
 
@@ -70,6 +72,12 @@ def site(cluster):
     shutil.rmtree(root)
 
 
+@pytest.fixture(scope="session")
+def calm(tmp_path_factory):
+    """The results of LONG where nobody disturbs it."""
+    return results(carried_out(tmp_path_factory.mktemp("calm"), LONG)[0], "few")
+
+
 @pytest.fixture
 def held(cluster):
     """Nothing starts, jobs stay in the queue, until `partition("UP")`."""
@@ -99,10 +107,10 @@ def ended_as(job):
     return state()
 
 
-def wait_for(condition):
-    """Wait as long as jobs come, begin or end: on a busy machine sixty of them take longer than any limit."""
+def wait_for(condition, every=0.5):
+    """Wait as long as jobs come, begin or end: on a busy machine many of them take longer than any limit."""
     told = lambda: f"{condition}; the queue is {queue()}"  # noqa: E731
-    waiting.wait_for(condition, 240, every=0.2, told=told, progress=queue)
+    waiting.wait_for(condition, 240, every, told=told, progress=queue)
 
 
 def hold(*folders):
@@ -116,7 +124,7 @@ def hold(*folders):
                 stopped.add(folder)
         return len(stopped) == len(folders)
 
-    wait_for(all_stopped)
+    wait_for(all_stopped, every=0.1)
 
 
 def let_go(*folders):

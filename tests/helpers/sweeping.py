@@ -20,6 +20,7 @@ def results(root, name="tiny"):
     """What must not depend on how often a sweep was killed: figures and curve of every point."""
     store = Store(root)
     points = read_points(root, name)
+    assert points, f"there is no sweep '{name}' to compare"
     records = store.records([point.key for point in points])
     return {
         point.key: (

@@ -33,7 +33,7 @@ def test_a_grid_under_fire_ends_as_an_undisturbed_one(site, cluster, write_spec,
     tell("grid", fire, site)
     calm = Htbench(tmp_path / "calm")
     assert calm("sweep", "run", spec, timeout=3600).returncode == 0
-    assert results(site.root) == results(calm.root)
+    assert results(site.root, "few") == results(calm.root, "few")
     assert len(fire.happened) >= 4 and sum(attempts(site.root).values()) > len(attempts(site.root))
 
 
@@ -46,9 +46,9 @@ def test_a_search_under_fire_has_each_trial_once(site, cluster, write_spec):
     assert len(fire.happened) >= 4 and sum(attempts(site.root).values()) > len(attempts(site.root))
 
 
-def test_sixty_runs_in_jobs_of_six_under_fire_end_as_undisturbed_ones(site, cluster, write_spec, tmp_path):
-    many = LONG.replace("steps: 600", "steps: 150").replace(
-        "[0.03, 0.1, 0.2, 0.3]", "{low: 0.01, high: 0.3, num: 60}"
+def test_runs_in_jobs_of_six_under_fire_end_as_undisturbed_ones(site, cluster, write_spec, tmp_path):
+    many = LONG.replace("steps: 400", "steps: 150").replace(
+        "[0.03, 0.1, 0.2, 0.3]", "{low: 0.01, high: 0.3, num: 24}"
     )
     spec = write_spec(many.replace("timeout_min: 20", "timeout_min: 20, runs_per_job: 6, runs_at_once: 3"))
     fire = Fire(site, cluster, spec, seed=2)
@@ -57,5 +57,5 @@ def test_sixty_runs_in_jobs_of_six_under_fire_end_as_undisturbed_ones(site, clus
     tell("jobs of six", fire, site)
     calm = Htbench(tmp_path / "calm")
     assert calm("sweep", "run", spec, timeout=3600).returncode == 0
-    assert results(site.root) == results(calm.root) and len(attempts(site.root)) == 60
-    assert len(fire.happened) >= 4 and sum(attempts(site.root).values()) > 60
+    assert results(site.root, "few") == results(calm.root, "few") and len(attempts(site.root)) == 24
+    assert len(fire.happened) >= 4 and sum(attempts(site.root).values()) > 24

@@ -44,7 +44,7 @@ blocks:
     resources: {nodes: 2, gpus_per_node: 1}
 resources: {timeout_min: 20, mem: 500M}
 """
-LONG = SPEC.replace("steps: 20", "steps: 400")
+LONG = SPEC.replace("steps: 20", "steps: 200")
 
 
 def assert_as_of_one_process(site, text, write_spec, tmp_path):

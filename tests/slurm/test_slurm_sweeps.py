@@ -19,10 +19,12 @@ from tests.helpers.on_cluster import (
     FEW,
     LONG,
     NODES,
+    PAIR,
     accepted,
     ask,
     attempt,
     attempts,
+    calm,
     cluster,
     ended_as,
     finish,
@@ -44,9 +46,9 @@ from tests.helpers.on_cluster import (
 from tests.helpers.sweeping import results
 
 pytestmark = pytest.mark.slurm
-__all__ = ["cluster", "held", "site"]  # fixtures
+__all__ = ["calm", "cluster", "held", "site"]  # fixtures
 
-# Fifty-six runs with a GPU, so six arrays on a cluster whose arrays have eleven tasks, and four without.
+# Fourteen runs with a GPU, so three arrays on a cluster whose arrays have six tasks, and four without.
 SPEC = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 20, batch_size: 16, checkpoint.every_steps: 5, log_every: 2}
@@ -54,7 +56,7 @@ seeds: [0, 1]
 blocks:
   - name: gpu
     set: {optimizer.name: sgdm, device: cpu}  # the GPUs of the cluster are none
-    space: {optimizer.lr: {low: 0.01, high: 0.1, log: true, num: 28}}
+    space: {optimizer.lr: {low: 0.01, high: 0.1, log: true, num: 7}}
     resources: {gpus_per_node: 1}
   - {name: cpu, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.15, 0.2]}}
 resources: {timeout_min: 20, mem: 500M}
@@ -69,9 +71,9 @@ def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
     text = site("sweep", "submit", "--dry-run", spec).stdout
     assert not site.root.exists(), "a dry run writes nothing"
 
-    assert accepted(site, spec) == 60
+    assert accepted(site, spec) == 18
     sizes = [len(row["points"]) for row in submitted(site.root, "tiny") if "points" in row]
-    assert sizes == [11] * 5 + [1, 4], "by resource class, at most MaxArraySize tasks"
+    assert sizes == [6, 6, 2, 4], "by resource class, at most MaxArraySize tasks"
     assert accepted(site, spec) == 0, "all are in the queue or at work"
     files = sorted(site.root.glob("sweeps/tiny/logs/*/submission.sh"))
     words = "|".join(file.parent.name for file in files)
@@ -80,7 +82,7 @@ def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
     assert sorted(one.strip() for one in planned) == sorted(one.strip() for one in sent)
 
     finish(site, spec, "tiny")
-    assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 60
+    assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 18
     # All nodes had their share.
     wait_for(lambda: set(NODES) <= set(ask("sacct", "-n", "-X", "-P", "--format=NodeList").split()))
     records = Store(site.root).records(attempts(site.root)).values()
@@ -93,7 +95,7 @@ def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
     spec.write_text(SPEC.replace("0.2]", "0.2, 0.3]"))
     assert accepted(site, spec) == 2, "two seeds of one new value"
     finish(site, spec, "tiny")
-    assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 62
+    assert set(attempts(site.root).values()) == {1} and len(attempts(site.root)) == 20
 
 
 def test_two_sweeps_that_want_the_same_runs_submit_them_once(site, write_spec, held):
@@ -159,7 +161,7 @@ def test_what_slurm_refuses_is_told_in_its_words(site, write_spec):
 # --- disturbances ---
 
 
-def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(site, write_spec, tmp_path):
+def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(site, write_spec, calm):
     spec = write_spec(LONG)
     assert accepted(site, spec) == 4
     job = submitted(site.root, "few")[1]["job"]
@@ -178,12 +180,10 @@ def test_warned_requeued_killed_and_cancelled_runs_end_with_the_same_numbers(sit
     assert [outcome and outcome["reason"] for outcome in outcomes] == ["stopped", "stopped", None, "stopped"]
     logs = [(folder / "log.txt").read_text() for folder in folders]
     assert all("going on from step" in log for log in logs)
-    calm = Htbench(tmp_path / "calm")
-    assert calm("sweep", "run", spec).returncode == 0
-    assert results(site.root) == results(calm.root)
+    assert results(site.root, "few") == calm
 
 
-def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, tmp_path):
+def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, calm):
     """The cancelled jobs still save, and their requeued neighbour comes back by itself."""
     spec = write_spec(LONG)
     assert accepted(site, spec) == 4
@@ -199,9 +199,7 @@ def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, t
     assert accepted(site, spec) == 0, "no run was left without a job"
     finish(site, spec, "few")
     assert list(attempts(site.root).values()) == [2, 2, 2, 2]
-    calm = Htbench(tmp_path / "calm")
-    assert calm("sweep", "run", spec).returncode == 0
-    assert results(site.root) == results(calm.root)
+    assert results(site.root, "few") == calm
 
 
 # SLURM may send its warning a minute early: 40 to 100 s after the start.
@@ -256,34 +254,34 @@ def test_a_warning_in_the_first_second_is_kept(site, write_spec):
 
 @pytest.mark.parametrize("moment", ["submit.before", "sbatch", "submit.after"])
 def test_a_submitter_killed_halfway_submits_each_point_once(site, write_spec, tmp_path, moment):
-    spec = write_spec(FEW)
+    spec = write_spec(PAIR)
     where = sbatch_that_kills_its_caller(tmp_path) if moment == "sbatch" else {"HTBENCH_CRASH": moment}
     assert submit(site, spec, **where).returncode == -signal.SIGKILL
-    assert accepted(site, spec) == (3 if moment == "submit.before" else 0)
+    assert accepted(site, spec) == (2 if moment == "submit.before" else 0)
     finish(site, spec, "few")
-    assert list(attempts(site.root).values()) == [1, 1, 1]
+    assert list(attempts(site.root).values()) == [1, 1]
     intents = [row for row in submitted(site.root, "few") if "points" in row]
     assert len(intents) == (2 if moment == "submit.before" else 1), (
         "the jobs in the queue were found and used"
     )
 
 
-@pytest.mark.parametrize(("answer", "told"), [("", 3), (">/dev/null", 0)], ids=["number", "no word"])
+@pytest.mark.parametrize(("answer", "told"), [("", 2), (">/dev/null", 0)], ids=["number", "no word"])
 def test_an_sbatch_that_fails_after_the_jobs_are_queued_submits_them_once(
     site, write_spec, tmp_path, answer, told
 ):
     script = tmp_path / "sbatch"
     script.write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@" {answer}\nexit 1\n')
     script.chmod(0o755)
-    spec = write_spec(FEW)
+    spec = write_spec(PAIR)
     first = submit(site, spec, PATH=f"{tmp_path}:{os.environ['PATH']}")
-    assert ("3 submitted" in first.stdout) == bool(told), first.stderr
+    assert ("2 submitted" in first.stdout) == bool(told), first.stderr
     if not told:
-        assert first.returncode == EXIT_USAGE and "3 jobs of 'few' may be in the queue" in first.stderr
+        assert first.returncode == EXIT_USAGE and "2 jobs of 'few' may be in the queue" in first.stderr
         assert len(first.stderr.strip().splitlines()) == 1
     assert accepted(site, spec) == 0, "they are found, and get what they wait for"
     finish(site, spec, "few")
-    assert list(attempts(site.root).values()) == [1, 1, 1]
+    assert list(attempts(site.root).values()) == [1, 1]
     assert len([row for row in submitted(site.root, "few") if "points" in row]) == 1
 
 
@@ -291,29 +289,33 @@ def test_an_sbatch_that_fails_after_the_jobs_are_queued_submits_them_once(
 
 
 def test_a_node_without_the_gpus_that_it_has_promised_trains_nothing(site, write_spec):
-    spec = write_spec(FEW.replace("timeout_min: 20", "timeout_min: 20, gpus_per_node: 1"))
-    assert accepted(site, spec) == 3
+    spec = write_spec(PAIR.replace("timeout_min: 20", "timeout_min: 20, gpus_per_node: 1"))
+    assert accepted(site, spec) == 2
     wait_for(lambda: not queue())
     logs = [file.read_text() for file in site.root.glob("sweeps/few/logs/*/*_log.out")]
     nodes = [re.search(r"^htbench: Node (\S+) shows 0 of 1 GPUs", log, re.MULTILINE)[1] for log in logs]
-    assert len(nodes) == 3 and set(nodes) <= set(NODES)
+    assert len(nodes) == 2 and set(nodes) <= set(NODES)
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
-    assert row["waiting"] == 3
+    assert row["waiting"] == 2
     shown = site("sweep", "status", spec).stdout
     for node in set(nodes):
         said = f"few: {nodes.count(node)} waiting runs stopped before: Node {node} shows 0 of 1 GPUs"
         assert said in shown
-    spec.write_text(FEW)
-    assert accepted(site, spec) == 3
+    spec.write_text(PAIR)
+    assert accepted(site, spec) == 2
 
 
 def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec):
-    spec = write_spec(FEW)
+    spec = write_spec(PAIR)
     partition("DOWN")
-    assert accepted(site, spec) == 3
+    assert accepted(site, spec) == 2
     cluster("stop-controller")
     try:
-        spec.write_text(FEW.replace("0.2]", "0.2, 0.3]"))
+        asked = site("sweep", "plan", spec, "--no-measure", "--test-only")
+        assert asked.returncode == EXIT_USAGE and "SLURM does not answer" in asked.stderr
+        plan = site("sweep", "plan", spec, "--no-measure")
+        assert plan.returncode == 0 and "few: 2 runs" in plan.stdout, plan.stderr
+        spec.write_text(PAIR.replace("0.1]", "0.1, 0.2]"))
         dead = submit(site, spec)
         assert dead.returncode == EXIT_USAGE and "SLURM does not answer" in dead.stderr
         assert len(dead.stderr.strip().splitlines()) == 1
@@ -326,7 +328,7 @@ def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec
         partition("UP")
     assert accepted(site, spec) == 1
     finish(site, spec, "few")
-    assert len(read_points(site.root, "few")) == 4
+    assert len(read_points(site.root, "few")) == 3
 
 
 @pytest.mark.parametrize("missing", ["sbatch", "squeue", "scontrol"])
@@ -362,8 +364,8 @@ def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
 
 def test_jobs_run_nothing_that_was_altered_after_they_were_submitted(site, held, write_spec):
     """A line planted in the snapshot ran, and the record named the clean code."""
-    spec = write_spec(FEW)
-    assert accepted(site, spec) == 3
+    spec = write_spec(PAIR)
+    assert accepted(site, spec) == 2
     (code,) = (site.root / "code").iterdir()
     file = code / "sweeps" / "run" / "execute.py"
     kept = file.read_text()
@@ -375,7 +377,7 @@ def test_jobs_run_nothing_that_was_altered_after_they_were_submitted(site, held,
     refused = submit(site, spec)
     assert refused.returncode == EXIT_USAGE and f"'{file}' is not what was copied there" in refused.stderr
     shutil.rmtree(code)
-    assert accepted(site, spec) == 3
+    assert accepted(site, spec) == 2
     finish(site, spec, "few")
 
 
@@ -398,7 +400,8 @@ def test_a_refining_search_goes_on_by_itself_after_one_submit(site, write_spec, 
     assert accepted(site, spec) == 6, "the first round"
     here = Htbench(tmp_path / "here")
     assert here("sweep", "run", spec).returncode == 0
-    wait_for(lambda: not queue() and results(site.root) == results(here.root))
+    there = results(here.root, "rounds")
+    wait_for(lambda: not queue() and results(site.root, "rounds") == there)
     rows = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert all(row["queued"] == 0 and row["rounds"]["tried"] <= 8 for row in rows) and len(rows) == 2
     assert set(attempts(site.root).values()) == {1} and accepted(site, spec) == 0
