@@ -1,6 +1,7 @@
 """Sweeps under fire: whatever dies, submitting until done gives each point once, with the same numbers.
 
-A minute in the tests; `make soak` goes on for HTBENCH_SOAK_MINUTES and prints what docs/cluster.md keeps.
+Half a minute each in the tests; `make soak` goes on for HTBENCH_SOAK_MINUTES and prints what docs/cluster.md
+keeps.
 """
 
 import pytest
