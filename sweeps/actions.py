@@ -172,7 +172,7 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     from sweeps.cluster import reap
 
     for spec in loaded:
-        if notes := reap.reap(store, spec, everything(store, spec), replace=args.replace).notes(spec.name):
+        if notes := reap.reap(store, spec, everything(store, spec), replace=args.replace):
             emit(Report("sweep reap", "", notes=notes), args)
     return 0
 

@@ -5,7 +5,6 @@ the owner of a run lives is not stored but judged each time, so that no stored s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from harness.show.note import Note
 from harness.show.status import Status
@@ -20,47 +19,19 @@ from sweeps.plan.planned import Planned, states
 from sweeps.plan.stored import write_plan
 from sweeps.spec.sweep import SweepSpec
 
-
-@dataclass
-class Reaped:
-    """What was found and done.
-
-    Attributes:
-        abandoned: runs of dead processes, which wait for the next `run` or `submit`.
-        leftovers: temporary files removed.
-        studies: Optuna studies brought up to date.
-        cancelled: jobs for runs that are settled.
-        unwanted: jobs for points that the sweep no longer has.
-        mended: arrays in the queue whose submitter died before it stored their id.
-        lost: arrays of a dead submitter of which nothing is in the queue.
-        silence: why SLURM was not asked or did not answer; empty if it did.
-    """
-
-    abandoned: int = 0
-    leftovers: int = 0
-    studies: int = 0
-    cancelled: int = 0
-    unwanted: int = 0
-    mended: int = 0
-    lost: int = 0
-    silence: str = ""
-
-    def notes(self, sweep: str) -> list[Note]:
-        """A note for each count above 0, and one on a silent SLURM."""
-        counts = {
-            "reaped_abandoned": self.abandoned,
-            "reaped_leftovers": self.leftovers,
-            "reaped_studies": self.studies,
-            "reaped_cancelled": self.cancelled,
-            "reaped_unwanted": self.unwanted,
-            "reaped_mended": self.mended,
-            "reaped_lost": self.lost,
-        }
-        silent = [Note("reaped_without_queue", sweep=sweep, why=self.silence)] if self.silence else []
-        return [Note(kind, sweep=sweep, n=n) for kind, n in counts.items() if n] + silent
+# What is counted, in the order in which it is told.
+COUNTS = (
+    "reaped_abandoned",  # runs of dead processes, which wait for the next `run` or `submit`
+    "reaped_leftovers",  # temporary files removed
+    "reaped_studies",  # Optuna studies brought up to date
+    "reaped_cancelled",  # jobs for runs that are settled
+    "reaped_unwanted",  # jobs for points that the sweep no longer has
+    "reaped_mended",  # arrays in the queue whose submitter died before it stored their id
+    "reaped_lost",  # arrays of a dead submitter of which nothing is in the queue
+)
 
 
-def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: bool = False) -> Reaped:
+def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: bool = False) -> list[Note]:
     """Tidy up a sweep.
 
     Args:
@@ -69,31 +40,34 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
         planned: its points.
         replace: let the file replace the stored plan, also where it lacks points of it.
 
+    Returns:
+        a note for each count above 0, and one on a silent SLURM.
+
     Raises:
         UsageError: it lacks some, and is not to.
     """
     from sweeps.studies import refresh
 
-    done = Reaped()
+    done, silent = dict.fromkeys(COUNTS, 0), list[Note]()
     make_folder(store.root)
     write_plan(store.root, spec, planned, replace=replace)
     points = [one.point for one in planned]
     known = states(store, points)
     stopped = [p for p in points if known[p.id].status is Status.WAITING and known[p.id].attempts]
     ended = [store.attempt(point.key, known[point.id].attempts).get("outcome") for point in stopped]
-    done.abandoned = ended.count(None)
-    done.leftovers = sum(
+    done["reaped_abandoned"] = ended.count(None)
+    done["reaped_leftovers"] = sum(
         _remove_temporaries(store, point)
         for point in points
         if point.key and known[point.id].status is not Status.RUNNING  # an empty slot has no run yet
     )
-    done.studies = len(refresh.refresh(store, spec, planned))
+    done["reaped_studies"] = len(refresh.refresh(store, spec, planned))
     if submissions.read(store.root, spec.name):
         try:
             _tidy_queue(store, spec, points, done)
         except SlurmError as error:
-            done.silence = str(error)
-    return done
+            silent = [Note("reaped_without_queue", sweep=spec.name, why=str(error))]
+    return [Note(kind, sweep=spec.name, n=n) for kind, n in done.items() if n] + silent
 
 
 def _remove_temporaries(store: Store, point: Point) -> int:
@@ -106,15 +80,15 @@ def _remove_temporaries(store: Store, point: Point) -> int:
     return len(old)
 
 
-def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Reaped) -> None:
+def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: dict[str, int]) -> None:
     root, name = store.root, spec.name
     with submitting(root):  # so no submission is between its intent and its answer
         jobs = slurm.queue()
-        done.mended = queue.recover(root, jobs)
+        done["reaped_mended"] = queue.recover(root, jobs)
         for one in submissions.read(root, name):
             if not one.job and not one.refused:
                 submissions.answer(root, one, refused="its submitter died, and nothing of it is in the queue")
-                done.lost += 1
+                done["reaped_lost"] += 1
         arrays = submissions.read(root, name)
         taken = queue.queued(arrays, jobs)
         wanted = {point.id for point in points}
@@ -124,5 +98,5 @@ def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: Re
         left |= {point.id for own in troubles.of_others(root, name).values() for point in own} - wanted
         shares = list(queue.in_queue(arrays, jobs))
         idle = [job for _, ids, job in shares if left.isdisjoint(ids) and not wanted.isdisjoint(ids)]
-        done.cancelled = queue.cancel_pending(idle, jobs)
-        done.unwanted = queue.cancel_pending(unwanted, jobs)
+        done["reaped_cancelled"] = queue.cancel_pending(idle, jobs)
+        done["reaped_unwanted"] = queue.cancel_pending(unwanted, jobs)
