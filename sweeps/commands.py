@@ -38,11 +38,6 @@ class Action:
     trains: bool = False
     of_all: bool = False
 
-    def default(self, flag: str) -> Any:
-        """The value of a flag that is not given; None if another action has it."""
-        options = self.flags.get(flag, {})
-        return options.get("default", False if "action" in options else None)
-
 
 def _switch(flag: str, help: str) -> dict[str, Options]:
     return {flag: {"action": "store_true", "help": help}}
@@ -162,8 +157,9 @@ class _OfAnotherAction(argparse.Action):
 
 def arguments(action: str, **given: Any) -> argparse.Namespace:
     """What the parser of an action makes of no flags, with some given: for commands that call an action."""
-    named = {flag.strip("-").replace("-", "_"): ACTIONS[action].default(flag) for flag in _FLAGS}
-    return argparse.Namespace(action=action, sweep=[], is_step=True, **named | given)
+    parser = argparse.ArgumentParser()
+    add_sweep_arguments(parser)
+    return argparse.Namespace(**vars(parser.parse_args([action])) | {"is_step": True} | given)
 
 
 def previews(args: argparse.Namespace) -> list[Preview]:
