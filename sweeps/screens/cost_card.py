@@ -125,11 +125,10 @@ class Costs:
 
     def rows(self, works: Sequence[Work]) -> list[Row]:
         """The rows of the card, one per element of `works`."""
-        missing = [work for work in works if self._is_missing(work)]
         # Without a writable store the measurement is not kept, because planning must not create a store.
         with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
             cache, kept = _cache(self.store.root)
-            for work in missing:
+            for work in filter(self._is_missing, works):  # the first of a class tells of all
                 self._look_up(work, cache if kept else Path(folder), kept)
         return [Row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
 
@@ -144,8 +143,6 @@ class Costs:
 
     def _look_up(self, work: Work, cache: Path, keep: bool) -> None:
         kind = work.kind
-        if not self._is_missing(work):
-            return
         known = cost.remembered(cache, kind)
         if known is not None:
             self._add_measured(kind, known)
