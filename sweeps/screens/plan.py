@@ -158,7 +158,6 @@ class Preview:
         planned: its points, with the replicas that are known.
         found: the states of the points, by id.
         rows: the cost card of the runs that are left, with the replicas to come.
-        jobs: the arrays that `submit` would make of the points that wait.
     """
 
     facts: PlanFacts
@@ -166,7 +165,6 @@ class Preview:
     planned: list[Planned]
     found: Mapping[str, RunState]
     rows: list[Row]
-    jobs: list[Array]
 
 
 def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
@@ -216,7 +214,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
             for one in planned
         ],
     )
-    return Preview(facts, spec, planned, found, rows, jobs)
+    return Preview(facts, spec, planned, found, rows)
 
 
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
@@ -454,10 +452,9 @@ def _sums(view: Preview) -> list[Note]:
 def _jobs(view: Preview) -> list[Note]:
     """How many jobs have several runs; where each has one, their number is that of the runs."""
     jobs = Counter[tuple[int, int]]()
-    for array in view.jobs:
-        wants = array.resources
-        if wants.runs_per_job > 1:
-            jobs[wants.runs_per_job, wants.side_by_side(array.processes)] += array.jobs
+    for array in view.facts.jobs:
+        if array.runs_per_job > 1:
+            jobs[array.runs_per_job, array.runs_at_once] += array.jobs
     return [
         Note("jobs_of_runs" if at_once > 1 else "jobs_of_runs_in_turn", jobs=n, runs=runs, at_once=at_once)
         for (runs, at_once), n in jobs.items()
