@@ -39,10 +39,8 @@ DEMO = ("demo-pydocs", "demo-digits")
 LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py`
 _OF_LADDER = ("main_result", "multipliers", "frontier")  # its tables
 _QUESTIONS = "commonsense"  # the table of multiple-choice questions
-_GOES_ON = (
-    EXIT_OK,
-    EXIT_RUN_FAILED,
-)  # tables show a failed run, so what can be printed is printed
+# Tables show a failed run, so what can be printed is printed.
+_GOES_ON = (EXIT_OK, EXIT_RUN_FAILED)
 
 
 def step(words: Sequence[str], work: Callable[[], int]) -> int:

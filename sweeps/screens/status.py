@@ -132,12 +132,10 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
         ]
         members = grouped(points, lambda point: point.block)
         on_cluster = (sweep_folder(store.root, spec.name) / SUBMISSIONS).exists()
+        command = _next(spec.name, own, on_cluster=on_cluster)
         for block in own:
-            spent, goes_on = (
-                bill.of(members[block.block], known),
-                _next(spec.name, own, on_cluster=on_cluster),
-            )
-            blocks.append(replace(block, jobs=wrong, plan=other, spent=spent, next=goes_on))
+            spent = bill.of(members[block.block], known)
+            blocks.append(replace(block, jobs=wrong, plan=other, spent=spent, next=command))
         if other != Difference():
             remarks.append(Note("other_plan", sweep=spec.name, new=other.new, gone=other.gone))
         remarks += queue.waiting(store, spec.name, jobs)
@@ -331,9 +329,7 @@ def _total(parts: Sequence[Block | Objective], *names: str) -> int:
 
 def _tally(blocks: Sequence[Block]) -> Note:
     """What has ended without a figure, and what all has taken."""
-    counts = {
-        name: sum(getattr(block, name) for block in blocks) for name in ("failed", "diverged", "pruned")
-    }
+    counts = {name: _total(blocks, name) for name in ("failed", "diverged", "pruned")}
     spent = Spent.sum([block.spent for block in blocks])
     return Note("tally", **counts, spent=spent.words() if spent.runs else None)
 
