@@ -22,7 +22,7 @@ from tests.helpers.on_cluster import (
 )
 
 MINUTES = float(os.environ.get("HTBENCH_SOAK_MINUTES", 0))
-SECONDS = MINUTES * 60 / 2 or 30  # of fire, for each sweep
+SECONDS = MINUTES * 60 / 2 or 45  # of fire, for each sweep
 CRASHES = ("", "submit.before", "submit.after")
 
 

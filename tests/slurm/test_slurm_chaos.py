@@ -1,7 +1,6 @@
 """Sweeps under fire: whatever dies, submitting until done gives each point once, with the same numbers.
 
-Half a minute each in the tests; `make soak` goes on for HTBENCH_SOAK_MINUTES and prints what docs/cluster.md
-keeps.
+A minute in the tests; `make soak` goes on for HTBENCH_SOAK_MINUTES and prints what docs/cluster.md keeps.
 """
 
 import pytest
