@@ -55,17 +55,15 @@ MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
 
-_P_GRIDS = ("p_grid_c4", "p_grid_cifar", "p_grid_openwebtext")
 _CLAIMS = """\
 Every ordering that the paper states here, tested on our runs: [how]({up}decides.md#the-ledger). theta is our
 gap as a logarithm, positive if ordered as published, delta the published one."""
 # The grid of an experiment, where none of the tables of the paper has it already.
-_GRIDS = {"cifar": [], "optimizer_variants": [], **dict.fromkeys(_P_GRIDS, ["p_grid"])}
+_GRIDS = {"cifar": [], "p_grid_cifar": ["p_grid"]}
 _OF_PAPER = ("main_result", "optimizer_variants", "p_grid_c4", "interval_perplexity", "htmuon_ht")
 _LADDER_TABLES = ("multipliers", "frontier", "tails", *_OF_PAPER)
 _LADDER_FIGURES = ("multiplier", "frontier", "horizon", "lr_curve", "seed_spread")
 _COSTS = ("cost-workloads", "cost-optimizers")
-_BESIDE = {"muon_ns_vs_svd": ["main_result"]}  # what a figure compares its experiment with
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def of_experiment(name: str) -> Page:
     """The page of one of the paper's experiments: the tables whose last runs are its runs."""
     needs = {one: experiments.needed(SCALE, one) for one in reported.tables()}
     own = [one for one, needed in needs.items() if needed[-1:] == [name] and one in TABLES]
-    wanted = {name, *_BESIDE.get(name, ()), *(experiment for one in own for experiment in needs[one])}
+    wanted = {name, *(experiment for one in own for experiment in needs[one])}
     sweeps = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE) if one in wanted]
     return Page(name, sweeps, [*own, *_GRIDS.get(name, ["lr_grid"])], own or [name], SCALE)
 
@@ -231,7 +229,7 @@ def brief(found: Report) -> Report:
 
 def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Who is better. A page on p compares settings of one optimizer, which its tables do."""
-    found = [] if page.name in _P_GRIDS else answers(frame, store)
+    found = [] if page.name == "p_grid_cifar" else answers(frame, store)
     return ["## The answer", *map(answer, found)] if found else []
 
 

@@ -39,7 +39,7 @@ COMMANDS = {
     "compare": ("sweeps.compare", "Hold an optimizer of yours against others, from its class to a table"),
     "reproduce": (
         "sweeps.reproduce",
-        "Regenerate the paper, or all of it in miniature: runs, tables, figures, report",
+        "Regenerate the paper, its images in miniature or the ladder: runs, tables, figures, report",
     ),
     "run": ("harness.commands.run", "Train one run here"),
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),

@@ -85,7 +85,7 @@ def _vit(name: str, hidden: int, heads: int, layers: int, **settings: int) -> Mo
 _ROWS = (
     _llama("llama-nano", 48, 128, 4, 2, vocabulary=320, max_length=32),
     _llama("llama-micro", 96, 256, 4, 2, vocabulary=320, max_length=32),
-    # The four sizes of the paper, an eighth to a sixteenth as wide and a quarter as deep: `sweeps/nano`.
+    # The four sizes of the paper, an eighth to a sixteenth as wide and a quarter as deep.
     _llama("llama-nano-60m", 32, 86, 2, 2, vocabulary=320, max_length=32),
     _llama("llama-nano-135m", 48, 128, 3, 3, vocabulary=320, max_length=32),
     _llama("llama-nano-350m", 64, 171, 4, 6, vocabulary=320, max_length=32),

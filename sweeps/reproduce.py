@@ -19,14 +19,12 @@ from typing import Any
 from harness import cli
 from harness.cost import gpus
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least, nearest
-from harness.export.results import CLOZE, is_done
 from harness.paper import experiments, reported, scales
 from harness.show import terminal
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.report import Report
 from harness.store import Store
-from harness.store.points import REPLICATE, read_points
 from harness.system.environment import HOME
 from harness.system.machine import default_workers, has_gpu
 from sweeps import commands, reproduce_card
@@ -38,7 +36,6 @@ SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for 
 DEMO = ("demo-pydocs", "demo-digits")
 LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py`
 _OF_LADDER = ("main_result", "multipliers", "frontier")  # its tables
-_QUESTIONS = "commonsense"  # the table of multiple-choice questions
 # Tables show a failed run, so what can be printed is printed.
 _GOES_ON = (EXIT_OK, EXIT_RUN_FAILED)
 
@@ -120,7 +117,7 @@ class Wanted:
             return list(_OF_LADDER)
         ours = set(self.experiments)
         parts = {name: set(experiments.needed(self.scale, name)) for name in reported.tables()}
-        whole = [name for name in parts if parts[name] <= ours]
+        whole = [name for name in parts if parts[name] and parts[name] <= ours]
         return whole or [name for name in parts if parts[name] & ours]
 
     @property
@@ -190,9 +187,22 @@ def _wanted(words: Sequence[str], quick: bool, gpu: bool = False) -> Wanted:
     scale = "quick" if quick else named[0] if named else "nano"
     if gpu and scale != "paper":
         raise UsageError(str(Note("gpu_of_scale", scale=scale)))
-    chosen = {experiment for name in names for experiment in experiments.needed(scale, name)}
+    chosen = {experiment for name in names for experiment in _needed(scale, name)}
     ours = [name for name in experiments.experiments(scale) if name in chosen or not names]
     return Wanted(scale, ours, names, needs_gpu=scale == "paper")
+
+
+def _needed(scale: str, name: str) -> list[str]:
+    """The experiments of a name.
+
+    Raises:
+        UsageError: it is unknown, or the scale has none of its models.
+    """
+    is_missing = name in experiments.experiments("paper") and name not in experiments.experiments(scale)
+    found = [] if is_missing else experiments.needed(scale, name)
+    if not found:
+        raise UsageError(str(Note("no_languages", name=name, scale=scale)))
+    return found
 
 
 def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
@@ -237,8 +247,6 @@ def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> b
 def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
     """All that follows the plan."""
     worst = sweep_step(args, "run", wanted.files, workers=args.workers, replace=args.replace)
-    if worst in _GOES_ON and wanted.scale != "paper" and _QUESTIONS in wanted.tables:
-        worst = max(worst, _ask_questions(args, wanted))
     named = ["--sweep", ",".join(wanted.sweeps)]
     tables, scale = wanted.tables, [wanted.scale] if wanted.scale != LADDER else []
     given: dict[str, dict[str, Any]] = {"figure": {"names": []}}
@@ -252,29 +260,3 @@ def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
         worst = max(worst, step(words, work))
         print(flush=True)
     return worst
-
-
-def _ask_questions(args: argparse.Namespace, wanted: Wanted) -> int:
-    """Evaluate the reported models of the table of multiple-choice questions."""
-    worst = EXIT_OK
-    for experiment in experiments.needed(wanted.scale, _QUESTIONS):
-        for key in _unasked(args.root, experiments.sweep(wanted.scale, experiment)):
-            with contextlib.redirect_stdout(io.StringIO()):  # the table has it all
-                work = functools.partial(cli.invoke, "downstream", root=args.root, key=key)
-                worst = max(worst, step(["downstream", key], work))
-            if worst not in _GOES_ON:
-                return worst
-    return worst
-
-
-def _unasked(root: Path, sweep: str) -> list[str]:
-    """The completed runs on fresh seeds whose records lack the answers."""
-    keys = [point.key for point in read_points(root, sweep) if point.stage == REPLICATE]
-    records = Store(root).records(set(keys))
-    return [
-        key
-        for key in keys
-        if key in records
-        and records[key].status == "completed"
-        and not is_done(records[key].downstream, CLOZE, None)
-    ]

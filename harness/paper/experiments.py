@@ -47,14 +47,15 @@ def place(line: Reported, scale: str = "paper") -> Place:
 
 @functools.cache
 def places(scale: str) -> dict[Place, str]:
-    """The experiment of every place, in the order of the paper."""
+    """The experiment of every place whose workload the scale has, in the order of the paper."""
     found: dict[Place, str] = {}
     for table, experiment in _EXPERIMENTS.items():
         for line in reported.of_table(table):
             found.setdefault(place(line, scale), experiment)
     for model in ("llama-60m", "llama-135m"):
         found.setdefault(Place("c4", model, Setting("muon_svd")), _SVD)
-    return found
+    twins = scales.twins(scale)
+    return {own: name for own, name in found.items() if (own.dataset, own.model) in twins}
 
 
 def experiments(scale: str) -> list[str]:
@@ -63,14 +64,14 @@ def experiments(scale: str) -> list[str]:
 
 
 def needed(scale: str, name: str) -> list[str]:
-    """The experiments that a table, or one experiment itself, needs.
+    """The experiments that a table, or one experiment itself, needs; none if the scale has no such workload.
 
     Raises:
         UsageError: neither is called so.
     """
     known = experiments(scale)
     if name in reported.tables():
-        own = {places(scale)[place(line, scale)] for line in reported.of_table(name)}
+        own = {places(scale).get(place(line, scale)) for line in reported.of_table(name)}
         return [one for one in known if one in own]
     if name not in known:
         raise UsageError(f"Unknown experiment {name!r}; {nearest(name, {*known, *reported.tables()})}")

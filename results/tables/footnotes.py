@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.choice.edge import Edge
+from harness.paper import scales
 from harness.show.note import Note, text
 from harness.show.report import Cell, Section
 from harness.show.status import Status
@@ -54,6 +55,11 @@ def origin(part: Frame) -> tuple[Note, ...]:
     data = "embedded data" if rows(part)[0]["task"] in _EMBEDDED_TASKS else ""
     published_way = (Note("protocol_paper"),) if rows(part)[0]["protocol"] == "paper" else ()
     return (*published_way, Note("origin_ours", data=data))
+
+
+def without_languages(*shown: str) -> list[Note]:
+    """What is told of the scales among these that have no language model."""
+    return [Note("undecidable_languages", scale=scale) for scale in shown if not scales.has_languages(scale)]
 
 
 # --- cells ---

@@ -30,7 +30,8 @@ def table(view: View) -> Report:
     workloads = grouped(reported.rows("hyperparameters"), lambda row: (row["dataset"], row["model"]))
     shown: list[Ours | None] = [None] if view.asked else [view.ours(scale) for scale in view.scales]
     sections = [_section(rows, ours, view.published) for rows in workloads.values() for ours in shown]
-    return Report("hyperparameters", "settings that were tried and chosen", sections)
+    notes = footnotes.without_languages(*view.scales)
+    return Report("hyperparameters", "settings that were tried and chosen", sections, notes=notes)
 
 
 def _section(rows: Sequence[Row], ours: Ours | None, published: bool) -> Section:

@@ -311,10 +311,11 @@ def _claims(ours: Ours) -> Report:
         against=sum(gap <= 0 for gap in gaps),
         sure=sum(own.stands for own in tested),
         untestable=sum(not claims.is_testable(claim, ours.scale) for claim in claims.at(ours.scale)),
-        why=UNDECIDABLE if ours.scale == "ladder" else Note("claims_untestable"),
+        why=UNDECIDABLE,
     )
     title = f"every ordering that the paper states, at {ours.scale} scale"
-    return Report(f"ledger_{ours.scale}", title, _noted(sections, total, _RULES_OF_CLAIMS))
+    noted = _noted(sections, total, _RULES_OF_CLAIMS)
+    return Report(f"ledger_{ours.scale}", title, noted, notes=footnotes.without_languages(ours.scale))
 
 
 def _source(source: str, scale: str, tested: Sequence[Tested]) -> Section:

@@ -21,7 +21,7 @@ from results.compare import slips
 from results.compare.contender import reach
 from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, at_rate, measured
 from results.compare.ours import Ours
-from results.compare.quantities import QUESTIONS, Quantity, is_time, quantity
+from results.compare.quantities import QUESTIONS, Quantity, is_decidable, is_time, quantity
 from results.compare.select import Choice
 from results.compare.stats import Summary
 from results.compare.view import Side, View
@@ -78,7 +78,10 @@ def table(name: str, view: View) -> Report:
     layout = LAYOUTS[name]
     parts = grouped(reported.of_table(name), lambda line: key(line, layout.sections))
     sections = [_section(layout, lines, side) for lines in parts.values() for side in view.sides]
-    return Report(name, layout.title, sections)
+    empty = [
+        own for own in view.scales if not any(is_decidable(line, own) for line in reported.of_table(name))
+    ]
+    return Report(name, layout.title, sections, notes=footnotes.without_languages(*empty))
 
 
 # --- the fields of a published number ---

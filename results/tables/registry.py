@@ -18,10 +18,11 @@ def main_result_table(view: View) -> Report:
 
     Chosen on validation, reported on test from fresh seeds.
     """
-    own = paper.table("main_result", view).sections
+    own = paper.table("main_result", view)
     parts = searched_parts(view.others, WORKLOAD)
     others = [answer.section(outcome(part, view.store)) for part in each(parts, "workloads")]
-    return Report("main_result", "test result of each optimizer's best setting", [*own, *others])
+    title = "test result of each optimizer's best setting"
+    return Report("main_result", title, [*own.sections, *others], notes=own.notes)
 
 
 def lr_grid_table(view: View) -> Report:

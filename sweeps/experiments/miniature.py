@@ -1,4 +1,4 @@
-"""The same experiments on embedded data: `nano`, and `quick` with a quarter of the steps and half the rates.
+"""The image experiments on embedded data: `nano`, and `quick` with a quarter of the steps and half the rates.
 
 Honest protocol: the rate is chosen on validation among as many rates for every row, and the chosen one runs
 on three fresh seeds. Grids are in octaves (digits: in factors of three), wide enough that no optimum lies at
@@ -15,19 +15,8 @@ from sweeps.experiments import paper
 from sweeps.experiments.files import Block, SweepFile, block_name
 
 _RATES = 6
-# Lowest rate of each grid by the nano task and model, else by the optimizer alone.
+# Lowest rate of each grid by the nano task or model and the optimizer.
 _LOWEST = {
-    "sophia": 0.0002,
-    **dict.fromkeys(("adam", "adamw", "mars", "cautious"), 0.001),
-    **dict.fromkeys(("soap", "cosmos"), 0.002),
-    "adamuon": 0.004,
-    **dict.fromkeys(("muon", "muon_svd", "normuon", "galore", "htmuon_ht", "htmuon_ht_normuon"), 0.01),
-    **dict.fromkeys(("htmuon", "htmuon_ns", "htmuon_normuon"), 0.02),
-}
-_LOWEST_AT = {
-    ("gpt2-nano", "adamw"): 0.0005,
-    ("llama-nano-1b", "adam"): 0.0005,
-    ("llama-nano-1b", "adamw"): 0.0005,
     ("vit-nano", "adam"): 0.0005,
     ("vit-nano", "muon"): 0.005,
     ("vit-nano", "htmuon"): 0.01,
@@ -37,13 +26,8 @@ _LOWEST_AT = {
     **{("digits", name): 0.01 for name in ("muon", "normuon")},
     **{("digits", name): 0.02 for name in ("htmuon", "htmuon_normuon")},
 }
-# By the nano model, else by the task.
-_STEPS = {
-    **dict.fromkeys(("llama-nano-60m", "llama-nano-135m", "gpt2-nano", "vit-nano"), 250),
-    **{"llama-nano-350m": 200, "llama-nano-1b": 150, "glyphs": 150, "digits": 60},
-}
-_BATCH = {"pydocs": 16, "digits": 64, "glyphs": 64}
-_TIMED = ("muon", "htmuon", "htmuon_ns")  # whose time to a target is in a table
+_STEPS = {"vit-nano": 250, "glyphs": 150, "digits": 60}  # by the nano model, else by the task
+_BATCH = 64
 
 
 def files(scale: str) -> list[SweepFile]:
@@ -73,23 +57,18 @@ def _block(scale: str, place: Place) -> Block:
     rates = grid(task, model, place)
     if scale == "quick":
         steps, rates = steps // 4, rates[1::2]
-    workload: dict[str, Any] = {"task": task, "model": model, "steps": steps, "batch_size": _BATCH[task]}
-    timed = place.setting.optimizer in _TIMED and place.model in ("llama-60m", "llama-135m")
-    workload["evaluation.every"] = 10 if timed else 25
-    if place.model == "llama-1b":
-        workload["checkpoint.keep_weights"] = True
+    workload: dict[str, Any] = {"task": task, "model": model, "steps": steps, "batch_size": _BATCH}
+    workload["evaluation.every"] = 25
     rule = paper.optimizer_settings(place)
     if "ns_dtype" in ZOO[place.setting.optimizer].params:
         rule["optimizer.ns_dtype"] = "float32"  # most CPUs only emulate bfloat16, which is the default
-    return Block(block_name(place), workload | rule | paper.spectra_settings(place), rates)
+    return Block(block_name(place), workload | rule, rates)
 
 
 def grid(task: str, model: str, place: Place) -> Sequence[float]:
     """The learning rates of a place, ascending."""
     setting, name = place.setting, place.setting.optimizer
-    lowest = _LOWEST_AT.get((model, name)) or _LOWEST_AT.get((task, name)) or _LOWEST[name]
-    if task == "pydocs" and (setting.interval or 1) > 1:
-        lowest /= 2  # most of its updates are Muon's
+    lowest = _LOWEST.get((model, name)) or _LOWEST[task, name]
     if (setting.p or 0) > 0.125 and task != "digits":
         lowest *= 2  # the larger p, the smaller the update; the grids of digits are wide enough
     factor = 3 if task == "digits" else 2

@@ -29,7 +29,7 @@ from sweeps.plan.planned import Planned, by_objective, plan_point, search_points
 from sweeps.plan.replicas import replicas
 from sweeps.plan.stored import write_plan
 from sweeps.spec.sweep_file import load
-from tests.helpers import golden_snapshot, published_store
+from tests.helpers import golden_snapshot, published_store, small_languages
 
 REVISIONS = "harness.config.revisions.current"  # which code makes the numbers
 
@@ -392,9 +392,10 @@ def demo(root: Path) -> None:
 
 
 def nano(root: Path) -> None:
-    """The paper's experiments in miniature."""
+    """The paper's experiments in miniature, those of language models, too."""
     filled = Filled(root)
-    for path in sorted((SWEEPS / "nano").glob("*.yaml")):
+    plans = [*(SWEEPS / "nano").glob("*.yaml"), *(small_languages.PLANS / "nano").glob("*.yaml")]
+    for path in sorted(plans, key=lambda path: path.name):
         grid(filled, path, usual)
 
 
@@ -558,7 +559,7 @@ STORES = {
 def snapshot(kind: Kind, folder: Path) -> golden_snapshot.Snapshot:
     """What the commands say of a store that is made in a folder."""
     # What the code is may change neither plans nor names of optimizers.
-    with mock.patch(REVISIONS, lambda *_: {}):
+    with mock.patch(REVISIONS, lambda *_: {}), small_languages.small_languages():
         root = folder / "store"
         kind.make(root)
         return golden_snapshot.take(root, kind.source, kind.ledger)

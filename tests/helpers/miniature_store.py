@@ -18,12 +18,11 @@ from harness.export.results import CLOZE
 from harness.store import Store, layout
 from harness.store.points import Point, sweep_folder, write_points
 from harness.store.record import RunRecord
-from sweeps.experiments import write as shipped
 from sweeps.plan.planned import Planned, by_objective, search_points
 from sweeps.plan.replicas import replicas
 from sweeps.spec.sweep_file import load
+from tests.helpers import small_languages
 
-SWEEPS = Path(shipped.__file__).parents[1]
 # How much worse than HTMuon+NorMuon, in nats; of any other optimizer 0.3.
 _WORSE = {"htmuon_normuon": 0.0, "htmuon": 0.05, "htmuon_ns": 0.06, "normuon": 0.15, "muon": 0.2}
 _NOISE = 0.01  # standard deviation over seeds, in nats
@@ -45,7 +44,7 @@ class Miniature:
     def add(self, experiments: Iterable[str]) -> Miniature:
         """Plan and finish the sweeps of some experiments."""
         for name in experiments:
-            spec = load(SWEEPS / self.scale / f"{self.scale}-{name}.yaml")
+            spec = load(small_languages.plan(self.scale, name))
             planned = search_points(spec)
             records = {one.point.key: self._finish(one, _middle(one, planned)) for one in planned}
             fresh = [one for group in by_objective(spec, planned) for one in replicas(spec, group, records)]

@@ -18,12 +18,12 @@ from results.tables.answer import answers
 from sweeps import reproduce_card
 
 
-def frame(*spans, sweep="nano-interval"):
+def frame(*spans, sweep="nano-imagenet"):
     """Finished runs that began and ended at these seconds."""
     rows = [
         {
             **{"sweep": sweep, "key": f"{sweep}{start}-{end}", "state": "completed", "steps": 10.0},
-            **{"task": "pydocs", "model": "llama-nano-60m", "parameters": 45_000.0, "tokens": 128_000.0},
+            **{"task": "glyphs", "model": "vit-nano", "parameters": 111_000.0, "tokens": 0.0},
             **{"seconds_per_step": 0.1, "cpu_seconds_per_step": 0.1},
             **{"machine": "Testium 1", "began": _time(start), "ended": _time(end)},
         }
@@ -53,7 +53,7 @@ def test_pauses_do_not_count(spans, seconds):
 
 def test_the_facts_name_the_machine_and_what_failed():
     runs = frame((0, 60), (0, 120))
-    runs.loc[len(runs)] = {"sweep": "nano-interval", "key": "x", "state": "failed"}
+    runs.loc[len(runs)] = {"sweep": "nano-imagenet", "key": "x", "state": "failed"}
     assert pages.facts(runs) == (
         "2 runs on Testium 1 took 2 min, pauses left out, with 1.5 at a time on average. "
         "Runs that were planned and did not complete: 1 failed."
@@ -65,7 +65,7 @@ def test_what_was_seen_is_what_the_card_reads(tmp_path, monkeypatch):
     place = tmp_path / "seen.csv"
     place.write_text(pages.seen(runs))
     monkeypatch.setattr(reproduce_card, "SEEN", place)
-    assert reproduce_card.seen() == {"interval": 0.5, "cifar": 0.2}
+    assert reproduce_card.seen() == {"imagenet": 0.5, "cifar": 0.2}
 
 
 def test_what_was_seen_before_stays_and_waiting_for_others_does_not_count(tmp_path, monkeypatch):
@@ -73,12 +73,12 @@ def test_what_was_seen_before_stays_and_waiting_for_others_does_not_count(tmp_pa
     place = tmp_path / "seen.csv"
     place.write_text(pages.seen(frame((0, 8)).assign(seconds_per_step=0.2), before))
     monkeypatch.setattr(reproduce_card, "SEEN", place)
-    assert reproduce_card.seen() == {"interval": 0.4, "cifar": 0.9}
+    assert reproduce_card.seen() == {"imagenet": 0.4, "cifar": 0.9}
 
 
 def test_the_workloads_that_were_run_are_told():
     lines = pages.twins(frame((0, 1))).splitlines()
-    assert len(lines) == 3 and lines[2] == "| c4, llama-60m | pydocs, llama-nano-60m | 45k | 10 | 128k |"
+    assert len(lines) == 3 and lines[2] == "| imagenet-1k, vit-tiny | glyphs, vit-nano | 111k | 10 |  |"
 
 
 def test_long_grids_and_footnotes_are_folded():

@@ -18,6 +18,7 @@ from harness.store.owner import Owner
 from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
 from harness.store.record import RunRecord
 from optimizers import ZOO
+from tests.helpers.small_languages import small_languages
 
 WORKLOADS = {
     "pydocs": {"task": "pydocs", "model": "llama-nano", "steps": 200, "batch_size": 16},
@@ -35,6 +36,13 @@ COST = {
     **{"state_bytes": 8e6, "estimated_peak_memory": 5e7},
 }
 ENVIRONMENT = {"code": "0123456789ab", "torch": "2.13.0", "python": "3.11.7", "world_size": 1}
+
+
+@pytest.fixture(autouse=True)
+def languages():
+    """Small scales have language models, too; a module of tests on what is shipped overrides this."""
+    with small_languages():
+        yield
 
 
 class Bench:

@@ -14,17 +14,14 @@ import pytest
 
 from harness import cli
 from harness.errors import RunFailedError, UsageError
-from harness.export.results import CLOZE
 from harness.paper import experiments
 from harness.show.note import Note
 from harness.show.status import Status
-from harness.store import Store
-from harness.store.points import REPLICATE, SEARCH, Point, write_points
+from harness.store.points import SEARCH
 from sweeps import commands as sweep_commands
 from sweeps import reproduce, reproduce_card
 from sweeps.experiments import ladder
 from sweeps.spec.search import Search
-from tests.helpers import stored_runs
 from tests.helpers.command import TINY
 
 
@@ -100,7 +97,8 @@ FINISH = ["figure", "table", "report"]
 def test_all_experiments_at_nano_scale_are_the_default():
     wanted = reproduce._wanted([], False)
     assert (wanted.scale, wanted.experiments) == ("nano", experiments.experiments("nano"))
-    assert "commonsense" in wanted.tables and "wall_clock_to_target" in wanted.tables
+    assert wanted.experiments == ["cifar", "imagenet", "p_grid_cifar"]
+    assert set(wanted.tables) == {"cifar", "imagenet", "p_grid_cifar", "lr_grid_cifar10", "lr_grid_cifar100"}
 
 
 @pytest.mark.parametrize("words", [["paper", "lr_grid_cifar10"], ["lr_grid_cifar10", "paper"]])
@@ -127,6 +125,8 @@ def test_every_experiment_has_a_shipped_sweep_file(scale):
         (["nano", "paper"], "One scale at a time, not nano and paper."),
         (["paper", "--quick"], "One scale at a time, not paper and --quick."),
         (["ladder", "paper"], "One scale at a time, not ladder and paper."),
+        (["main_result"], "main_result is about language models, which are not decidable at nano scale"),
+        (["--quick", "interval"], "not decidable at quick scale; `htbench reproduce ladder` trains some"),
         (["ladder", "s1-batsh"], "did you mean 's1-batch'?"),
         (["ladder", "--quick", "s1"], "Unknown part of the ladder 's1'; known are"),
         (
@@ -153,14 +153,14 @@ def test_a_mistake_is_one_sentence(give, capsys, words, sentence):
 
 def test_the_commands_of_nano_and_their_order(give, tmp_path):
     commands = Commands()
-    assert give(commands, "interval", "--workers", "3") == 0
+    assert give(commands, "p_grid_cifar", "--workers", "3") == 0
     assert commands.names == ["sweep plan", "sweep run", *FINISH]
     (run,), (table,) = commands.of("sweep run"), commands.of("table")
     assert run["workers"] == 3 and run["root"] == tmp_path / "store"
-    assert "interval_perplexity" in table["names"] and table["scale"] == ["nano"]
+    assert "p_grid_cifar" in table["names"] and table["scale"] == ["nano"]
     # The tables are made of these sweeps only, whatever else is in the store.
     for name in FINISH:
-        assert [given["sweep"] for given in commands.of(name)] == [["nano-interval"]]
+        assert [given["sweep"] for given in commands.of(name)] == [["nano-cifar", "nano-p_grid_cifar"]]
 
 
 def test_nothing_is_left_to_do_but_print(give, capsys):
@@ -171,8 +171,8 @@ def test_nothing_is_left_to_do_but_print(give, capsys):
 
 
 def test_an_experiment_without_a_table_prints_none(give):
-    commands = Commands()
-    assert give(commands, "muon_ns_vs_svd") == 0
+    commands = Commands(left=0)
+    assert give(commands, "paper", "muon_ns_vs_svd") == 0
     assert commands.names == ["sweep plan", "sweep run", "figure", "report"]
 
 
@@ -280,36 +280,6 @@ def test_its_part_for_a_gpu_wants_one(give, monkeypatch, capsys):
     assert give(commands, "ladder", "--submit", "--gpu", "h100") == 0
     assert commands.of("sweep plan")[-1]["gpu"] == "h100"
     assert "--scale" not in capsys.readouterr().out
-
-
-# --- the multiple-choice questions ---
-
-
-def test_reported_models_are_asked_once(give, tmp_path):
-    root = tmp_path / "store"
-    keys = {}
-    for number, name in enumerate(("asked", "open", "searched", "diverged")):
-        status = "diverged" if name == "diverged" else "completed"
-        keys[name] = stored_runs.put(root, status, lr=0.1 * (number + 1))
-    store = Store(root)
-    entry = {"acc": 0.5, "limit": None}
-    store.amend(keys["asked"], lambda record: _with(record, {CLOZE: entry}))
-    stage = dict.fromkeys(keys, REPLICATE) | {"searched": SEARCH}
-    points = [Point("nano-llama_1b", "b", stage[name], key, {}) for name, key in keys.items()]
-    points.append(Point("nano-llama_1b", "b", REPLICATE, "f" * 12, {}))  # not run yet
-    sweep = root / "sweeps" / "nano-llama_1b"
-    sweep.mkdir(parents=True)
-    write_points(root, "nano-llama_1b", points)
-    commands = Commands(left=0, downstream=1)
-    assert give(commands, "commonsense") == 1
-    assert [given["key"] for given in commands.of("downstream")] == [keys["open"]]
-    assert commands.names[-3:] == FINISH
-
-
-def _with(record, downstream):
-    import dataclasses
-
-    return dataclasses.replace(record, downstream=downstream)
 
 
 # --- the card ---

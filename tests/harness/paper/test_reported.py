@@ -26,14 +26,16 @@ def test_an_unknown_table_names_the_nearest() -> None:
 
 
 def test_tables_share_experiments() -> None:
-    assert experiments.needed("nano", "htmuon_ht") == ["main_result", "optimizer_variants", "htmuon_ht"]
+    assert experiments.needed("paper", "htmuon_ht") == ["main_result", "optimizer_variants", "htmuon_ht"]
     assert experiments.needed("paper", "wall_clock") == ["wall_clock"]
-    assert experiments.needed("nano", "wall_clock") == ["main_result", "interval"]
+    assert experiments.needed("nano", "p_grid_cifar") == ["cifar", "p_grid_cifar"]
+    assert experiments.needed("nano", "wall_clock") == [], "it is of language models"
     with pytest.raises(UsageError, match="Unknown experiment 'cifer'; did you mean 'cifar'"):
         experiments.needed("nano", "cifer")
 
 
 def test_only_sweeps_of_the_list_have_a_scale() -> None:
-    assert experiments.scale_of("nano-main_result") == "nano"
+    assert experiments.scale_of("nano-cifar") == "nano"
+    assert experiments.scale_of("nano-main_result") == "", "it trained language models, before 0.1.0"
     assert experiments.scale_of("nano-spectra") == ""
     assert experiments.scale_of("equal-c4-llama-60m") == ""

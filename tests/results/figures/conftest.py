@@ -8,6 +8,7 @@ import pytest
 from harness.paper import experiments, reported, scales
 from harness.store import Store
 from harness.store.points import REPLICATE
+from tests.helpers.small_languages import small_languages
 from tests.results.conftest import Bench, image, text
 
 _RATES = (0.02, 0.04, 0.08)
@@ -20,9 +21,10 @@ _DRAWN = ("llama-60m", "llama-135m", "resnet18", "resnet50")  # models of the pa
 def nano_store(tmp_path_factory):
     """Written once, read only."""
     bench = Bench(tmp_path_factory.mktemp("nano") / "store")
-    for place, experiment in experiments.places("nano").items():
-        if place.model in _DRAWN and experiment not in ("p_grid_cifar", "wall_clock"):
-            _add(bench, place, f"nano-{experiment}")
+    with small_languages():
+        for place, experiment in experiments.places("nano").items():
+            if place.model in _DRAWN and experiment not in ("p_grid_cifar", "wall_clock"):
+                _add(bench, place, f"nano-{experiment}")
     return Store(bench.write().root)
 
 

@@ -15,6 +15,7 @@ from results.figures.marks import MARKS
 from results.figures.pictures import MOST_PANELS, pictures
 from results.figures.style import _LOOKS, optimizer_style
 from results.frames.load import load
+from tests.helpers.small_languages import small_languages
 
 
 def panel(family, workload):
@@ -49,8 +50,11 @@ def test_a_picture_has_six_panels_at_most_and_parts_no_workload(seed):
 def drawn(nano_store):
     """All pictures of a store of the paper's experiments, by figure."""
     frame = load(nano_store)
-    known, shown = marks(frame), views(frame, nano_store)
-    return {name: read(pictures_of(name, frame, nano_store, shown, known), nano_store)[0] for name in FIGURES}
+    with small_languages():
+        known, shown = marks(frame), views(frame, nano_store)
+        return {
+            name: read(pictures_of(name, frame, nano_store, shown, known), nano_store)[0] for name in FIGURES
+        }
 
 
 def test_the_caption_says_once_what_all_panels_share(drawn):

@@ -27,6 +27,11 @@ PLACES = (
 )
 
 
+@pytest.fixture
+def languages():
+    """Other processes know the shipped scales only."""
+
+
 def copied(root, to, seed):
     """The store, its files created in another order."""
     files = sorted(path for path in Path(root).rglob("*") if path.is_file())

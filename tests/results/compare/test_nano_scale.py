@@ -1,0 +1,49 @@
+"""The shipped nano scale has images only: its published records, and what is said of language models."""
+
+import pytest
+
+from docs import reproduction_records as records
+from harness.paper import reported
+from harness.show.emit import as_text
+from results.compare.measured import UNDECIDABLE, measured
+from results.compare.ours import Ours
+from results.compare.view import View
+from results.frames.load import load
+from results.tables.ledger import examine, ledger
+from results.tables.registry import TABLES
+
+SWEEPS = ["nano-imagenet"]
+TOLD = "Language models are not decidable at nano scale: `htbench reproduce ladder` trains some long enough."
+
+
+@pytest.fixture
+def languages():
+    """Nothing but what is shipped."""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return records.unpacked(tmp_path_factory.mktemp("store"), SWEEPS)
+
+
+@pytest.fixture(scope="module")
+def frame(store):
+    return load(store, SWEEPS)
+
+
+def test_a_language_model_has_no_number_and_one_sentence_says_what_has(frame, store):
+    ours, view = Ours(frame, "nano", store), View(frame, store=store)
+    assert {measured(ours, line).reason for line in reported.of_table("main_result")} == {UNDECIDABLE}
+    for name in ("main_result", "openwebtext", "p_grid_c4", "wall_clock", "commonsense", "hyperparameters"):
+        assert as_text([TABLES[name](view)], "md").count(TOLD) == 1, name
+    for name in ("imagenet", "cifar", "p_grid_cifar", "flops"):
+        assert TOLD not in as_text([TABLES[name](view)], "md"), name
+    assert not TABLES["main_result"](View(None, "published")).notes
+
+
+def test_claims_on_images_are_judged_and_no_others(frame, store):
+    tested = examine(Ours(frame, "nano", store))
+    assert {own.claim.better.dataset for own in tested} == {"cifar10", "cifar100", "imagenet-1k"}
+    (report,) = ledger(frame, store)
+    assert str(report.sections[0].notes[0]).endswith("more claims are not decidable at this scale.")
+    assert list(map(str, report.notes)) == [TOLD]
