@@ -11,6 +11,7 @@ from harness import cli
 from harness.bench import train
 from harness.bench.machine import fitting, in_fresh_process
 from harness.bench.turns import Measurement
+from harness.show import terminal
 from tests.helpers.json_fields import promised
 
 pytest.importorskip("transformers")
@@ -120,14 +121,15 @@ def test_a_part_that_memory_lacks_for_leaves_the_others_their_results(
 
     for name, function in (("turns", "times_of"), ("loss", "_loss_ratio"), ("", "in_fresh_process")):
         monkeypatch.setattr(train, function, limited(name, getattr(train, function)))
-    words = ["bench", "train", "--root", str(tmp_path), "--rounds", "6"]
-    assert cli.main([*words, "--json"]) == 0
+    reports, proper = [], train.report
+    monkeypatch.setattr(train, "report", lambda facts: reports.append(proper(facts)) or reports[-1])
+    assert cli.main(["bench", "train", "--root", str(tmp_path), "--rounds", "6", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (len(report["rows"]), report["peak_bytes"]["llama-nano"]) == (rows, bytes_)
     assert report["lacking"]["llama-nano"] == [one for one in lacking if one != "loss"]
     assert len(report["losses"]) == losses
-    assert cli.main(words) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("llama-nano  ")]
+    lines = terminal.write(reports).splitlines()
+    (line,) = [line for line in lines if line.startswith("llama-nano  ")]
     assert ("x 32" in line) and len(line) <= 110
 
 
