@@ -28,9 +28,9 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "other",
         type=Path,
-        nargs="?",
+        nargs="*",
         metavar="OTHER_ROOT",
-        help="another store, an archive of compact records, or a folder of some; it is only read",
+        help="other stores, archives of compact records, or folders of some; they are only read",
     )
     add("--dry-run", action="store_true", help="only say what would be taken")
     foreign = parser.add_argument_group("results of other trainers").add_argument
@@ -59,25 +59,34 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
 def take(args: argparse.Namespace, store: Store) -> int:
     """Carry out either. Exit status 0 even with conflicts: nothing has failed."""
     if args.curves:
-        if args.other is not None:
-            raise UsageError(f"Give a store or --curves, not both: '{args.other}'.")
-        notes, remarks = _foreign(args, store)
-    else:
-        given = [f"--{name.replace('_', '-')}" for name in _OF_FILES if getattr(args, name) is not None]
-        if given:
-            raise UsageError(f"{given[0]} goes with --curves FILE.")
-        if args.other is None:
-            raise UsageError("Name another store, or the files of another trainer by --curves.")
-        notes, remarks = _store(args, store)
-    for remark in remarks:
-        say(remark)
-    emit(Report("import", "", notes=notes), args)
+        if args.other:
+            raise UsageError(f"Give a store or --curves, not both: '{args.other[0]}'.")
+        _tell(args, *_foreign(args, store))
+        return 0
+    given = [f"--{name.replace('_', '-')}" for name in _OF_FILES if getattr(args, name) is not None]
+    if given:
+        raise UsageError(f"{given[0]} goes with --curves FILE.")
+    if not args.other:
+        raise UsageError("Name another store, or the files of another trainer by --curves.")
+    if not args.dry_run:
+        make_folder(store.root)
+    for place in args.other:
+        with compact.opened(place) as other:
+            _tell(args, *_store(args, store, other, str(place) if len(args.other) > 1 else ""))
     return 0
 
 
-def _taken(args: argparse.Namespace, taken: Counter[str], here: int, name: str = "") -> Note:
+def _tell(args: argparse.Namespace, notes: list[Note], remarks: list[Note]) -> None:
+    for remark in remarks:
+        say(remark)
+    emit(Report("import", "", notes=notes), args)
+
+
+def _taken(
+    args: argparse.Namespace, taken: Counter[str], here: int, *, name: str = "", place: str = ""
+) -> Note:
     verb, runs = "would import" if args.dry_run else "imported", taken.total()
-    return Note("import_taken", verb=verb, runs=runs, taken=_counts(taken), name=name, here=here)
+    return Note("import_taken", place=place, verb=verb, runs=runs, taken=_counts(taken), name=name, here=here)
 
 
 def _counts(numbers: Mapping[str, int]) -> list[str]:
@@ -107,31 +116,20 @@ def _foreign(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[N
     if done.refused:
         remarks.append(Note("import_not_taken", more=max(0, len(done.refused) - _SHOWN)))
     notes = [Note("text", text=text) for text in read.meanings if args.dry_run]
-    notes.append(_taken(args, done.taken, done.here, args.name))
-    way, results = (
-        "higher" if runs[0].higher_is_better else "lower",
-        {tuple(run.facts[name] for name in (TASK, MODEL, RESULT)) for run in runs},
-    )
-    notes.append(
-        Note("import_files", runs=len(runs), results=len(results), metric=f"val_{runs[0].metric}", way=way)
-    )
+    notes.append(_taken(args, done.taken, done.here, name=args.name))
+    results = {tuple(run.facts[name] for name in (TASK, MODEL, RESULT)) for run in runs}
+    metric, way = f"val_{runs[0].metric}", "higher" if runs[0].higher_is_better else "lower"
+    notes.append(Note("import_files", runs=len(runs), results=len(results), metric=metric, way=way))
     return notes, remarks
 
 
 # --- another store ---
 
 
-def _store(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Note]]:
-    """Merge the store `other` into this one."""
-    if not args.dry_run:
-        make_folder(store.root)
-    with compact.opened(args.other) as other:
-        return _merged(args, store, other)
-
-
-def _merged(args: argparse.Namespace, store: Store, other: Path) -> tuple[list[Note], list[Note]]:
+def _store(args: argparse.Namespace, store: Store, other: Path, place: str) -> tuple[list[Note], list[Note]]:
+    """Merge another store into this one; `place` names it where there are several."""
     done = merge(store, other, dry_run=args.dry_run)
-    notes = [_taken(args, done.taken, done.here)]
+    notes = [_taken(args, done.taken, done.here, place=place)]
     if done.completed:
         verb = "would complete" if args.dry_run else "completed"
         what = _counts(Counter(name for names in done.completed.values() for name in names))

@@ -115,6 +115,21 @@ def test_another_archive_extends_a_store_and_the_same_one_does_not(tmp_path, cap
     assert set(Store(tmp_path / "store").keys()) == set(keys)
 
 
+def test_several_are_taken_in_their_order(tmp_path, capsys):
+    for name, accuracy in (("one", 0.9), ("two", 0.8)):
+        key = put(tmp_path / name, accuracy=accuracy)
+    put(tmp_path / "two", seed=2)
+    one, two, root = (str(tmp_path / name) for name in ("one", "two", "ours"))
+    assert cli.call(["runs", "import", one, two, tmp_path.name, "--root", root]) == 2
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        f"{one}: imported 1 run (1 completed); 0 are here already",
+        f"{two}: imported 1 run (1 completed); 0 are here already",
+    ]
+    assert f"conflict: run {key}" in err and f"'{tmp_path.name}' is no store" in err
+    assert Store(tmp_path / "ours").record(key).metrics["val_accuracy"] == 0.9
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", None], ids=["empty", "text", "cut"])
 def test_what_is_no_archive_is_one_sentence(content, place, tmp_path, capsys):
     (first,) = place.iterdir()
