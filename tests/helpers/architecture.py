@@ -47,16 +47,18 @@ class House:
 
     def imports(self, name: str) -> set[str]:
         """Our modules that a module imports anywhere: at the top, in functions, under TYPE_CHECKING."""
-        tree = ast.parse(self.files[name].read_text(encoding="utf-8"))
-        return self.modules(imported(ast.walk(tree))) - {name}
+        return self.modules(anywhere(self.source(name))) - {name}
 
     def loads(self, name: str) -> set[str]:
         """All that an import of a module loads at once, of whatever package, with the packages above it."""
-        tree = ast.parse(self.files[name].read_text(encoding="utf-8"))
-        names = set(imported(at_once(tree)))
+        names = loaded(self.source(name))
         ours = self.modules(names)
         foreign = {one.partition(".")[0] for one in names} - set(PACKAGES)
         return ours | foreign | {above for one in {name, *ours} for above in parents(one)}
+
+    def source(self, name: str) -> str:
+        """The text of a module."""
+        return self.files[name].read_text(encoding="utf-8")
 
     def arrows(self) -> dict[str, set[str]]:
         """Which rooms a room imports from."""
@@ -91,6 +93,18 @@ def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache  # many laws ask for the imports of the same files
+def anywhere(source: str) -> frozenset[str]:
+    """The names that a source imports anywhere, as "module" or "module.attribute"."""
+    return frozenset(imported(ast.walk(ast.parse(source))))
+
+
+@functools.cache
+def loaded(source: str) -> frozenset[str]:
+    """Those that its own import brings in at once."""
+    return frozenset(imported(at_once(ast.parse(source))))
 
 
 def at_once(tree: ast.Module) -> Iterator[ast.AST]:
@@ -153,6 +167,7 @@ def folders(house: House) -> set[str]:
     }
 
 
+@functools.cache
 def code_lines(path: Path) -> int:
     """The lines of a file that hold code: not those of comments and docstrings, and no blank ones."""
     source = path.read_text(encoding="utf-8")
