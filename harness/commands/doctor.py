@@ -22,7 +22,7 @@ from harness.store.check import SECONDS, Survey
 from harness.store.layout import cache_folder
 from harness.system import checks as machine
 from harness.system import finding, place
-from harness.system.finding import Check, Finding, ok, problem
+from harness.system.finding import Finding, ok, problem
 
 PATIENCE = 600.0
 
@@ -52,7 +52,7 @@ def doctor(args: argparse.Namespace) -> int:
     if args.sbatch is None and args.patience is not None:
         raise UsageError("--patience is for the job of --sbatch.")
     if args.sbatch is None:
-        return _show(examine(args.root, CHECKS + (_digests,) * args.data), args)
+        return _show(finding.examine(args.root, CHECKS + (_digests,) * args.data), args)
     if args.data:
         raise UsageError("--data is about this machine; leave it out with --sbatch.")
     patience = PATIENCE if args.patience is None else args.patience
@@ -65,16 +65,6 @@ def doctor(args: argparse.Namespace) -> int:
 def _show(found: Sequence[Finding], args: argparse.Namespace) -> int:
     emit(finding.report(found), args)
     return 1 if any(one.level == "problem" for one in found) else 0
-
-
-def examine(root: Path, checks: Sequence[Check] | None = None) -> list[Finding]:
-    """All findings, in a fixed order.
-
-    Args:
-        root: the store; it need not exist.
-        checks: None: CHECKS.
-    """
-    return finding.examine(root, checks or CHECKS)
 
 
 # --- the store ---

@@ -24,7 +24,7 @@ from harness.store.check import Survey
 from harness.store.record import RunRecord
 from harness.system import machine
 from harness.system.checks import CPU_BUILD
-from harness.system.finding import Finding
+from harness.system.finding import Finding, examine
 from tests.helpers.json_fields import promised
 
 STORE = {"root", "locks", "links", "store", "records", "index", "data"}
@@ -32,7 +32,7 @@ STORE = {"root", "locks", "links", "store", "records", "index", "data"}
 
 def look(root, subject=None):
     """What it found, about one subject if one is named; in words, as it is shown."""
-    found = [one for one in doctor.examine(Path(root)) if subject in (None, one.subject)]
+    found = [one for one in examine(Path(root), doctor.CHECKS) if subject in (None, one.subject)]
     return [Finding(one.level, one.subject, str(one.finding), str(one.advice)) for one in found]
 
 
@@ -60,10 +60,10 @@ def programs(tmp_path, monkeypatch):
     return add
 
 
-@pytest.fixture
-def store(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
     """A store with one planned sweep and one finished run of it, nothing trained."""
-    root = tmp_path / "store"
+    root = tmp_path_factory.mktemp("made") / "store"
     assert main(["sweep", "index", "demo-digits", "--root", str(root)]) == 0
     point = json.loads((root / "sweeps/demo-digits/points.jsonl").read_text().splitlines()[0])
     config = resolve_config(point["overrides"])
@@ -86,7 +86,14 @@ def store(tmp_path):
     (attempt.files.path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in curve))
     attempt.finish(record)
     assert main(["sweep", "index", "demo-digits", "--root", str(root)]) == 0
-    return store, record
+    return root, record
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    """A copy of it, ours to damage."""
+    root, record = made
+    return Store(shutil.copytree(root, tmp_path / "store")), record
 
 
 # --- the root ---

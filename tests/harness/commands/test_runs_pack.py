@@ -11,7 +11,7 @@ from harness import cli
 from harness.commands import doctor
 from harness.errors import EXIT_USAGE
 from harness.store import Store, archive
-from harness.system.finding import Finding
+from harness.system.finding import Finding, examine
 from sweeps.plan import slots
 from sweeps.spec.sweep_file import load
 from sweeps.studies import trial
@@ -50,7 +50,7 @@ def home(trained, tmp_path):
 
 def examined(home):
     """What `doctor` says of the store."""
-    found = doctor.examine(home / "store", (doctor._store,))
+    found = examine(home / "store", (doctor._store,))
     return [Finding(one.level, one.subject, str(one.finding), str(one.advice)) for one in found]
 
 

@@ -16,8 +16,10 @@ from harness.show.status import Status
 from harness.store import Store, layout, packing, salvaging
 from harness.store import archives as archives_module
 from harness.system import atomic
+from tests.helpers.command import Htbench
 from tests.helpers.crash_points import PACK_CRASH_POINTS
 from tests.helpers.stored_runs import config, leave, put
+from tests.helpers.waiting import wait_for
 
 
 @pytest.fixture
@@ -336,16 +338,8 @@ def test_an_archive_that_can_not_be_read_back_goes_again(store, monkeypatch):
 # --- deaths, and others at the same time ---
 
 
-def command(store, *words, crash="", **given):
-    return subprocess.Popen(
-        [sys.executable, "-m", "harness.cli", "runs", *words, "--root", str(store.root)],
-        env=os.environ | ({"HTBENCH_CRASH": crash} if crash else {}),
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **given,
-    )
+def command(store, *words, crash=""):
+    return Htbench(store.root).start("runs", *words, crash=crash)
 
 
 @pytest.mark.parametrize("instant", PACK_CRASH_POINTS)
@@ -477,5 +471,5 @@ def test_a_record_that_comes_back_just_after_a_look_into_the_folder_is_found(sto
 def test_the_second_packer_says_that_it_waits(store):
     with packing.packing(store):
         second = command(store, "pack")
-        assert "waiting for it" in second.stdout.readline()
+        wait_for(lambda: b"waiting for it" in os.pread(second.stderr.fileno(), 1000, 0))
     assert second.communicate()[0].endswith("packed 7 runs into 1 archive\n")

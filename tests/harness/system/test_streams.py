@@ -80,10 +80,17 @@ def test_every_command_does_without_streams(finished, tmp_path, name):
     assert done(root, [name, *words], *closed, cwd=tmp_path).returncode == status
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that is heard."""
+    root = tmp_path_factory.mktemp("whole")
+    assert done(root, [*RUN, "log_every=1"]).returncode == EXIT_OK
+    return root
+
+
 @pytest.mark.parametrize("loss", [CLOSED, LEFT, FULL], ids=["closed", "left", "full"])
-def test_a_run_that_nobody_hears_is_like_any_other(tmp_path, loss):
-    whole, lost = tmp_path / "whole", tmp_path / "lost"
-    assert done(whole, [*RUN, "log_every=1"]).returncode == EXIT_OK
+def test_a_run_that_nobody_hears_is_like_any_other(whole, tmp_path, loss):
+    lost = tmp_path / "lost"
     ended = done(lost, [*RUN, "log_every=1"], *((loss, stream) for stream in (STDOUT, STDERR)))
     assert ended.returncode == (EXIT_RUN_FAILED if loss == FULL else EXIT_OK)
     assert files(lost) == files(whole)

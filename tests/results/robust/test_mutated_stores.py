@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from harness import cli
 from harness.commands import doctor
 from harness.errors import EXIT_BUG, EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
+from harness.system import finding
 from tests.helpers.command import Htbench
 from tests.helpers.mutations import mutated
 
@@ -100,7 +101,7 @@ def look(root, also=()):
     for words in (*LOOKS, *also):
         status, _, err = said(root, *words)
         assert status in (EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE), (words, err)
-    for one in doctor.examine(root, (doctor._store, doctor._rows)):
+    for one in finding.examine(root, (doctor._store, doctor._rows)):
         assert "could not be looked at" not in str(one.finding), one
     status, out, err = said(root, "table", "--format", "md")
     assert status != EXIT_BUG, err
