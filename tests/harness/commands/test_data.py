@@ -186,8 +186,8 @@ def test_from_raw_files_to_a_table(htbench, fresh, published_corpora, write_spec
     assert table.returncode == 0 and "c4" in table.stdout and "openwebtext" in table.stdout, table.stderr
 
 
-def test_of_two_at_once_one_works_and_the_other_waits(fresh, published_corpora):
-    both = [fresh.start(*PREPARE, "c4", "--shards", 2, "--workers", 1) for _ in range(2)]
+def test_of_two_at_once_one_works_and_the_other_waits(htbench, published_corpora):
+    both = [htbench.start(*PREPARE, "c4", "--shards", 2, "--workers", 1) for _ in range(2)]
     outputs = [one.communicate(timeout=60) for one in both]
     assert [one.returncode for one in both] == [0, 0], outputs
     errors = sorted((err for _, err in outputs), key=lambda err: "waiting" in err)

@@ -13,6 +13,7 @@ import pytest
 from harness import tasks
 from harness.store import Store
 from harness.store.points import read_points
+from harness.system.environment import HOME
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
 
@@ -192,12 +193,31 @@ SCRIPT, MODULE = (str(Path(sys.executable).parent / "htbench"),), (sys.executabl
         (MODULE, "table", None),
         (SCRIPT, "table", ":/nowhere"),
         pytest.param(SCRIPT, "table", ".", marks=pytest.mark.slow),
-        # Python itself puts the folder first on the path of a module, not of a script.
-        *(pytest.param(MODULE, words, None, marks=pytest.mark.slow) for words in LOOKS),
     ],
 )
 def test_nothing_is_found_by_chance(place, program, words, path):
     place.look(words, program, **({} if path is None else {"PYTHONPATH": path}))
+
+
+# Python itself puts the folder first on the path of `-c` and `-m`, not of a script.
+ALL = """
+import sys
+import htbench
+htbench.leave_out_chance_folders()
+from harness import cli
+for words in sys.argv[1:]:
+    cli.main(words.split())
+"""
+
+
+@pytest.mark.slow
+def test_no_command_finds_anything_by_chance(place):
+    looks = [words.format(key=place.keys[0]) for words in LOOKS]
+    env = os.environ | {"HTBENCH_ROOT": str(place.store), "CANARY": str(place.mark)}
+    env["PYTHONPATH"] = str(HOME)
+    done = subprocess.run([sys.executable, "-c", ALL, *looks], cwd=place.traps, env=env, capture_output=True)
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
+    assert not place.mark.exists(), place.mark.read_text()
 
 
 FRAME = "import results, sys; print(list(results.frame(sys.argv[1]).rule))"
