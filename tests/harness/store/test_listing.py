@@ -7,6 +7,7 @@ import re
 import pytest
 
 from harness import cli
+from harness.commands import runs as runs_command
 from harness.errors import EXIT_USAGE
 from harness.store import Store
 from harness.store.points import SEARCH, Point, sweep_folder, write_points
@@ -92,15 +93,17 @@ def test_the_settings_that_tell_runs_apart_have_columns(ls, runs, tmp_path):
     assert {row[0]: row[6] for row in rows} == {more: "32", runs["completed"]: "16"}
 
 
-def test_the_newest_fifty_unless_more_are_wanted(ls, tmp_path):
-    keys = [put(tmp_path, seed=seed) for seed in range(53)]
+def test_the_newest_fifty_unless_more_are_wanted(ls, tmp_path, monkeypatch):
+    assert runs_command.NEWEST == 50
+    monkeypatch.setattr(runs_command, "NEWEST", 5)
+    keys = [put(tmp_path, seed=seed) for seed in range(8)]
     for age, key in enumerate(keys):
         os.utime(Store(tmp_path).run_folder(key) / "record.json", (1e9 + age, 1e9 + age))
     _, out, err = ls()
     assert listed(out) == keys[:2:-1] and err == ""
     assert out.splitlines()[-1] == "3 older runs are left out; `htbench runs ls --all` has them."
     assert listed(ls("--all")[1]) == keys[::-1] == listed(ls("--limit", "100")[1])
-    assert len(json.loads(ls("--json")[1])) == 53 and "left out" not in ls("--limit", "2")[1]
+    assert len(json.loads(ls("--json")[1])) == 8 and "left out" not in ls("--limit", "2")[1]
 
 
 def test_filters_compare_values_not_words(ls, runs):

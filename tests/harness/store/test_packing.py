@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,12 +23,18 @@ from tests.helpers.stored_runs import config, leave, put
 from tests.helpers.waiting import wait_for
 
 
-@pytest.fixture
-def store(tmp_path):
-    """Seven finished runs."""
+@pytest.fixture(scope="module")
+def seven(tmp_path_factory):
+    root = tmp_path_factory.mktemp("seven")
     for lr in range(1, 8):
-        put(tmp_path, lr=lr / 10)
-    return Store(tmp_path)
+        put(root, lr=lr / 10)
+    return root
+
+
+@pytest.fixture
+def store(seven, tmp_path):
+    """Seven finished runs."""
+    return Store(shutil.copytree(seven, tmp_path, dirs_exist_ok=True))
 
 
 @pytest.fixture
@@ -410,7 +417,7 @@ def test_a_reader_finds_every_run_at_every_instant(store, three, tmp_path):
         assert reader.stdout.readline() == "began\n"
         try:
             chance = random.Random(0)
-            for _ in range(12):
+            for _ in range(6):
                 pack(store, keys=chance.sample(store.keys(), 5))
                 unpack(store, set(chance.sample(sorted(store.packed.now().runs), 2)))
         finally:
