@@ -143,7 +143,9 @@ def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
         if len(whole) == 1:
             return _joined([head, whole[0] + meanings, notes, last])
         return _joined([head, *whole, meanings, notes, last])
-    below, feet = [_below(section) for section in sections], [section.footer for section in sections]
+    # What stands below a section where its notes do not: each line with the mark that begins it.
+    below = [[*_spaced(section.legend()), *_protects(section)] for section in sections]
+    feet = [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
     blocks = [
         _brief(section, shown, without(own, everywhere), without(footer, foot))
@@ -167,11 +169,6 @@ def _told(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], width: int
         lines += _prose(note, width, f"{mark} " if mark else "", style)
     foot = " · ".join(map(str, footer))
     return lines + (_plain(wrapped(foot, width)) if foot else [])
-
-
-def _below(section: Section) -> list[tuple[str, Note]]:
-    """What stands below a section where its notes do not: each line with the mark that begins it."""
-    return [*_spaced(section.legend()), *_protects(section)]
 
 
 def _protects(section: Section) -> list[tuple[str, Note]]:
@@ -256,7 +253,9 @@ def _style(cell: Cell) -> str:
     return _BAD if cell.state in (Status.FAILED, Status.DAMAGED) else _GOOD if cell.bold else ""
 
 
-def grid_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+def _fitted(
+    columns: Sequence[Column], rows: Iterable[Sequence[Parts]], width: int | None, more: str
+) -> list[Line]:
     """A table as lines: its columns as wide as they need to be, or as a terminal lets them.
 
     What is too wide has its words shortened first, then columns are left out, all but the first if need
@@ -264,15 +263,10 @@ def grid_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: 
 
     Args:
         columns: of the table.
-        rows: texts without the head, one for each column.
+        rows: cells without the head, one for each column.
         width: of the terminal; None: nothing is shortened or left out.
+        more: where people find what is left out.
     """
-    return [line.text for line in _fitted(columns, [[((text, ""),) for text in row] for row in rows], width)]
-
-
-def _fitted(
-    columns: Sequence[Column], rows: Iterable[Sequence[Parts]], width: int | None, more: str = _JSON
-) -> list[Line]:
     head = [((column.head, ""),) for column in columns]
     cells = [[[(in_a_line(text), style) for text, style in parts] for parts in row] for row in [head, *rows]]
     texts = [["".join(text for text, _ in parts) for parts in row] for row in cells]

@@ -4,13 +4,13 @@ import io
 import re
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.show.report import Cell, Column, Report, table
-from harness.show.terminal import grid_lines, shortened, show, wrapped
+from harness.show.terminal import _JSON, _fitted, shortened, show, wrapped
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?")
 COLUMNS = [
@@ -27,10 +27,18 @@ numbers = st.one_of(st.integers(0, 10**12).map(str), st.floats(1e-9, 1e9).map("{
 rows = st.tuples(words, words, numbers, numbers, numbers.map("accuracy {}".format), words)
 
 
+def grid_lines(columns, rows, width):
+    return [
+        line.text
+        for line in _fitted(columns, [[((text, ""),) for text in row] for row in rows], width, _JSON)
+    ]
+
+
 def numbers_of(text):
     return set(NUMBER.findall(text))
 
 
+@settings(max_examples=30)
 @given(st.lists(rows, min_size=1, max_size=5), st.integers(16, 160))
 def test_lines_fit_and_numbers_are_whole(rows, width):
     whole = grid_lines(COLUMNS, rows, None)
