@@ -133,13 +133,11 @@ def _has_file(module: str) -> bool:
 
 def _distribution(module: str) -> str:
     """ "torch 2.13.0", without what says for which device it was built."""
-    names = _owners().get(module.partition(".")[0], [])
+    names = sorted(_owners().get(module.partition(".")[0], ()))
     return f"{names[0]} {importlib.metadata.version(names[0]).partition('+')[0]}" if names else ""
 
 
-@functools.cache
-def _owners() -> dict[str, list[str]]:
-    return {name: sorted(found) for name, found in importlib.metadata.packages_distributions().items()}
+_owners = functools.cache(importlib.metadata.packages_distributions)
 
 
 # --- loose files ---

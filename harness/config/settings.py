@@ -93,14 +93,10 @@ def field_value(name: str, value: Value) -> Value:
         raise UsageError(str(error)) from None
 
 
+@functools.cache
 def known_settings() -> frozenset[str]:
     """The names of all settings, but for hyperparameters of optimizers outside the zoo."""
-    return _settings_of(tuple(optimizers.ZOO))
-
-
-@functools.cache
-def _settings_of(names: tuple[str, ...]) -> frozenset[str]:
-    rows = [optimizers.ZOO[name] for name in names]
+    rows = optimizers.ZOO.values()
     return frozenset(name for row in rows for name in (*params_of(row), *hyper_schedules.params_of(row)))
 
 

@@ -97,10 +97,8 @@ class Column:
         Raises:
             UsageError: it is none; a sentence that begins with `name`.
         """
-        try:
+        with words.beginning(name):
             return words.scaled(cells[self.index], self.factor)
-        except UsageError as error:
-            raise UsageError(f"{name}: {error}.") from None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Archives:
             if mark == self._read[0] and (mark is None or time.time() - mark[1] / 1e9 > _SETTLED):
                 return self.known
             try:
-                marks = self._marks()
+                marks = {path: archive.mark_of(os.lstat(path)) for path in numbered(self.folder)}
                 if marks != self._read[1]:
                     self.known = self._packed(marks)
                 elif mark != self._read[0]:  # a run may have come and gone: say that something happened
@@ -98,9 +98,6 @@ class Archives:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return folder.st_ino, folder.st_mtime_ns
-
-    def _marks(self) -> dict[Path, Mark]:
-        return {path: archive.mark_of(os.lstat(path)) for path in numbered(self.folder)}
 
     def _packed(self, marks: Mapping[Path, Mark]) -> Packed:
         sound, damaged = {}, {}

@@ -197,11 +197,6 @@ def several(store: Store, keys: Iterable[str]) -> dict[str, Run]:
     return {key: find(store, key) for key in sorted(wanted.intersection(keys))}
 
 
-def contradicting(runs: Iterable[Run]) -> set[Path]:
-    """The archives that contradict what readers see of these runs."""
-    return {place for run in runs for place in run.contradictions()}
-
-
 # --- the files in a folder ---
 
 

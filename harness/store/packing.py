@@ -141,7 +141,7 @@ def plan(store: Store, keys: Iterable[str], back: Collection[str] = ()) -> Packi
     several = copies.several(store, packed.runs)
     amended = [key for key, run in several.items() if run.adds() and key not in back]
     fresh = dict.fromkeys([*keys, *amended])
-    kept = copies.contradicting(several.values())
+    kept = {place for run in several.values() for place in run.contradictions()}
     counting = {
         path: [key for key in old.runs if packed.runs[key] is old] for path, old in packed.archives.items()
     }
