@@ -45,7 +45,7 @@ _SYMBOLS = {
     Status.DIVERGED: "div.",
 }
 ENDED = (Status.COMPLETED, Status.DIVERGED, Status.PRUNED)
-# Runs that may still change a choice.
+# Runs that may still change a choice, the most hopeful first.
 UNFINISHED = (Status.RUNNING, Status.QUEUED, Status.WAITING, Status.FAILED, Status.DAMAGED)
 # Several runs are in the state of the worst of them.
 WORST_FIRST = (
@@ -59,13 +59,4 @@ WORST_FIRST = (
     Status.COMPLETED,
 )
 # A choice without a winner is in the state of the run that may still get a score most easily.
-HOPEFUL_FIRST = (
-    Status.RUNNING,
-    Status.QUEUED,
-    Status.WAITING,
-    Status.FAILED,
-    Status.DAMAGED,
-    Status.DIVERGED,
-    Status.PRUNED,
-    Status.COMPLETED,
-)
+HOPEFUL_FIRST = (*UNFINISHED, Status.DIVERGED, Status.PRUNED, Status.COMPLETED)
