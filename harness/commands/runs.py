@@ -4,6 +4,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -258,13 +259,11 @@ def _pack(args: argparse.Namespace, store: Store) -> int:
     keys = _keys_of(store, naming.chosen(args))
     if not store.root.exists():
         raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
-    if args.dry_run:
+    locked = packing.packing(store, lambda: say(Note("another_packer")))
+    with nullcontext() if args.dry_run else locked:
         choice = packing.choose(store, keys, args.older_than * _DAY)
         todo = packing.plan(store, choice.keys)
-    else:
-        with packing.packing(store, lambda: say(Note("another_packer"))):
-            choice = packing.choose(store, keys, args.older_than * _DAY)
-            todo = packing.plan(store, choice.keys)
+        if not args.dry_run:
             _carry_out(store, todo)
     facts = {
         "runs": len(choice.keys),

@@ -90,11 +90,6 @@ def program(module: str) -> tuple[str, ...]:
     return sys.executable, "-c", f"{before}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
 
 
-def cpu_model() -> str:
-    """The processor's name."""
-    return next(iter(_cpuinfo("model name")), "").strip() or platform.processor() or platform.machine()
-
-
 def _cpuinfo(*names: str) -> list[str]:
     """What Linux says of the processors, a value of these names after the other; nothing elsewhere."""
     try:
@@ -118,7 +113,7 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
         **{name: _version(name) for name in _LIBRARIES},
         "platform": platform.platform(),
         "host": socket.gethostname(),
-        "cpu": cpu_model(),
+        "cpu": next(iter(_cpuinfo("model name")), "").strip() or platform.processor() or platform.machine(),
         "cores": usable_cores(),
         "device": device,
         **_gpu(device),
