@@ -40,7 +40,7 @@ def words(settings):
 
 
 def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
-    settings = LM | {"steps": 100, "checkpoint.every_steps": 5}
+    settings = LM | {"steps": 150, "checkpoint.every_steps": 5}
     process = htbench.start("run", *words(settings | {"processes": 2}))
     checkpoint = folder(settings, htbench.root) / "checkpoint.pt"
     wait_for(checkpoint.exists)
@@ -49,15 +49,14 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     assert process.returncode == EXIT_INTERRUPTED, errors
     assert errors.count("goes on from there") == 1 and "Traceback" not in errors
 
-    seldom_saved = settings | {"checkpoint.every_steps": 1000}
     meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
     both = [
-        htbench.start("run", *words(seldom_saved), RANK=str(rank), LOCAL_RANK=str(rank), **meeting)
+        htbench.start("run", *words(settings), RANK=str(rank), LOCAL_RANK=str(rank), **meeting)
         for rank in range(2)
     ]
     outputs = [process.communicate(timeout=120) for process in both]
     assert [process.returncode for process in both] == [0, 0], outputs
-    assert "completed after 100 steps" in outputs[0][0] and outputs[1][0] == ""
+    assert "completed after 150 steps" in outputs[0][0] and outputs[1][0] == ""
     record = Store(htbench.root).record(run_key(resolve_config(settings)))
     assert record.attempts == 2 and record.environment["world_size"] == 2
 
