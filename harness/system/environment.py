@@ -62,6 +62,7 @@ def _digest(paths: Iterable[str]) -> str:
     return digest.hexdigest()[:8]
 
 
+@functools.cache
 def _version(name: str) -> str:
     try:
         return importlib.metadata.version(name)
