@@ -6,8 +6,10 @@ mixtures, warnings) are apart, as better words are welcome. Keys of runs are mas
 a table names.
 """
 
+import argparse
 import contextlib
 import csv
+import functools
 import gzip
 import io
 import json
@@ -20,11 +22,18 @@ from unittest import mock
 
 # All that this needs of the packages.
 from harness.cli import call
+from harness.show.emit import as_bytes, as_text, emit
+from harness.show.report import Report
+from harness.store import Store
 from results.figures.declared import FIGURES
+from results.frames.load import load_rows
+from results.frames.rows import Rows
 
-RENDER = (
-    "results.figures.files.render"  # draws a figure: its pictures are replaced by nothing, as they are slow
-)
+# Draws a figure: its pictures are replaced by nothing, as they are slow.
+RENDER = "results.figures.files.render"
+LOAD = "results.commands.load_rows"
+# What a command has made is read in two forms, as making it takes much longer.
+AS_BYTES, EMIT = "results.commands.as_bytes", "results.commands.emit"
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
 
@@ -64,11 +73,27 @@ def take(root: Path, source: str = "both", ledger: bool = True) -> Snapshot:
         ledger: whether to hold its runs against the paper, which is long where it has none of the paper's.
     """
     found, keys = Snapshot(), _keys(root)
-    _tables(found, root, keys, source)
-    if ledger:
-        _ledger(found, root, keys)
-    _figures(found, root, keys, source)
+    with mock.patch(LOAD, _once(load_rows)):
+        _tables(found, root, keys, source)
+        if ledger:
+            _ledger(found, root, keys)
+        _figures(found, root, keys, source)
     return found
+
+
+def _once(load: Callable[..., Rows]) -> Callable[..., Rows]:
+    """The rows of a whole store, which are made once for all commands; each gets their warnings."""
+    told: list[object] = []
+    kept = functools.cache(lambda store: load(store, None, told.append))
+
+    def again(store: Store, sweeps: Sequence[str] | None, warn: Callable[[object], object]) -> Rows:
+        assert sweeps is None
+        rows = kept(store)
+        for one in told:
+            warn(one)
+        return rows
+
+    return again
 
 
 def _keys(root: Path) -> list[str]:
@@ -101,25 +126,36 @@ def _masked(keys: Iterable[str], root: Path) -> Callable[[str], str]:
 
 
 def _tables(found: Snapshot, root: Path, keys: Sequence[str], source: str) -> None:
-    out = root.parent / "tables"
+    out, texts = root.parent / "tables", dict[str, str]()
     command = ("table", "--root", root, "--source", source)
-    for fmt in ("csv", "json"):
-        err = say(*command, "--out", out, "--format", fmt).err
+
+    def both(report: Report, form: str) -> bytes:
+        texts[report.name] = as_text([report], "csv")
+        return as_bytes(report, form)
+
+    with mock.patch(AS_BYTES, both):
+        err = say(*command, "--out", out, "--format", "json").err
         if source == "published":  # shown only if it is asked for
-            say(*command, "--out", out, "--format", fmt, "track3")
+            say(*command, "--out", out, "--format", "json", "track3")
     found.words += [_masked(keys, root)(f"table | warning: {line}") for line in err.splitlines()]
     for path in sorted(out.glob("*.json")):
         (table,) = json.loads(path.read_text())
-        _table(found, f"table {path.stem}", table, path.with_suffix(".csv").read_text(), _masked(keys, root))
+        _table(found, f"table {path.stem}", table, texts[path.stem], _masked(keys, root))
     strict = say(*command, "--strict", "main_result", "lr_grid", fails=True)
     found.values.append(f"table --strict | exit status {strict.status}")
 
 
 def _ledger(found: Snapshot, root: Path, keys: Sequence[str]) -> None:
-    tables = json.loads(say("ledger", "--root", root, "--json").out)
-    text, mask = say("ledger", "--root", root, "--format", "csv").out, _masked(keys, root)
+    texts: list[str] = []
+
+    def both(reports: Sequence[Report], args: argparse.Namespace) -> None:
+        texts.append(as_text(reports, "csv"))
+        emit(reports, args)
+
+    with mock.patch(EMIT, both):
+        tables, mask = json.loads(say("ledger", "--root", root, "--json").out), _masked(keys, root)
     for number, table in enumerate(tables):
-        _table(found, f"ledger {table['name']}", table, "" if number else text, mask)
+        _table(found, f"ledger {table['name']}", table, "" if number else texts[0], mask)
 
 
 def _table(found: Snapshot, name: str, table: dict[str, Any], text: str, mask: Callable[[str], str]) -> None:

@@ -14,7 +14,8 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -530,12 +531,6 @@ def paper(root: Path) -> None:
     published_store.fill(root)
 
 
-def packed(root: Path) -> None:
-    """The demo in archives: its tables are those of `demo`."""
-    demo(root)
-    golden_snapshot.say("runs", "pack", "--root", root)
-
-
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """How a store is made, and what is asked of it: see `golden_snapshot.take`."""
@@ -556,13 +551,24 @@ STORES = {
 }
 
 
-def snapshot(kind: Kind, folder: Path) -> golden_snapshot.Snapshot:
-    """What the commands say of a store that is made in a folder."""
-    # What the code is may change neither plans nor names of optimizers.
+@contextmanager
+def _of_old() -> Iterator[None]:
+    """What the code is may change neither plans nor optimizers' names; `nano` has language models, too."""
     with mock.patch(REVISIONS, lambda *_: {}), small_languages.small_languages():
-        root = folder / "store"
-        kind.make(root)
-        return golden_snapshot.take(root, kind.source, kind.ledger)
+        yield
+
+
+@_of_old()
+def filled(name: str, folder: Path) -> Path:
+    """Make the store of this name in a folder; its root."""
+    STORES[name].make(folder / "store")
+    return folder / "store"
+
+
+@_of_old()
+def snapshot(name: str, root: Path) -> golden_snapshot.Snapshot:
+    """What the commands say of a store that was made under this name."""
+    return golden_snapshot.take(root, STORES[name].source, STORES[name].ledger)
 
 
 def _main() -> int:
@@ -571,9 +577,9 @@ def _main() -> int:
     what.add_argument("--write", action="store_true", help="write all anew")
     what.add_argument("--write-words", action="store_true", help="write the sentences, if all values agree")
     args = parser.parse_args()
-    for name, kind in STORES.items():
+    for name in STORES:
         with tempfile.TemporaryDirectory() as folder:
-            found = snapshot(kind, Path(folder))
+            found = snapshot(name, filled(name, Path(folder)))
         if args.write_words and found.values != golden_snapshot.read(name).values:
             print(f"{name}: values differ, so nothing is written")
             return 1

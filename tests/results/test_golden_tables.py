@@ -6,10 +6,15 @@ number in somebody's table: say why in the commit. New sentences alone: `--write
 
 import difflib
 import functools
+import shutil
+from pathlib import Path
 
 import pytest
 
+from harness.choice.winner import grouped
+from harness.store import Store
 from results.figures.declared import FIGURES
+from results.frames.load import load_rows
 from results.tables.registry import TABLES
 from tests.helpers import golden_snapshot, golden_stores
 
@@ -17,14 +22,9 @@ MOST = 40  # lines of a difference that are shown
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """What is said of a store, by its name; each store is made once."""
-
-    @functools.cache
-    def of(name):
-        return golden_stores.snapshot(golden_stores.STORES[name], tmp_path_factory.mktemp(name))
-
-    return of
+def made(tmp_path_factory):
+    """The root of a store, by its name; each is made once."""
+    return functools.cache(lambda name: golden_stores.filled(name, tmp_path_factory.mktemp(name)))
 
 
 def check_same(golden, now):
@@ -36,29 +36,28 @@ def check_same(golden, now):
 
 
 @pytest.mark.parametrize("name", golden_stores.STORES)
-def test_no_value_has_changed(found, name):
-    check_same(golden_snapshot.read(name).values, found(name).values)
+def test_no_value_has_changed_and_the_sentences_are_those_that_were_agreed(made, name):
+    golden, now = golden_snapshot.read(name), golden_stores.snapshot(name, made(name))
+    check_same(golden.values, now.values)
+    check_same(golden.words, now.words)
 
 
-@pytest.mark.parametrize("name", golden_stores.STORES)
-def test_the_sentences_are_those_that_were_agreed(found, name):
-    check_same(golden_snapshot.read(name).words, found(name).words)
+def test_archived_runs_have_the_same_tables(made, tmp_path):
+    root = Path(shutil.copytree(made("demo"), tmp_path / "store"))
+    golden_snapshot.say("runs", "pack", "--root", root)
+    assert list((root / "packed").glob("*.zip")), "nothing was packed"
+    check_same(golden_snapshot.read("demo").values, golden_stores.snapshot("demo", root).values)
 
 
-def test_archived_runs_have_the_same_tables(tmp_path):
-    packed = golden_stores.snapshot(golden_stores.Kind(golden_stores.packed), tmp_path)
-    assert list((tmp_path / "store" / "packed").glob("*.zip")), "nothing was packed"
-    check_same(golden_snapshot.read("demo").values, packed.values)
-
-
-def test_each_experiment_of_the_paper_has_its_tables_and_figures_alone(tmp_path, monkeypatch):
+def test_each_experiment_of_the_paper_has_its_tables_and_figures_alone(made, tmp_path, monkeypatch):
     """`htbench reproduce nano NAME` plans one of them; tables and figures of the others then have no run."""
-    root = tmp_path / "store"
-    golden_stores.nano(root)
+    root = made("nano")
+    rows = load_rows(Store(root))
     monkeypatch.setattr(golden_snapshot.RENDER, golden_snapshot._undrawn)
-    for sweep in sorted(path.name for path in (root / "sweeps").iterdir()):
-        golden_snapshot.say("table", "--root", root, "--sweep", sweep)
-        golden_snapshot.say("figure", "--root", root, "--sweep", sweep, "--out", tmp_path / sweep)
+    for sweep, own in grouped(rows, lambda row: row["sweep"]).items():
+        monkeypatch.setattr(golden_snapshot.LOAD, lambda *_, own=own: own)
+        golden_snapshot.say("table", "--root", root)
+        golden_snapshot.say("figure", "--root", root, "--out", tmp_path / sweep)
 
 
 def test_the_golden_files_have_something_of_everything():
