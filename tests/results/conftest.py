@@ -287,14 +287,22 @@ def _stores(tmp_path_factory):
     return {fill.__name__: fill(Bench(folder / fill.__name__)).write().root for fill in (demo, mixed)}
 
 
+@pytest.fixture(scope="session")
+def demo_store(_stores):
+    """Only to be read."""
+    return Store(_stores["demo"])
+
+
+@pytest.fixture(scope="session")
+def mixed_store(_stores):
+    """Only to be read."""
+    return Store(_stores["mixed"])
+
+
 @pytest.fixture
-def demo_store(_stores, tmp_path):
+def demo_copy(_stores, tmp_path):
+    """The store of the demo, to be changed."""
     return Store(shutil.copytree(_stores["demo"], tmp_path / "store"))
-
-
-@pytest.fixture
-def mixed_store(_stores, tmp_path):
-    return Store(shutil.copytree(_stores["mixed"], tmp_path / "store"))
 
 
 @pytest.fixture

@@ -75,16 +75,16 @@ def test_several_sweeps_in_any_order(demo_store, capsys, words):
 
 
 @pytest.mark.parametrize("name", ["table", "figure"])
-def test_a_sweep_before_a_table_does_not_swallow_it(demo_store, capsys, monkeypatch, name):
+def test_a_sweep_before_a_table_does_not_swallow_it(demo_copy, capsys, monkeypatch, name):
     monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
     word = {"table": "main_result", "figure": "lr_curve"}[name]
-    call(name, demo_store.root, word, "--sweep", "demo-digits")
+    call(name, demo_copy.root, word, "--sweep", "demo-digits")
     behind = capsys.readouterr().out
-    call(name, demo_store.root, "--sweep", "demo-digits", word)
+    call(name, demo_copy.root, "--sweep", "demo-digits", word)
     before = capsys.readouterr().out
     assert before.replace("unchanged", "drawn") == behind and {"table": "digits"}.get(name, word) in before
     with pytest.raises(UsageError, match=f"Unknown {name} or sweep '{word}s'; did you mean '{word}'"):
-        call(name, demo_store.root, "--sweep", "demo-digits", f"{word}s")
+        call(name, demo_copy.root, "--sweep", "demo-digits", f"{word}s")
 
 
 def test_words_between_and_behind_options(demo_store, capsys):
@@ -156,15 +156,15 @@ def test_json_is_one_document_and_strictness_stays(demo_store, capsys):
     assert [table["name"] for table in json.loads(capsys.readouterr().out)] == ["lr_grid"]
 
 
-def test_figures_say_what_became_of_them(demo_store, capsys, monkeypatch):
+def test_figures_say_what_became_of_them(demo_copy, capsys, monkeypatch):
     monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
-    assert call("figure", demo_store.root, "lr_curve") == 0
-    folder = demo_store.root / "figures"
+    assert call("figure", demo_copy.root, "lr_curve") == 0
+    folder = demo_copy.root / "figures"
     assert capsys.readouterr().out == f"lr_curve: drawn: {folder}/lr_curve.png, also .pdf and .csv\n"
     assert {path.suffix for path in folder.glob("lr_curve.*")} == {".png", ".pdf", ".csv"}
-    call("figure", demo_store.root, "lr_curve")
+    call("figure", demo_copy.root, "lr_curve")
     assert capsys.readouterr().out.startswith("lr_curve: unchanged: ")
-    call("figure", demo_store.root)
+    call("figure", demo_copy.root)
     *drawn, without, benchmark = capsys.readouterr().out.splitlines()
     assert all(", also .pdf" in line for line in drawn) and "lr_curve: unchanged" in "".join(drawn)
     assert without.startswith("nothing to draw yet: muon_ns_vs_svd, alpha_teaser, ")
@@ -232,13 +232,13 @@ def test_a_sweep_is_named_by_name_or_file_as_a_word_or_as_an_option(demo_store, 
     assert printed == expected or "main_result" not in words
 
 
-def test_a_sweep_that_is_called_like_a_table_is_named_by_the_option(demo_store, capsys):
-    points = read_points(demo_store.root, "demo-digits")
-    sweep_folder(demo_store.root, "lr_grid").mkdir()
-    write_points(demo_store.root, "lr_grid", [replace(point, sweep="lr_grid") for point in points])
-    call("table", demo_store.root, "lr_grid")
+def test_a_sweep_that_is_called_like_a_table_is_named_by_the_option(demo_copy, capsys):
+    points = read_points(demo_copy.root, "demo-digits")
+    sweep_folder(demo_copy.root, "lr_grid").mkdir()
+    write_points(demo_copy.root, "lr_grid", [replace(point, sweep="lr_grid") for point in points])
+    call("table", demo_copy.root, "lr_grid")
     both = capsys.readouterr().out
-    call("table", demo_store.root, "lr_grid", "--sweep", "lr_grid")
+    call("table", demo_copy.root, "lr_grid", "--sweep", "lr_grid")
     assert "pydocs" in both and "pydocs" not in capsys.readouterr().out
 
 
@@ -267,6 +267,7 @@ commands.table(args)
 print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
 args.names = []
 commands.table(args)  # compares rows, which needs scipy
+import results.page.command
 print("loaded:", sorted(heavy.intersection(sys.modules)), file=sys.stderr)
 args.names = ["lr_curve"]
 commands.figure(args)
@@ -274,9 +275,9 @@ print("loaded:", sorted({"torch", "optuna"}.intersection(sys.modules)), file=sys
 """
 
 
-def test_tables_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_store):
+def test_tables_and_the_page_need_neither_torch_nor_matplotlib_and_figures_no_torch(demo_copy):
     done = subprocess.run(
-        [sys.executable, "-c", LOOK, demo_store.root], capture_output=True, text=True, check=True
+        [sys.executable, "-c", LOOK, demo_copy.root], capture_output=True, text=True, check=True
     )
     assert done.stderr.splitlines() == ["loaded: []"] * 3
 
@@ -308,8 +309,8 @@ def tree(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_figure_of_some_runs_is_not_in_the_place_of_that_of_all(demo_store, pictures):
-    root, figures = demo_store.root, demo_store.root / "figures"
+def test_a_figure_of_some_runs_is_not_in_the_place_of_that_of_all(demo_copy, pictures):
+    root, figures = demo_copy.root, demo_copy.root / "figures"
     assert call("figure", root, "lr_curve") == 0
     before = tree(figures)
     for words in (["--sweep", "demo-digits"], ["--source", "runs"], ["--scale", "nano"]):

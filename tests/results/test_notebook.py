@@ -99,16 +99,16 @@ def test_mistakes_are_told_in_a_sentence(demo_store, tmp_path):
         results.curve(demo_store.root, "abcabcabcabc")
 
 
-def test_the_examples_of_the_page_run(demo_store):
+def test_the_examples_of_the_page_run(demo_copy):
     examples = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert len(examples) == 5
-    tables = demo_store.root.parent / "tables"
-    words = ["table", "main_result", "--format", "parquet", "--out", tables, "--root", demo_store.root]
+    tables = demo_copy.root.parent / "tables"
+    words = ["table", "main_result", "--format", "parquet", "--out", tables, "--root", demo_copy.root]
     assert cli.main(list(map(str, words))) == 0
-    (demo_store.root.parent / "notebook.py").write_text("\n".join(examples))
+    (demo_copy.root.parent / "notebook.py").write_text("\n".join(examples))
     done = subprocess.run(
         [sys.executable, "-W", "error", "notebook.py"],
-        cwd=demo_store.root.parent,
+        cwd=demo_copy.root.parent,
         env={"MPLBACKEND": "agg", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin"},
         capture_output=True,
         text=True,

@@ -46,25 +46,25 @@ def test_a_store_without_sweeps_has_tables_figures_and_a_report(free, capsys):
     assert "nothing to draw" not in capsys.readouterr().out
 
 
-def test_a_run_that_nobody_planned_counts_in_the_budget_and_changes_no_value(demo_store, bench, make):
-    assert bench.store.root == demo_store.root
-    before = {name: list(map(values, sections(demo_store, name))) for name in GENERAL}
+def test_a_run_that_nobody_planned_counts_in_the_budget_and_changes_no_value(demo_copy, bench, make):
+    assert bench.store.root == demo_copy.root
+    before = {name: list(map(values, sections(demo_copy, name))) for name in GENERAL}
     bench.add("digits", "muon", 0.05, seed=9, metrics=make.image(0.99, 0.1), environment={"code": "ba98"})
     other = bench.add("digits", "adamw", 0.02, metrics=make.image(0.99, 0.1))
     bench.store.amend(other, lambda record: dataclasses.replace(record, config=of_other_code(record.config)))
     for name in GENERAL:
-        after = sections(demo_store, name)
+        after = sections(demo_copy, name)
         assert [values(section) for section in after[: len(before[name])]] == before[name]
         assert all("not planned" in section.title for section in after[len(before[name]) :])
-    assert len(sections(demo_store)) > len(before["main_result"])
+    assert len(sections(demo_copy)) > len(before["main_result"])
     (section,) = (
         one
-        for one in sections(demo_store)
+        for one in sections(demo_copy)
         if one.title.startswith("digits, ") and one.rows[0][0].value == "adamw"
     )
     tried = {row[0].value: cell_of(section, row, "tried") for row in section.rows}
     assert "tried_elsewhere" in [note.kind for note in tried["muon"].notes]
-    assert len(sections(demo_store, sweeps=["demo-digits"])) == 1
+    assert len(sections(demo_copy, sweeps=["demo-digits"])) == 1
 
 
 def of_other_code(config):
@@ -82,14 +82,14 @@ def cell_of(section, row, name):
     return row[[column.name for column in section.columns].index(name)]
 
 
-def test_the_runs_of_a_deleted_sweep_are_unplanned(demo_store):
-    shutil.rmtree(sweep_folder(demo_store.root, "demo-digits"))
-    frame = results.frame(demo_store.root)
+def test_the_runs_of_a_deleted_sweep_are_unplanned(demo_copy):
+    shutil.rmtree(sweep_folder(demo_copy.root, "demo-digits"))
+    frame = results.frame(demo_copy.root)
     gone = frame[frame["sweep"] == ""]
     assert set(gone["task"]) == {"digits"} and set(frame[frame["sweep"] != ""]["task"]) == {"pydocs"}
     assert gone["key"].is_unique and gone["setting"].str.endswith("not planned").all()
     with pytest.raises(UsageError, match="Unknown sweep 'demo-digits'"):
-        load(demo_store, ["demo-digits"])
+        load(demo_copy, ["demo-digits"])
 
 
 def test_an_unfinished_run_has_a_row_if_its_settings_can_be_read(bench):

@@ -9,7 +9,6 @@ import pytest
 
 from harness.store.points import REPLICATE
 from results.figures import files
-from results.figures.declared import FIGURES
 from results.figures.files import update
 from results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
 from results.figures.of_losses import loss
@@ -143,15 +142,6 @@ def test_a_figure_without_data_says_so(small, tmp_path):
     done = update("p_curve", load(small.store), small.store, tmp_path)
     assert (done.outcome, done.paths) == ("nothing to draw yet", [])
     assert not list(tmp_path.glob("p_curve*"))
-
-
-LADDER = {"multiplier", "frontier", "horizon"}  # tests/results/tables/test_ladder_tables.py draws them
-
-
-@pytest.mark.parametrize("name", [name for name in FIGURES if FIGURES[name].sweeps])
-def test_half_finished_sweeps_can_be_drawn(name, mixed_store, tmp_path):
-    outcome = "nothing to draw yet" if name in LADDER else "drawn"  # it has no two sizes of one task
-    assert update(name, load(mixed_store), mixed_store, tmp_path).outcome == outcome
 
 
 @pytest.mark.parametrize("state", ["waiting", "diverged"])

@@ -102,7 +102,7 @@ def test_the_page_and_the_figures_are_named_once_they_are_there(bench, make, tmp
 
 
 def test_many_workloads_fit_into_24_lines_of_80_columns(bench, make, monkeypatch):
-    for steps in range(200, 220):
+    for steps in range(200, 212):
         contest(bench, make, ALL, rates=(0.01, 0.02), base={"steps": steps})
     lines = shown(end(bench), 80, monkeypatch)
     assert len(lines) <= 24 and max(map(len, lines)) <= 80

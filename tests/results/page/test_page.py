@@ -7,8 +7,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -297,28 +295,28 @@ def test_curves_do_not_grow_with_the_length_of_runs(bench, make):
     assert run["key"] == key and len(run["curves"]["train"]) < MOST_POINTS * 11
 
 
-def test_same_store_same_bytes_in_any_place_and_order(demo, demo_store, monkeypatch):
-    (demo_store.root / "index.jsonl").unlink(missing_ok=True)
+def test_same_store_same_bytes_in_any_place_and_order(demo, demo_copy, monkeypatch):
+    (demo_copy.root / "index.jsonl").unlink(missing_ok=True)
     real = os.listdir
     monkeypatch.setattr(os, "listdir", lambda *words: random.sample(found := real(*words), len(found)))
     monkeypatch.setenv("TZ", "Asia/Tokyo")
-    assert written(demo_store) == demo.text
+    assert written(demo_copy) == demo.text
 
 
-def test_the_command_writes_the_page_and_its_figures(demo_store, capsys, monkeypatch):
+def test_the_command_writes_the_page_and_its_figures(demo_copy, capsys, monkeypatch):
     monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same"})
-    assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-digits"]) == 0
-    out = demo_store.root / "report.html"
+    assert cli.main(["report", "--root", str(demo_copy.root), "--sweep", "demo-digits"]) == 0
+    out = demo_copy.root / "report.html"
     assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()
-    assert (demo_store.root / "figures" / "demo-digits" / "loss.png").exists()
+    assert (demo_copy.root / "figures" / "demo-digits" / "loss.png").exists()
     assert "demo-pydocs" not in out.read_text()
 
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
-def test_the_command_replaces_its_own_files_only(demo_store, tmp_path, capsys, monkeypatch, name):
+def test_the_command_replaces_its_own_files_only(demo_copy, tmp_path, capsys, monkeypatch, name):
     monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same"})
     out = tmp_path / "mine" / "page.html"
-    words = ["report", "--root", str(demo_store.root), "--out", str(out)]
+    words = ["report", "--root", str(demo_copy.root), "--out", str(out)]
     theirs = out.parent / name
     theirs.parent.mkdir(parents=True)
     theirs.write_text("<html>theirs</html>")
@@ -330,11 +328,11 @@ def test_the_command_replaces_its_own_files_only(demo_store, tmp_path, capsys, m
     assert [cli.main(words) for _ in range(2)] == [0, 0]
 
 
-def test_an_empty_store_and_an_unknown_sweep_are_usage_errors(tmp_path, demo_store, capsys):
+def test_an_empty_store_and_an_unknown_sweep_are_usage_errors(tmp_path, demo_copy, capsys):
     assert cli.main(["report", "--root", str(tmp_path / "none")]) == 2
-    assert cli.main(["report", "--root", str(demo_store.root), "--sweep", "demo-pydoc"]) == 2
+    assert cli.main(["report", "--root", str(demo_copy.root), "--sweep", "demo-pydoc"]) == 2
     assert "did you mean 'demo-pydocs'" in capsys.readouterr().err
-    assert not (demo_store.root / "report.html").exists()
+    assert not (demo_copy.root / "report.html").exists()
 
 
 def test_a_store_in_which_nothing_has_run_has_a_page(bench):
@@ -354,15 +352,3 @@ def test_no_static_file_can_end_its_element():
     for name in (*page.SCRIPTS, *page.STYLES, "uPlot.LICENSE"):
         text = page.static(name)
         assert "</" not in text and "\r" not in text and "-->" not in text, name
-
-
-LOOK = """
-import sys
-import results.page.command
-print(sorted({"torch", "matplotlib", "seaborn", "optuna"}.intersection(sys.modules)))
-"""
-
-
-def test_the_command_loads_nothing_heavy():
-    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "[]\n"
