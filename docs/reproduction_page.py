@@ -33,6 +33,7 @@ from harness.show import numbers
 from harness.show.emit import as_text
 from harness.show.report import Report
 from harness.store import Store
+from harness.store.points import sweep_names
 from results.compare import claims
 from results.compare.ladder import Ladder
 from results.compare.view import View
@@ -128,13 +129,14 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     args = parser.parse_args(words)
     if args.seen:
-        own = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)] + [*ladder.ORDER]
+        known = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)] + [*ladder.ORDER]
+        own = [name for name in known if name in sweep_names(args.seen)]  # it grows with each that is done
         SEEN.write_text(seen(load(Store(args.seen), own), SEEN.read_text("utf-8")), encoding="utf-8")
         return 0
-    known = pages()
-    for name in args.names or known:
+    every = pages()
+    for name in args.names or every:
         with tempfile.TemporaryDirectory() as folder:
-            own = known[name]
+            own = every[name]
             store = records.unpacked(Path(folder), own.sweeps, own.records)
             frame = load(store, own.sweeps)
             pictures = write_pictures(own, store, frame)
