@@ -72,12 +72,11 @@ def test_near_its_time_limit_a_job_saves_all_runs_and_comes_back_for_the_rest(si
 
 
 def test_a_cancelled_job_saves_its_runs_and_the_next_submit_goes_on(site, write_spec):
-    spec = write_spec(LONG.replace("timeout_min: 20", PACKED))
+    spec = write_spec(LONG.replace("steps: 400", "steps: 1500").replace("timeout_min: 20", PACKED))
     assert accepted(site, spec) == 4
     folders = run_folders(site.root, "few")
-    hold(*folders)
+    wait_for(lambda: all((folder / "checkpoint.pt").exists() for folder in folders))
     assert "1 job cancelled" in site("sweep", "cancel", spec).stdout
-    let_go(*folders)
     assert accepted(site, spec) == 4, "the new job waits until the old one has saved"
     finish(site, spec, "few")
     assert [attempt(folder)["outcome"]["reason"] for folder in folders] == ["stopped"] * 4
