@@ -104,7 +104,7 @@ PICTURE = {
         "sweeps.spec"
     ),
     "sweeps.reproduce": (
-        "harness.cli harness.cost harness.errors harness.export harness.paper "
+        "harness.cli harness.cost harness.errors harness.paper "
         "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.experiments "
         "sweeps.reproduce_card"
     ),
