@@ -163,7 +163,8 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     """The part of a page that is made from its runs, as Markdown."""
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    tables = [readable(brief(found)) for name in page.tables if (found := TABLES[name](view)).sections]
+    found = [TABLES[name](view) for name in page.tables]
+    tables = [readable(brief(one) if one.name == "multipliers" else one) for one in found if one.sections]
     told = _claims(page, store, frame)
     parts = [facts(frame), *map(endpoint, view.ladders if page.scale == "ladder" else ())]
     parts += [_verdicts(told, page.family), *_answers(page, store, frame)]
