@@ -194,7 +194,9 @@ def endpoint(own: Ladder) -> str:
         place = (f"{one.rung.model}{model}", f"{one.rung.ratio:.0f}", f"{len(one.rung.row.values)}")
         published = _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(own.ratio) else ""
         losses = (f"{muon.loss:.4f}", f"{one.loss:.4f}")
-        rows.append((*place, *losses, words, published, _reading(gap.low, gap.high)))
+        at_edge = one.rung.at_edge or muon.rung.at_edge
+        verdict = "open: an optimum at an edge" if at_edge else _reading(gap.low, gap.high)
+        rows.append((*place, *losses, words, published, verdict))
     if not rows:
         return ""
     told = (
@@ -272,7 +274,7 @@ def _verdicts(told: Report, family: str = "") -> str:
         for row in section.rows
     ]
     own = [row for row in rows if not family or row["family"] == family]
-    words = Counter(row["verdict"] if row["gap"] else "not run" for row in own)
+    words = Counter(row["verdict"] if row["gap"] else "without a result" for row in own)
     counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
     what = f"{family} claims" if family else "claims"
     return f"**{sum(words.values())} {what}: {counts}.**" if words else ""

@@ -198,8 +198,7 @@ def _needed(scale: str, name: str) -> list[str]:
     Raises:
         UsageError: it is unknown, or the scale has none of its models.
     """
-    is_missing = name in experiments.experiments("paper") and name not in experiments.experiments(scale)
-    found = [] if is_missing else experiments.needed(scale, name)
+    found = experiments.needed(scale, name)
     if not found:
         raise UsageError(str(Note("no_languages", name=name, scale=scale)))
     return found

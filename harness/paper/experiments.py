@@ -73,9 +73,9 @@ def needed(scale: str, name: str) -> list[str]:
     if name in reported.tables():
         own = {places(scale).get(place(line, scale)) for line in reported.of_table(name)}
         return [one for one in known if one in own]
-    if name not in known:
+    if name not in {*known, *experiments("paper")}:
         raise UsageError(f"Unknown experiment {name!r}; {nearest(name, {*known, *reported.tables()})}")
-    return [name]
+    return [name] if name in known else []
 
 
 def sweep(scale: str, experiment: str) -> str:

@@ -41,7 +41,7 @@ def following(root: Path, points: Sequence[Point]) -> list[Point]:
     except UsageError as error:
         say(f"what follows in sweep {sweep} is left to the next `sweep submit`: {error}")
         return []
-    # None if the file is another now.
+    # Empty if the file is another now.
     trained = {objective(p.point, spec) for p in planned if p.point.id in ids}
     submitted = {id for array in submissions.read(root, sweep) for id in array.points}
     return [

@@ -31,7 +31,7 @@ blocks:
   - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: {low: 0.001, high: 1, log: true, num: 2}}}
 """
 SEARCHED = (
-    GRID + "search: {mode: random, trials: 3, pruner: {asha: {min_resource: 2, reduction_factor: 2}}}\n"
+    GRID + "search: {mode: random, trials: 5, pruner: {asha: {min_resource: 2, reduction_factor: 2}}}\n"
 )
 
 
@@ -77,7 +77,7 @@ def test_a_search_of_runs_on_two_processes(htbench, write_spec):
     assert done.returncode == 0, done.stderr
     points = read_points(htbench.root, "pair")
     records = Store(htbench.root).records([point.key for point in points])
-    assert len(records) == 3 and {record.environment["world_size"] for record in records.values()} == {2}
+    assert len(records) == 5 and {record.environment["world_size"] for record in records.values()} == {2}
     assert {record.attempts for record in records.values()} == {1}
     statuses = [record.status for record in records.values()]
     found = {state: len(keys) for state, keys in trials_by_state(htbench.root).items()}

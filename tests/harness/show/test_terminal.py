@@ -4,7 +4,7 @@ import io
 import re
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.show.note import Note
@@ -38,7 +38,6 @@ def numbers_of(text):
     return set(NUMBER.findall(text))
 
 
-@settings(max_examples=30)
 @given(st.lists(rows, min_size=1, max_size=5), st.integers(16, 160))
 def test_lines_fit_and_numbers_are_whole(rows, width):
     whole = grid_lines(COLUMNS, rows, None)

@@ -417,7 +417,7 @@ def test_a_reader_finds_every_run_at_every_instant(store, three, tmp_path):
         assert reader.stdout.readline() == "began\n"
         try:
             chance = random.Random(0)
-            for _ in range(6):
+            for _ in range(12):
                 pack(store, keys=chance.sample(store.keys(), 5))
                 unpack(store, set(chance.sample(sorted(store.packed.now().runs), 2)))
         finally:

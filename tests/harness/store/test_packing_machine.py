@@ -156,5 +156,5 @@ class PackingMachine(RuleBasedStateMachine):
 
 TestPackingMachine = PackingMachine.TestCase
 TestPackingMachine.settings = settings(
-    max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -111,5 +111,5 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=120, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
