@@ -33,7 +33,7 @@ install_packages() {
 }
 
 conf() {
-  install -d -m 755 "$ROOT" "$ROOT"/{etc,run,log,state,spool,dev,munge,db,mnt}
+  install -d -m 755 "$ROOT" "$ROOT"/{etc,run,log,state,spool,dev,munge,db,tmp,mnt}
   chmod 700 "$ROOT/db"
   [ -s "$ROOT/munge/munge.key" ] || (umask 077; head -c 128 /dev/urandom > "$ROOT/munge/munge.key")
   for g in $(seq 0 $((GPUS - 1))); do
@@ -134,10 +134,12 @@ up() {
     --pid-file="$ROOT/run/munged.pid" --log-file="$ROOT/log/munged.log" --seed-file="$ROOT/munge/seed"
   say munged
   if [ "$DBD" = 1 ]; then
-    mariadb-install-db --no-defaults --datadir="$ROOT/db" --user="$(id -un)" --skip-test-db \
-      --auth-root-authentication-method=normal >"$ROOT/log/mariadb-install.log" 2>&1
+    # A mariadbd that starts removes all temporary tables in its folder, so another cluster's must not lie there.
+    local own="env TMPDIR=$ROOT/tmp"
+    $own mariadb-install-db --no-defaults --datadir="$ROOT/db" --user="$(id -un)" --skip-test-db \
+      --auth-root-authentication-method=normal >"$ROOT/log/mariadb-install.log" 2>&1 || { head -n 20 "$ROOT/log/mariadb-install.log" >&2; return 1; }
     say mariadb-install-db
-    mariadbd --no-defaults --user="$(id -un)" --datadir="$ROOT/db" --socket="$MYSQL_UNIX_PORT" --skip-networking \
+    $own mariadbd --no-defaults --user="$(id -un)" --datadir="$ROOT/db" --socket="$MYSQL_UNIX_PORT" --skip-networking \
       --pid-file="$ROOT/run/mariadbd.pid" --innodb-buffer-pool-size=32M --innodb-log-file-size=8M \
       --innodb-flush-log-at-trx-commit=0 --innodb-lock-wait-timeout=60 --performance-schema=OFF \
       >"$ROOT/log/mariadbd.log" 2>&1 </dev/null &
