@@ -170,6 +170,10 @@ PEERS: Final = (
         *(lambda h: {"max_precondition_dim": h["max_precond_dim"]}, 1.0),
     ),
     Peer("soap", "heavyball", "SOAP", _all, (*_SHAMPOO, "max_precond_dim"), _heavyball_soap, 1.0),
+    Peer(
+        *("kl_soap", "heavyball", "KLSOAP", _rule, (*_SHAMPOO, "shampoo_beta")),
+        *(lambda _: {"merge_dims": False}, 1.1, True),
+    ),
     Peer("galore", _KOZISTR, "GaLore", _projected, _ADAM, at_most=1.0),
     Peer("lion", "lion_pytorch", "Lion", _all, ("betas",), at_most=1.1),
     Peer("lion", "timm.optim", "Lion", _all, ("betas",), at_most=1.1),

@@ -285,7 +285,7 @@ def test_state_counts_memory_once_however_it_is_nested():
 
 def test_every_peer_has_a_row():
     assert {peer.row for peer in peers.PEERS} == {
-        *("muon", "normuon", "adamuon", "adamw", "cautious", "mars", "sophia", "soap", "galore"),
+        *("muon", "normuon", "adamuon", "adamw", "cautious", "mars", "sophia", "soap", "kl_soap", "galore"),
         *("lion", "signum", "ademamix", "adopt", "schedule_free", "prodigy"),
     }
     assert {peer.row for peer in peers.PEERS} <= set(optimizers.ZOO)
@@ -320,7 +320,7 @@ def test_peers_do_the_same_steps(bench, peer):
     """Those that are installed; the documentation names those that can't be made to."""
     if peer.version is None:
         pytest.skip("not installed")
-    if peer.label in ("heavyball Muon", "heavyball SOAP"):
+    if peer.label in ("heavyball Muon", "heavyball SOAP", "heavyball KLSOAP"):
         pytest.skip("compiles for minutes")
     if peer.label == "torch AdamW(fused)":
         pytest.skip("another rule, which says what a pass over memory costs")
