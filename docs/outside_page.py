@@ -2,7 +2,7 @@
 
 python -m docs.outside_page                    prints the page, from docs/outside/classes.csv
 python -m docs.outside_page --write            writes it into docs/
-python -m docs.outside_page --check PACKAGE    tries the classes of an installed package, into the CSV
+python -m docs.outside_page --check PACKAGE    tries the installed package's classes that the CSV lacks
 
 A class is tried in a process of its own with a time limit, as `htbench zoo --check` does: with its defaults,
 and if it can't take all shapes, for matrices only.
@@ -46,7 +46,6 @@ ARGUMENTS = {"AdaptiveMuon": "momentum=0.95"}  # of a class without a default of
 SHAPES = {"learns", "keeps_dtype", "takes_shapes"}  # properties that it may mend
 LIMIT = 60  # seconds of a core for an attempt: however busy the machine is
 PASSES, FAILS, REFUSED, BROKEN, ENDLESS = "passes", "fails", "refused", "not built", "time limit"
-UNTRIED = "not tried"  # yet
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ attributes that the pickling of `torch.optim` drops; without `resumes` a run tha
 bit for bit. A class that fails nothing but `copies` did all that a run asks for, on the small nets of the
 check. `htbench compare` says which properties fail, and goes on unless it is `learns`. Most of what is
 refused or not built wants what a config can't give: another optimizer, a model, a closure; some want a value
-or one more package. What is not tried yet, `python -m docs.outside_page --check` tries.
+or one more package. `python -m docs.outside_page --check` tries what a new version brings.
 
 | property | what must hold |
 |---|---|"""
@@ -120,16 +119,17 @@ def page() -> str:
 
 
 def _package(name: str, version: str, rows: Sequence[Tried]) -> str:
-    counts = Counter(row.verdict for row in rows)
+    fit = [row for row in rows if row.verdict in (PASSES, FAILS) and row.properties in ("", "copies")]
+    counts = Counter(row.verdict for row in rows if row not in fit)
     told = [row for row in rows if row.verdict in (PASSES, FAILS)]
-    others = [row for row in rows if row not in told and row.verdict != UNTRIED]
-    untried = ", ".join(f"`{row.name}`" for row in rows if row.verdict == UNTRIED)
+    others = [row for row in rows if row not in told]
     alike = grouped(told, lambda row: (len(row.properties.split()), row.properties, row.arguments))
     lines = [
         f"## {name} {version}",
         "",
-        f"{len(rows)} classes: {', '.join(f'{own} x {verdict}' for verdict, own in counts.most_common())}.",
-        *(["", f"Not tried: {untried}."] if untried else []),
+        f"Of {len(rows)} classes {len(fit)} do all that a run asks for; of the others: "
+        + ", ".join(f"{own} x {verdict}" for verdict, own in counts.most_common())
+        + ".",
         "",
         "| what fails | arguments | classes |",
         "|---|---|---|",
@@ -265,15 +265,18 @@ def _attempt(name: str, arguments: str, answer: Connection) -> None:
 
 
 def note(package: str) -> None:
-    """Try all classes of a package; the CSV gets them in place of those that it had."""
+    """Try those classes of a package that the CSV lacks at its version; what is tried is kept at once."""
     distribution = PACKAGES[package]
     version = importlib.metadata.version(distribution)
-    names = list(classes(package))
-    rows = [own for own in committed() if own.package != distribution] if FACTS.exists() else []
-    for name in names:
+    rows = [own for own in committed() if own.package != distribution or own.version == version]
+    known = {own.name for own in rows}
+    for name in (one for one in classes(package) if one not in known):
         rows.append(tried(name, distribution, version))
         print(*asdict(rows[-1]).values(), sep=" | ", file=sys.stderr, flush=True)
-    FACTS.parent.mkdir(exist_ok=True)
+        _keep(rows)
+
+
+def _keep(rows: Sequence[Tried]) -> None:
     order = list(PACKAGES.values())
     with FACTS.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, [own.name for own in fields(Tried)], lineterminator="\n")
