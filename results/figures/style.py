@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from harness.show import numbers
 from results.figures.kinds import PUBLISHED
 
 # seaborn's colour-blind palette; then indigo, wine and olive of Paul Tol's "muted" scheme.
@@ -164,13 +165,13 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def label_log(axis: Any, tried: Sequence[float] = ()) -> None:
-    """Plain numbers on a logarithmic axis, 0.01 rather than a power of ten.
+    """Plain numbers on a logarithmic axis, 0.01 or 1M rather than a power of ten.
 
     Args:
         axis: of matplotlib.
         tried: values that are labelled instead, if they are few, far apart and short (not sampled ones).
     """
-    from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
     few = 1 < len(tried) <= _MOST_TICKS and all(len(f"{value:g}") <= 6 for value in tried)
     if few and math.log(min(high / low for low, high in pairwise(tried))) > (
@@ -181,5 +182,5 @@ def label_log(axis: Any, tried: Sequence[float] = ()) -> None:
     else:
         ticks = log_ticks(*sorted(axis.get_view_interval()))
     axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}" if x < 1e4 else numbers.count(x)))
     axis.set_minor_formatter(NullFormatter())

@@ -1,6 +1,7 @@
 """The programs that write the pages of experiments from compact records."""
 
 import io
+import json
 import tarfile
 
 import pandas as pd
@@ -9,10 +10,12 @@ from PIL import Image
 
 from docs import reproduction_page as pages
 from docs import reproduction_records as records
+from harness import cli, tasks
 from harness.paper import experiments
 from harness.show.note import text
 from harness.show.report import Cell, Column, Report, Section
 from harness.store import Store
+from harness.system.environment import HOME
 from results.frames.load import load
 from results.tables.answer import answers
 from sweeps import reproduce_card
@@ -152,3 +155,16 @@ def test_a_page_is_what_its_records_say(name, tmp_path):
     assert tables == [line for line in made.splitlines() if line.startswith("|")], (
         f"python -m docs.reproduction_page {name}"
     )
+
+
+@pytest.mark.slow
+def test_the_ladder_plans_the_runs_that_were_kept(tmp_path, monkeypatch, capsys):
+    """Keys last from 0.1.0 on, its records first: code that gives other keys would train the ladder anew."""
+    names = records.sweeps(pages.LADDER)
+    store = records.unpacked(tmp_path, names, pages.LADDER)
+    (data,) = {record.config["data_fingerprint"] for record in store.records(store.keys()).values()}
+    monkeypatch.setattr(tasks, "fingerprint", lambda task: data)  # another Python has other documentation
+    words = [str(HOME / "sweeps" / "ladder" / f"{name}.yaml") for name in names]
+    assert cli.main(["sweep", "plan", *words, "--root", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {plan["sweep"]: plan["to_run"] for plan in found} == dict.fromkeys(names, 0)

@@ -29,7 +29,7 @@ from results.figures.of_runs import (
     to_target,
     unit,
 )
-from results.figures.style import log_ticks
+from results.figures.style import label_log, log_ticks
 from results.frames.load import load
 
 STEPS = 100  # of a run on digits
@@ -214,6 +214,15 @@ def test_one_very_bad_result_is_left_to_a_mark_at_the_end():
 )
 def test_a_logarithmic_axis_has_a_few_round_ticks(limits, ticks):
     assert log_ticks(*limits) == ticks
+
+
+def test_it_writes_no_power_of_ten():
+    from matplotlib.figure import Figure as Canvas
+
+    axis = Canvas().subplots().xaxis
+    axis.axes.set(xscale="log", xlim=(2.4e4, 2e6))
+    label_log(axis)
+    assert axis.get_major_formatter().format_ticks(axis.get_majorticklocs()) == ["30k", "100k", "300k", "1M"]
 
 
 def test_units_are_the_largest_that_can_be_read():
