@@ -234,8 +234,13 @@ def brief(found: Report) -> Report:
 
 def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Who is better. A page on p compares settings of one optimizer, which its tables do."""
-    found = [] if page.name == "p_grid_cifar" else answers(frame, store)
-    return ["## The answer", *map(answer, found)] if found else []
+    if page.name == "p_grid_cifar":
+        return []
+    main = frame[~frame["sweep"].isin(ladder.ASIDES)]
+    found = answers(main, store)
+    asides = [own for own in answers(frame, store) if own not in found] if len(main) < len(frame) else []
+    parts = ["## The answer", *map(answer, found)] if found else []
+    return parts + (["## Other rules and settings at the first size", *map(answer, asides)] if asides else [])
 
 
 def answer(found: Answer) -> str:

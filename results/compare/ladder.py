@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -148,13 +149,30 @@ def ladders(frame: Frame | None, store: Store | None) -> list[Ladder]:
 def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
     """What some rungs say.
 
+    A rule at one place only does not climb: it is held against the others there, but how much it scatters
+    says nothing of them. Else whoever adds a noisy rule at one size would widen the intervals at every other.
+
     Args:
         task: of all.
         found: rungs of one ladder.
         draws: of the bootstrap.
     """
+    times = Counter(one.optimizer for one in found)
+    climbing = [one for one in found if times[one.optimizer] > 1]
+    if len(climbing) in (0, len(found)):
+        return _ladder(task, found, draws)
+    own, every = _ladder(task, climbing, draws), _ladder(task, found, draws)
+    asides = [one for one in every.entries if times[one.rung.optimizer] == 1]
+    return replace(own, entries=tuple(sorted((*own.entries, *asides), key=lambda one: _order(one.rung))))
+
+
+def _order(rung: Rung) -> tuple[float, str, int, float, float]:
+    return (rung.parameters, rung.model, rung.batch, rung.tokens, _loss(rung))
+
+
+def _ladder(task: str, found: Sequence[Rung], draws: int) -> Ladder:
     batches = _batches(found)
-    own = sorted(found, key=lambda one: (one.parameters, one.model, one.batch, one.tokens, _loss(one)))
+    own = sorted(found, key=_order)
     noise = drawn([one.row for one in own], [one.place for one in own], draws)
     known = noise or Drawn(np.array([[_loss(one)] for one in own]), np.ones(len(own)), has_documents=False)
     is_main = [one.batch == batches[one.model] for one in own]

@@ -10,6 +10,7 @@ from typing import Any
 
 from sweeps.experiments.files import Block, Settings, SweepFile
 
+ASIDES = ("ladder-s1-others", "ladder-s1-ablations")  # at one size, outside of what was asked first
 # Later sweeps have settings that earlier ones found.
 ORDER = (
     "ladder-aux",
@@ -20,8 +21,7 @@ ORDER = (
     "ladder-s2-lengths",
     "ladder-s3-lengths",
     "ladder-s1-batch",
-    "ladder-s1-others",
-    "ladder-s1-ablations",
+    *ASIDES,
 )
 QUICK = ("ladder-quick",)
 GPU = tuple(f"ladder-gpu-{size}" for size in ("s1", "s2", "s3", "s4", "s5"))  # on another corpus

@@ -239,6 +239,17 @@ def test_a_control_of_the_batch_is_no_length():
     assert own[0].to_baseline.value == pytest.approx(-0.1)
 
 
+def test_a_rule_at_one_place_changes_nothing_but_its_own_row():
+    random = np.random.RandomState(3)
+    found = noisy(random)
+    aside = rung("s1", "sophia", 20, 3 + 0.1 * random.standard_normal(8))
+    alone, beside = ladder("pydocs", found, 200), ladder("pydocs", [*found, aside], 200)
+    (own,) = [one for one in beside.entries if one.rung is aside]
+    assert own.to_second.high - own.to_second.low > 0.1 and own.tokens.is_below
+    others = tuple(one for one in beside.entries if one is not own)
+    assert repr(dataclasses.replace(beside, entries=others)) == repr(alone)
+
+
 def test_a_law_that_misses_what_was_left_out_is_withheld():
     sound = noisy(np.random.RandomState(4))
     assert ladder("pydocs", sound, 200).guards == ()
