@@ -1,4 +1,4 @@
-"""Heavier tails, better model? The order of the rules by their spectra against their order by test loss.
+"""Heavier tails, better model? The spectra of the rules' weights, and their order against that by test loss.
 
 HTMuon's paper says so of its rules. Alpha needs 50 eigenvalues; the other measures need no fit, so small
 matrices have them. All are turned so that larger means lighter tails: the claim is a positive correlation.
@@ -6,7 +6,7 @@ matrices have them. All are turned so that larger means lighter tails: the claim
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -16,13 +16,14 @@ from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, Section
 from harness.store import Store
 from results.compare.select import OPTIMIZER, WORKLOAD, choose
+from results.compare.stats import summarize
 from results.compare.view import View
 from results.frames.metrics import is_number
 from results.frames.rows import Rows
 from results.frames.spectra import Row, Spectra, of_runs, sound_layers
 from results.tables.outcome import searched_parts
 
-FEWEST = 5  # rules; of four even the order that was foretold is one of 24
+FEWEST = 5  # rules for a correlation; of four even the order that was foretold is one of 24
 _DRAWS = 2000
 # By name the column of a layer's spectrum.
 _MEASURES = {
@@ -42,6 +43,7 @@ _COLUMNS = (
     Column("verdict", kind="text"),
 )
 Runs = Sequence[tuple[float, float]]  # of one rule: lightness of the tails and test loss of each run
+Measured = Mapping[str, Runs]  # by rule
 
 
 class Verdict(StrEnum):
@@ -53,10 +55,12 @@ class Verdict(StrEnum):
 
 
 def table(view: View) -> Report:
-    """A section for each workload with measured weights of enough rules, a row for each measure."""
+    """For each workload with measured weights of two rules what they are; of enough rules, correlations."""
     parts = searched_parts(view.frame, WORKLOAD)
-    sections = [own for part in parts if view.store and (own := _section(part, view.store)) is not None]
-    return Report("tails", "heavier tails, better model? by rank correlation across rules", sections)
+    sections = [own for part in parts if view.store for own in _sections(part, view.store)]
+    return Report(
+        "tails", "heavier tails, better model? spectra of final weights beside the test loss", sections
+    )
 
 
 def correlation(rules: Sequence[Runs], draws: int = _DRAWS) -> tuple[float, float, float]:
@@ -90,43 +94,68 @@ def _spearman(means: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return found
 
 
-def _section(part: Rows, store: Store) -> Section | None:
+def _sections(part: Rows, store: Store) -> Iterator[Section]:
     losses: dict[str, float] = {}
     found: dict[str, list[Spectra]] = {}
     choices = choose(part, OPTIMIZER)
-    if len(choices) < FEWEST:  # before any file is read
-        return None
+    if len(choices) < 2:  # before any file is read
+        return
     for choice in choices:
         losses |= {row["key"]: loss for row in choice.replicas if is_number(loss := row.get("test_loss"))}
         own = [one for one in of_runs(choice.replicas, store) if one.weights and one.key in losses]
         found |= {str(choice.fixed["optimizer"]): own} if own else {}
-    if len(found) < FEWEST:
-        return None
-    rows = [row for name in _MEASURES if (row := _row(name, found, losses)) is not None]
+    if len(found) < 2:
+        return
+    layers = {name: of_measure for name in _MEASURES if (of_measure := _layers(name, found))}
+    measured = {name: _measured(name, own, found, losses) for name, own in layers.items()}
     fixed = {name: str(part[0][name]) for name in WORKLOAD}
     title = ", ".join(filter(None, fixed.values()))
-    return Section(title, fixed, _COLUMNS, rows, notes=(Note("tails_sign"), Note("tails_interval")))
+    yield _rules(title, fixed, measured)
+    if len(found) >= FEWEST:
+        rows = [_correlated(name, len(layers[name]), own) for name, own in measured.items()]
+        yield Section(title, fixed, _COLUMNS, rows, notes=(Note("tails_claim"), Note("tails_interval")))
 
 
-def _row(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, float]) -> list[Cell] | None:
-    column = _MEASURES[name]
+def _layers(name: str, found: Mapping[str, list[Spectra]]) -> list[str]:
+    """The layers that have a measure in all runs; of alpha, where it may enter a mean."""
     every = [run.weights for own in found.values() for run in own]
+    column = _MEASURES[name]
     layers = [n for n in every[0] if all(math.isfinite(_lightness(own.get(n, {}), column)) for own in every)]
-    if column == "alpha":
-        sound = set(sound_layers(found))
-        layers = [n for n in layers if n in sound]
-    if not layers:
-        return None
-    rules = [
-        [
+    sound = set(sound_layers(found)) if column == "alpha" else set(layers)
+    return [layer for layer in layers if layer in sound]
+
+
+def _measured(
+    name: str, layers: Sequence[str], found: Mapping[str, list[Spectra]], losses: Mapping[str, float]
+) -> Measured:
+    column = _MEASURES[name]
+    return {
+        rule: [
             (statistics.fmean(_lightness(run.weights[n], column) for n in layers), losses[run.key])
             for run in own
         ]
-        for own in found.values()
+        for rule, own in found.items()
+    }
+
+
+def _rules(title: str, fixed: dict[str, str], measured: Mapping[str, Measured]) -> Section:
+    """What the weights of each rule are, the best rule first."""
+    first = next(iter(measured.values()), {})
+    losses = {rule: summarize([loss for _, loss in runs]) for rule, runs in first.items()}
+    columns = [Column("optimizer", kind="text"), Column("test_loss", "test loss", "summary", digits=4)]
+    columns += [Column(name, kind="summary", digits=3) for name in measured]
+    rows = [
+        [Cell(rule), Cell(loss), *(Cell(summarize([x for x, _ in own[rule]])) for own in measured.values())]
+        for rule, loss in sorted(losses.items(), key=lambda item: item[1].mean)
     ]
-    own, low, high = correlation(rules)
+    return Section(title, fixed, columns, rows, notes=(Note("tails_sign"),))
+
+
+def _correlated(name: str, layers: int, measured: Measured) -> list[Cell]:
+    own, low, high = correlation([*measured.values()])
     verdict = Verdict.AGREES if low > 0 else Verdict.CONTRADICTS if high < 0 else Verdict.UNDECIDED
-    return [*map(Cell, (name, len(layers), len(rules), len(every), own, low, high, verdict.value))]
+    runs = sum(map(len, measured.values()))
+    return [*map(Cell, (name, layers, len(measured), runs, own, low, high, verdict.value))]
 
 
 def _lightness(layer: Row, column: str) -> float:

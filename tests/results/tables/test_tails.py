@@ -49,7 +49,12 @@ def filled(bench, rules, sign):
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, "agrees"), (-1, "contradicts")])
 def test_a_row_for_each_measure(bench, sign, verdict):
-    (section,) = table(filled(bench, RULES, sign)).sections
+    rules, section = table(filled(bench, RULES, sign)).sections
+    first = dict(zip((column.name for column in rules.columns), rules.rows[0], strict=True))
+    assert [row[0].value for row in rules.rows] == [*RULES] and first["alpha"].spread.n == 3
+    assert first["stable rank"].spread.mean == 20 and first["test_loss"].spread.mean == pytest.approx(
+        2, abs=0.03
+    )
     rows = {row[0].value: [cell.value for cell in row[1:]] for row in section.rows}
     assert rows["alpha"] == [3, 6, 18, sign, sign, sign, verdict]
     assert rows["stable rank"] == [3, 6, 18, -1, -1, -1, "contradicts"]
@@ -57,8 +62,13 @@ def test_a_row_for_each_measure(bench, sign, verdict):
     assert rows["entropy"][3:] == [0, 0, 0, "undecided"] == rows["-log spectral norm"][3:]
 
 
-def test_few_rules_have_no_section(bench):
-    assert not table(filled(bench, RULES[: FEWEST - 1], 1)).sections
+def test_few_rules_have_no_order(bench):
+    (section,) = table(filled(bench, RULES[: FEWEST - 1], 1)).sections
+    assert len(section.rows) == FEWEST - 1 and "verdict" not in {column.name for column in section.columns}
+
+
+def test_one_rule_has_no_section(bench):
+    assert not table(filled(bench, RULES[:1], 1)).sections
 
 
 def test_runs_without_a_measure_have_no_row(bench):
@@ -67,7 +77,7 @@ def test_runs_without_a_measure_have_no_row(bench):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         keep = [{name: value for name, value in row.items() if name != "entropy"} for row in rows]
         path.write_text("".join(json.dumps(row) + "\n" for row in keep))
-    (section,) = table(seen).sections
+    _, section = table(seen).sections
     assert [row[0].value for row in section.rows] == ["alpha", "stable rank", "-log spectral norm"]
 
 
@@ -77,5 +87,5 @@ def test_figures_that_are_no_spectrum_have_no_row(bench):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         bad = {"sigma_max": 0.0, "stable_rank": -1.0, "entropy": "much"}
         path.write_text("".join(json.dumps(row | bad) + "\n" for row in rows))
-    (section,) = table(seen).sections
+    _, section = table(seen).sections
     assert [row[0].value for row in section.rows] == ["alpha"]
