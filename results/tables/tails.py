@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,13 @@ _COLUMNS = (
     Column("verdict", kind="text"),
 )
 Runs = Sequence[tuple[float, float]]  # of one rule: lightness of the tails and test loss of each run
-Measured = Mapping[str, Runs]  # by rule
+
+
+class Measured(NamedTuple):
+    """A measure of the rules: over how many layers, and the runs of each rule."""
+
+    layers: int
+    runs: Mapping[str, Runs]
 
 
 class Verdict(StrEnum):
@@ -106,56 +113,54 @@ def _sections(part: Rows, store: Store) -> Iterator[Section]:
         found |= {str(choice.fixed["optimizer"]): own} if own else {}
     if len(found) < 2:
         return
-    layers = {name: of_measure for name in _MEASURES if (of_measure := _layers(name, found))}
-    measured = {name: _measured(name, own, found, losses) for name, own in layers.items()}
+    measured = {name: one for name in _MEASURES if (one := _measured(name, found, losses)).layers}
     fixed = {name: str(part[0][name]) for name in WORKLOAD}
     title = ", ".join(filter(None, fixed.values()))
     yield _rules(title, fixed, measured)
     if len(found) >= FEWEST:
-        rows = [_correlated(name, len(layers[name]), own) for name, own in measured.items()]
+        rows = [_correlated(name, own) for name, own in measured.items()]
         yield Section(title, fixed, _COLUMNS, rows, notes=(Note("tails_claim"), Note("tails_interval")))
 
 
-def _layers(name: str, found: Mapping[str, list[Spectra]]) -> list[str]:
-    """The layers that have a measure in all runs; of alpha, where it may enter a mean."""
+def _measured(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, float]) -> Measured:
+    """A mean over the layers that have the measure in all runs; of alpha, where it may enter a mean."""
     every = [run.weights for own in found.values() for run in own]
     column = _MEASURES[name]
     layers = [n for n in every[0] if all(math.isfinite(_lightness(own.get(n, {}), column)) for own in every)]
-    sound = set(sound_layers(found)) if column == "alpha" else set(layers)
-    return [layer for layer in layers if layer in sound]
+    if column == "alpha":
+        layers = [*filter(set(sound_layers(found)).__contains__, layers)]
+    if not layers:
+        return Measured(0, {})
 
+    def of_run(run: Spectra) -> tuple[float, float]:
+        return statistics.fmean(_lightness(run.weights[n], column) for n in layers), losses[run.key]
 
-def _measured(
-    name: str, layers: Sequence[str], found: Mapping[str, list[Spectra]], losses: Mapping[str, float]
-) -> Measured:
-    column = _MEASURES[name]
-    return {
-        rule: [
-            (statistics.fmean(_lightness(run.weights[n], column) for n in layers), losses[run.key])
-            for run in own
-        ]
-        for rule, own in found.items()
-    }
+    return Measured(len(layers), {rule: [*map(of_run, own)] for rule, own in found.items()})
 
 
 def _rules(title: str, fixed: dict[str, str], measured: Mapping[str, Measured]) -> Section:
     """What the weights of each rule are, the best rule first."""
-    first = next(iter(measured.values()), {})
-    losses = {rule: summarize([loss for _, loss in runs]) for rule, runs in first.items()}
+    first = next(iter(measured.values()), Measured(0, {}))
+    losses = {rule: summarize([loss for _, loss in runs]) for rule, runs in first.runs.items()}
     columns = [Column("optimizer", kind="text"), Column("test_loss", "test loss", "summary", digits=4)]
     columns += [Column(name, kind="summary", digits=3) for name in measured]
     rows = [
-        [Cell(rule), Cell(loss), *(Cell(summarize([x for x, _ in own[rule]])) for own in measured.values())]
+        [
+            Cell(rule),
+            Cell(loss),
+            *(Cell(summarize([x for x, _ in own.runs[rule]])) for own in measured.values()),
+        ]
         for rule, loss in sorted(losses.items(), key=lambda item: item[1].mean)
     ]
     return Section(title, fixed, columns, rows, notes=(Note("tails_sign"),))
 
 
-def _correlated(name: str, layers: int, measured: Measured) -> list[Cell]:
-    own, low, high = correlation([*measured.values()])
+def _correlated(name: str, measured: Measured) -> list[Cell]:
+    rules = [*measured.runs.values()]
+    own, low, high = correlation(rules)
     verdict = Verdict.AGREES if low > 0 else Verdict.CONTRADICTS if high < 0 else Verdict.UNDECIDED
-    runs = sum(map(len, measured.values()))
-    return [*map(Cell, (name, layers, len(measured), runs, own, low, high, verdict.value))]
+    known = (name, measured.layers, len(rules), sum(map(len, rules)), own, low, high, verdict.value)
+    return [*map(Cell, known)]
 
 
 def _lightness(layer: Row, column: str) -> float:

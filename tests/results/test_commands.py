@@ -21,7 +21,7 @@ from results.compare.view import View
 from results.figures import files
 from results.figures.declared import FIGURES
 from results.frames.load import load
-from results.tables.registry import GENERAL
+from results.tables.registry import GENERAL, TABLES
 from tests.helpers.json_fields import promised, read
 from tests.helpers.rendering import render_all
 
@@ -288,7 +288,8 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(words, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr
-    text = render_all([GENERAL[name](View(load(mixed_store))) for name in GENERAL], "md")
+    view = View(load(mixed_store), store=mixed_store)
+    text = render_all([TABLES[name](view) for name in (*GENERAL, "tails")], "md")
     assert "±" in text and "–" in text and "…" in text
     plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
     for sign, spelling in plain[encoding].items():
