@@ -33,7 +33,7 @@ from harness.show import numbers
 from harness.show.emit import as_text
 from harness.show.report import Report
 from harness.store import Store
-from harness.store.points import sweep_names
+from harness.store.points import REPLICATE, sweep_names
 from results.compare import claims
 from results.compare.ladder import Ladder
 from results.compare.view import View
@@ -238,9 +238,31 @@ def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
         return []
     main = frame[~frame["sweep"].isin(ladder.ASIDES)]
     found = answers(main, store)
-    asides = [own for own in answers(frame, store) if own not in found] if len(main) < len(frame) else []
+    every = answers(frame, store) if len(main) < len(frame) else []
+    asides = [answer(own) for own in every if own not in found and len(own.places) > 1]
     parts = ["## The answer", *map(answer, found)] if found else []
-    return parts + (["## Other rules and settings at the first size", *map(answer, asides)] if asides else [])
+    if asides or len(main) < len(frame):
+        parts += ["## Other rules and settings at the first size", *asides, ablations(frame)]
+    return parts
+
+
+def ablations(frame: pd.DataFrame) -> str:
+    """HTMuon at other settings, each at its own best rate, beside Muon, which is HTMuon with p = 0."""
+    fresh = overview.finished(frame[frame["stage"] == REPLICATE])
+    own = fresh[fresh["sweep"] == ladder.ASIDES[-1]]
+    if own.empty:
+        return ""
+    muon = fresh[(fresh["sweep"] == "ladder-s1") & (fresh["rule"] == "muon")].assign(p=0.0, interval=1)
+    rows = []
+    for (interval, p), part in pd.concat([muon, own]).groupby(["interval", "p"]):
+        known = [part[name].astype(float) for name in ("test_perplexity", "test_loss")]
+        spreads = [f"{own.mean():.{n}f} ± {own.std():.{n}f}" for own, n in zip(known, (2, 4), strict=True)]
+        rows.append((f"{p:g}", f"{interval:g}", f"{part['lr'].iloc[0]:g}", f"{len(part)}", *spreads))
+    head = ("p", "interval", "lr", "fresh seeds", "test perplexity", "test loss in nats per token")
+    title = "### HTMuon with other p, and with its map at every fifth step"
+    return "\n\n".join(
+        [title, table(head, rows), "p = 0 is Muon. Each is tuned by its rate; none has weight decay."]
+    )
 
 
 def answer(found: Answer) -> str:
