@@ -326,17 +326,22 @@ def facts(frame: pd.DataFrame) -> str:
 
 def elapsed(done: pd.DataFrame) -> float:
     """Seconds in which at least one of the runs was under way."""
-    began, ended = (pd.to_datetime(done[name]).map(pd.Timestamp.timestamp) for name in ("began", "ended"))
     total, until = 0.0, float("-inf")
-    for start, end in sorted(zip(began, ended, strict=True)):
+    for start, end in sorted(zip(*_spans(done), strict=True)):
         total += max(0.0, end - max(start, until))
         until = max(until, end)
     return total
 
 
 def _seconds(done: pd.DataFrame) -> pd.Series[float]:
-    began, ended = (pd.to_datetime(done[name]) for name in ("began", "ended"))
-    return (ended - began).dt.total_seconds()
+    began, ended = _spans(done)
+    return ended - began
+
+
+def _spans(done: pd.DataFrame) -> tuple[pd.Series[float], pd.Series[float]]:
+    """When runs began and ended. Of one that took twice as long as its steps, the pause is left out."""
+    began, ended = (pd.to_datetime(done[name]).map(pd.Timestamp.timestamp) for name in ("began", "ended"))
+    return began.where(ended - began <= 2 * done["useful_seconds"], ended - done["useful_seconds"]), ended
 
 
 def seen(frame: pd.DataFrame, before: str = "") -> str:

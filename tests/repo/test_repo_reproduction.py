@@ -27,7 +27,7 @@ def frame(*spans, sweep="nano-imagenet"):
         {
             **{"sweep": sweep, "key": f"{sweep}{start}-{end}", "state": "completed", "steps": 10.0},
             **{"task": "glyphs", "model": "vit-nano", "parameters": 111_000.0, "tokens": 0.0},
-            **{"seconds_per_step": 0.1, "cpu_seconds_per_step": 0.1},
+            **{"seconds_per_step": 0.1, "cpu_seconds_per_step": 0.1, "useful_seconds": float(end - start)},
             **{"machine": "Testium 1", "began": _time(start), "ended": _time(end)},
         }
         for start, end in spans
@@ -52,6 +52,11 @@ def table(*rows):
 )
 def test_pauses_do_not_count(spans, seconds):
     assert pages.elapsed(frame(*spans)) == seconds
+
+
+def test_the_pause_of_an_interrupted_run_does_not_count():
+    runs = pd.concat([frame((0, 10)), frame((5, 3600)).assign(useful_seconds=7.0)])
+    assert pages.elapsed(runs) == 17 and "imagenet,2,20,17" in pages.seen(runs)
 
 
 def test_the_facts_name_the_machine_and_what_failed():
