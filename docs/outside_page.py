@@ -12,6 +12,7 @@ import argparse
 import csv
 import importlib
 import importlib.metadata
+import io
 import multiprocessing
 import pkgutil
 import resource
@@ -29,6 +30,7 @@ from docs import reproduction_records as records
 from docs.reproduction_page import answer
 from harness.choice.winner import grouped
 from harness.show.note import Note
+from harness.system import atomic
 from results.frames.load import load_rows
 from results.tables.answer import answers
 
@@ -277,11 +279,11 @@ def note(package: str) -> None:
 
 
 def _keep(rows: Sequence[Tried]) -> None:
-    order = list(PACKAGES.values())
-    with FACTS.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, [own.name for own in fields(Tried)], lineterminator="\n")
-        table.writeheader()
-        table.writerows(map(asdict, sorted(rows, key=lambda own: (order.index(own.package), own.name))))
+    order, text = list(PACKAGES.values()), io.StringIO()
+    table = csv.DictWriter(text, [own.name for own in fields(Tried)], lineterminator="\n")
+    table.writeheader()
+    table.writerows(map(asdict, sorted(rows, key=lambda own: (order.index(own.package), own.name))))
+    atomic.write_text(FACTS, text.getvalue())
 
 
 if __name__ == "__main__":

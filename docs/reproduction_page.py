@@ -238,10 +238,10 @@ def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
         return []
     main = frame[~frame["sweep"].isin(ladder.ASIDES)]
     found = answers(main, store)
-    every = answers(frame, store) if len(main) < len(frame) else []
-    asides = [answer(own) for own in every if own not in found and len(own.places) > 1]
     parts = ["## The answer", *map(answer, found)] if found else []
-    if asides or len(main) < len(frame):
+    if len(main) < len(frame):
+        every = (own for own in answers(frame, store) if own not in found)
+        asides = [answer(own) for own in every if len(own.places) > 1]
         parts += ["## Other rules and settings at the first size", *asides, ablations(frame)]
     return parts
 

@@ -6,16 +6,17 @@ matrices have them. All are turned so that larger means lighter tails: the claim
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section
+from harness.show.report import Cell, Column, Report, Section, by_columns
 from harness.store import Store
+from results.compare.claim_verdicts import ClaimVerdict
 from results.compare.select import OPTIMIZER, WORKLOAD, choose
 from results.compare.stats import summarize
 from results.compare.view import View
@@ -33,32 +34,7 @@ _MEASURES = {
     "entropy": "entropy",
     "-log spectral norm": "sigma_max",
 }
-_COLUMNS = (
-    Column("measure", kind="text"),
-    Column("layers"),
-    Column("rules"),
-    Column("runs"),
-    Column("rank_correlation", "rank correlation", digits=2),
-    Column("low", digits=2),
-    Column("high", digits=2),
-    Column("verdict", kind="text"),
-)
 Runs = Sequence[tuple[float, float]]  # of one rule: lightness of the tails and test loss of each run
-
-
-class Measured(NamedTuple):
-    """A measure of the rules: over how many layers, and the runs of each rule."""
-
-    layers: int
-    runs: Mapping[str, Runs]
-
-
-class Verdict(StrEnum):
-    """What the interval of the correlation says of "heavier tails, better model"."""
-
-    AGREES = "agrees"
-    CONTRADICTS = "contradicts"
-    UNDECIDED = "undecided"
 
 
 def table(view: View) -> Report:
@@ -111,56 +87,74 @@ def _sections(part: Rows, store: Store) -> Iterator[Section]:
         losses |= {row["key"]: loss for row in choice.replicas if is_number(loss := row.get("test_loss"))}
         own = [one for one in of_runs(choice.replicas, store) if one.weights and one.key in losses]
         found |= {str(choice.fixed["optimizer"]): own} if own else {}
-    if len(found) < 2:
-        return
-    measured = {name: one for name in _MEASURES if (one := _measured(name, found, losses)).layers}
-    fixed = {name: str(part[0][name]) for name in WORKLOAD}
-    title = ", ".join(filter(None, fixed.values()))
-    yield _rules(title, fixed, measured)
-    if len(found) >= FEWEST:
-        rows = [_correlated(name, own) for name, own in measured.items()]
-        yield Section(title, fixed, _COLUMNS, rows, notes=(Note("tails_claim"), Note("tails_interval")))
-
-
-def _measured(name: str, found: Mapping[str, list[Spectra]], losses: Mapping[str, float]) -> Measured:
-    """A mean over the layers that have the measure in all runs; of alpha, where it may enter a mean."""
-    every = [run.weights for own in found.values() for run in own]
-    column = _MEASURES[name]
-    layers = [n for n in every[0] if all(math.isfinite(_lightness(own.get(n, {}), column)) for own in every)]
-    if column == "alpha":
-        layers = [*filter(set(sound_layers(found)).__contains__, layers)]
+    several = len(found) > 1
+    layers = {name: there for name in _MEASURES if several and (there := _layers(name, found))}
     if not layers:
-        return Measured(0, {})
+        return
+    measured = {name: _measured(name, own, found, losses) for name, own in layers.items()}
+    identity = {name: str(part[0][name]) for name in WORKLOAD}
+    title = ", ".join(filter(None, identity.values()))
+    if len(found) >= FEWEST:
+        yield replace(_correlations(title, layers, measured), identity=identity)
+    keys = {rule: tuple(run.key for run in own) for rule, own in found.items()}
+    yield replace(_weights(f"{title}: final weights", keys, measured), identity=identity)
 
+
+def _layers(name: str, found: Mapping[str, list[Spectra]]) -> list[str]:
+    """The layers that have a measure in all runs; of alpha, those where it may enter a mean."""
+    every = [run.weights for own in found.values() for run in own]
+    known = sound_layers(found) if name == "alpha" else every[0]
+    column = _MEASURES[name]
+    return [n for n in known if all(math.isfinite(_lightness(own.get(n, {}), column)) for own in every)]
+
+
+def _measured(
+    name: str, layers: Sequence[str], found: Mapping[str, list[Spectra]], losses: Mapping[str, float]
+) -> dict[str, Runs]:
     def of_run(run: Spectra) -> tuple[float, float]:
-        return statistics.fmean(_lightness(run.weights[n], column) for n in layers), losses[run.key]
+        of_layers = (_lightness(run.weights[layer], _MEASURES[name]) for layer in layers)
+        return statistics.fmean(of_layers), losses[run.key]
 
-    return Measured(len(layers), {rule: [*map(of_run, own)] for rule, own in found.items()})
+    return {rule: [*map(of_run, own)] for rule, own in found.items()}
 
 
-def _rules(title: str, fixed: dict[str, str], measured: Mapping[str, Measured]) -> Section:
-    """What the weights of each rule are, the best rule first."""
-    first = next(iter(measured.values()), Measured(0, {}))
-    losses = {rule: summarize([loss for _, loss in runs]) for rule, runs in first.runs.items()}
-    columns = [Column("optimizer", kind="text"), Column("test_loss", "test loss", "summary", digits=4)]
-    columns += [Column(name, kind="summary", digits=3) for name in measured]
-    rows = [
-        [
-            Cell(rule),
-            Cell(loss),
-            *(Cell(summarize([x for x, _ in own.runs[rule]])) for own in measured.values()),
+def _correlations(
+    title: str, layers: Mapping[str, Sequence[str]], measured: Mapping[str, dict[str, Runs]]
+) -> Section:
+    """Of each measure with the test loss, across rules."""
+    own, low, high = zip(*(correlation([*rules.values()]) for rules in measured.values()), strict=True)
+    ends = (max(a, 0.0) + min(b, 0.0) for a, b in zip(low, high, strict=True))  # the end that is nearer to 0
+    columns: dict[Column, Iterable[Any]] = {
+        Column("measure", kind="text"): measured,
+        Column("layers", importance=3): map(len, layers.values()),
+        Column("rules"): map(len, measured.values()),
+        Column("runs", importance=3): [sum(map(len, rules.values())) for rules in measured.values()],
+        Column("rank_correlation", "rank correlation", digits=2): own,
+        Column("low", digits=2): low,
+        Column("high", digits=2): high,
+        Column("verdict", kind="text", importance=9): [ClaimVerdict.of_sign(end).value for end in ends],
+    }
+    return by_columns(columns, title=title, notes=[Note("tails_claim"), Note("tails_interval")])
+
+
+def _weights(
+    title: str, keys: Mapping[str, tuple[str, ...]], measured: Mapping[str, dict[str, Runs]]
+) -> Section:
+    """What the final weights of each rule are, the best rule first."""
+    losses = {rule: summarize([loss for _, loss in own]) for rule, own in [*measured.values()][0].items()}
+    rules = sorted(losses, key=lambda rule: losses[rule].mean)
+    columns: dict[Column, Iterable[Any]] = {
+        Column("optimizer", kind="text"): rules,
+        Column("test_loss", "test loss", "summary", digits=4): [
+            Cell(losses[rule], runs=keys[rule]) for rule in rules
+        ],
+    }
+    for name, found in measured.items():
+        column = name.replace("-", "minus_").replace(" ", "_")  # in files of data
+        columns[Column(column, name, "summary", digits=3)] = [
+            summarize([lightness for lightness, _ in found[rule]]) for rule in rules
         ]
-        for rule, loss in sorted(losses.items(), key=lambda item: item[1].mean)
-    ]
-    return Section(title, fixed, columns, rows, notes=(Note("tails_sign"),))
-
-
-def _correlated(name: str, measured: Measured) -> list[Cell]:
-    rules = [*measured.runs.values()]
-    own, low, high = correlation(rules)
-    verdict = Verdict.AGREES if low > 0 else Verdict.CONTRADICTS if high < 0 else Verdict.UNDECIDED
-    known = (name, measured.layers, len(rules), sum(map(len, rules)), own, low, high, verdict.value)
-    return [*map(Cell, known)]
+    return by_columns(columns, title=title, notes=[Note("tails_sign")])
 
 
 def _lightness(layer: Row, column: str) -> float:

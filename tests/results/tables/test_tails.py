@@ -49,12 +49,13 @@ def filled(bench, rules, sign):
 
 @pytest.mark.parametrize(("sign", "verdict"), [(1, "agrees"), (-1, "contradicts")])
 def test_a_row_for_each_measure(bench, sign, verdict):
-    rules, section = table(filled(bench, RULES, sign)).sections
+    section, rules = table(filled(bench, RULES, sign)).sections
     first = dict(zip((column.name for column in rules.columns), rules.rows[0], strict=True))
     assert [row[0].value for row in rules.rows] == [*RULES] and first["alpha"].spread.n == 3
-    assert first["stable rank"].spread.mean == 20 and first["test_loss"].spread.mean == pytest.approx(
+    assert first["stable_rank"].spread.mean == 20 and first["test_loss"].spread.mean == pytest.approx(
         2, abs=0.03
     )
+    assert len(first["test_loss"].runs) == 3 and rules.title != section.title
     rows = {row[0].value: [cell.value for cell in row[1:]] for row in section.rows}
     assert rows["alpha"] == [3, 6, 18, sign, sign, sign, verdict]
     assert rows["stable rank"] == [3, 6, 18, -1, -1, -1, "contradicts"]
@@ -77,7 +78,7 @@ def test_runs_without_a_measure_have_no_row(bench):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         keep = [{name: value for name, value in row.items() if name != "entropy"} for row in rows]
         path.write_text("".join(json.dumps(row) + "\n" for row in keep))
-    _, section = table(seen).sections
+    section, _ = table(seen).sections
     assert [row[0].value for row in section.rows] == ["alpha", "stable rank", "-log spectral norm"]
 
 
@@ -87,5 +88,14 @@ def test_figures_that_are_no_spectrum_have_no_row(bench):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         bad = {"sigma_max": 0.0, "stable_rank": -1.0, "entropy": "much"}
         path.write_text("".join(json.dumps(row | bad) + "\n" for row in rows))
-    _, section = table(seen).sections
+    section, _ = table(seen).sections
     assert [row[0].value for row in section.rows] == ["alpha"]
+
+
+def test_runs_without_any_measure_have_no_section(bench):
+    seen = filled(bench, RULES, 1)
+    for path in seen.store.root.rglob("spectra.jsonl"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        bad = {"sigma_max": 0.0, "stable_rank": -1.0, "entropy": "much", "flags": ["small_n"]}
+        path.write_text("".join(json.dumps(row | bad) + "\n" for row in rows))
+    assert not table(seen).sections
