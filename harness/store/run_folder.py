@@ -13,14 +13,15 @@ from harness.system import atomic, typed
 
 
 class Reason(str, Enum):
-    """How an attempt ended. A stopped one may be resumed by any process; what comes after it are failures."""
+    """How an attempt ended. One that stopped or died may be resumed by any process; below are failures."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
+    DIED = "died"  # noted by its launcher, which saw it die
     OOM = "oom"
     TIMEOUT = "timeout"
     ERROR = "error"
-    KILLED = "killed"  # never noted: two attempts in a row have left nothing
+    KILLED = "killed"  # never noted: two attempts in a row have died and left nothing
 
     def __str__(self) -> str:
         return self.value
@@ -28,7 +29,7 @@ class Reason(str, Enum):
     @property
     def is_failure(self) -> bool:
         """Whether the run begins again only after `retry`."""
-        return self not in (Reason.FINISHED, Reason.STOPPED)
+        return self not in (Reason.FINISHED, Reason.STOPPED, Reason.DIED)
 
 
 class _Outcome(TypedDict, total=False):

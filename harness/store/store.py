@@ -9,9 +9,11 @@ is dead. An owner that finds a higher attempt than its own has lost the run and 
 """
 
 import contextlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.show.note import Note
 from harness.show.status import Status
@@ -90,29 +92,32 @@ class Store(Records):
             return RunState(Status.WAITING)
         last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
-        reason, said = outcome.get("reason"), outcome.get("message", "")
-        if reason is not None and Reason(reason).is_failure:
-            return RunState(Status.FAILED, number, reason=Reason(reason), said=said)
+        reason, said = _reason(last), outcome.get("message", "")
+        if reason is not None and reason.is_failure:
+            return RunState(Status.FAILED, number, reason=reason, said=said)
         if reason is None:
             owner = Owner.from_json(last.get("owner"))
             if self.alive(owner, self.files(key).attempt(number)):
                 return RunState(Status.RUNNING, number, owner=owner)
-            if self._crashed_without_progress(key, number):
-                return RunState(Status.FAILED, number, reason=Reason.KILLED)
+        if self._died_without_progress(key, number):
+            return RunState(Status.FAILED, number, reason=Reason.KILLED)
         gone = lost(self.run_folder(key)) if record is None else None
         record = self.record(key) if gone else None  # it may have been written meanwhile
         if record is not None and record.ends(study):
             return RunState(record.status, number, record)
         return RunState(Status.WAITING, number, lost=gone, said=said)
 
-    def _crashed_without_progress(self, key: str, number: int) -> bool:
-        """Whether dead attempt `number` and the one before it were killed without a new checkpoint."""
+    def _died_without_progress(self, key: str, number: int) -> bool:
+        """Whether attempt `number`, not at work, and the one before it have died without a new checkpoint.
+
+        A death outside of SLURM counts if a launcher has seen it. One that took the launcher, too, such as a
+        machine that goes down, says nothing of the run.
+        """
         if number < 2:
             return False
         last, before = self.attempt(key, number), self.attempt(key, number - 1)
         marks = [attempt.get("checkpoint_found") for attempt in (before, last)] + [self._checkpoint_mark(key)]
-        killed = all(attempt and attempt.get("outcome") is None for attempt in (before, last))
-        return killed and marks[0] == marks[1] == marks[2]
+        return _counts(before) and _counts(last) and marks[0] == marks[1] == marks[2]
 
     def _checkpoint_mark(self, key: str) -> int | None:
         """The modification time of the checkpoint in nanoseconds; None if there is none."""
@@ -155,6 +160,13 @@ class Store(Records):
             return RunState(record.status, attempt.number, record)
         return attempt
 
+    def note_death(self, key: str, number: int) -> None:
+        """Note what the launcher of attempt `number` saw: its process died, by a signal, and left no word."""
+        path, attempt = self.files(key).attempt(number), self.attempt(key, number)
+        owner = Owner.from_json(attempt.get("owner"))
+        if owner is not None and _reason(attempt) is None and not self.alive(owner, path):
+            atomic.write_json(path, attempt | {"outcome": {"reason": Reason.DIED}, "ended": time.time()})
+
     def reset_failure(self, key: str) -> bool:
         """Turn a failed run into a waiting one; False if it has not failed."""
         state = self.state(key)
@@ -163,3 +175,13 @@ class Store(Records):
         path = self.files(key).attempt(state.attempts)
         atomic.write_json(path, self.attempt(key, state.attempts) | {"outcome": {"reason": Reason.STOPPED}})
         return True
+
+
+def _reason(attempt: Mapping[str, Any]) -> Reason | None:
+    reason = (attempt.get("outcome") or {}).get("reason")
+    return None if reason is None else Reason(reason)
+
+
+def _counts(attempt: Mapping[str, Any]) -> bool:
+    owner, reason = Owner.from_json(attempt.get("owner")), _reason(attempt)
+    return reason is Reason.DIED or (reason is None and owner is not None and bool(owner.job))

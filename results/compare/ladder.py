@@ -47,7 +47,7 @@ class Entry:
         to_baseline, to_second: its loss less that of AdamW and of Muon at its place; None: there is none.
         tokens: how many times the tokens AdamW would need; None where a guard withholds it.
         compute, time: the same in operations, and in seconds on one machine.
-        is_main: whether it is part of the ladder, no control of the batch.
+        is_main: whether it is part of the ladder: no control of the batch, no rule at one place only.
         guards: why there is no number, or what to know about it.
     """
 
@@ -162,7 +162,7 @@ def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
     if len(climbing) in (0, len(found)):
         return _ladder(task, found, draws)
     own, every = _ladder(task, climbing, draws), _ladder(task, found, draws)
-    asides = [one for one in every.entries if times[one.rung.optimizer] == 1]
+    asides = [replace(one, is_main=False) for one in every.entries if times[one.rung.optimizer] == 1]
     return replace(own, entries=tuple(sorted((*own.entries, *asides), key=lambda one: _order(one.rung))))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.paper import experiments, scales
 from harness.store import Store
+from harness.store.points import ELSEWHERE
 from results.compare.ladder import Ladder, ladders
 from results.compare.ours import Ours, of_scale
 from results.frames.rows import Frame, rows
@@ -76,7 +77,8 @@ class View:
         """The scales whose runs are shown."""
         if self.frame is None:
             return []
-        planned = {experiments.scale_of(str(name)) for name in {row["sweep"] for row in self.frame}}
+        sweeps = {row["sweep"] for row in self.frame if row["stage"] != ELSEWHERE}
+        planned = {experiments.scale_of(str(name)) for name in sweeps}
         return [name for name in scales.SCALES if name in (planned if self._chosen is None else self._chosen)]
 
     @functools.cached_property

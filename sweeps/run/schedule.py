@@ -57,6 +57,9 @@ class Schedule:
         now = self.state(point)
         if self.monitor.stop_requested:
             return
+        if status < 0 and now.attempts > self._attempts[point.id]:
+            self.store.note_death(filled(self.store.root, point).key, now.attempts)
+            now = self.state(point)
         if not self.wants(point, now):
             del self._deaths[point.id]
             return

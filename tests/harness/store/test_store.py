@@ -134,7 +134,8 @@ def test_the_heartbeat_beats(store, monkeypatch):
         wait_for(lambda: attempt.path.stat().st_mtime > 0, seconds=30)
 
 
-def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_path):
+def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
     dead = Store(tmp_path, alive=lambda owner, path: False)
     dead.claim(KEY, "")
     second = dead.claim(KEY, "")
@@ -145,6 +146,26 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     fourth = dead.claim(KEY, "")
     assert [second.number, third.number, fourth.number] == [2, 3, 4]
     assert isinstance(dead.claim(KEY, ""), Attempt), "the third got somewhere"
+
+
+def test_outside_of_slurm_only_deaths_that_a_launcher_saw_count(tmp_path):
+    dead = Store(tmp_path, alive=lambda owner, path: False)
+    for seen in (False, False, True, False, True):
+        attempt = dead.claim(KEY, "")
+        if seen:
+            dead.note_death(KEY, attempt.number)
+        assert dead.state(KEY).status is Status.WAITING
+    dead.note_death(KEY, dead.claim(KEY, "").number)
+    assert dead.state(KEY).reason == "killed" and dead.reset_failure(KEY)
+
+
+def test_no_death_is_noted_of_one_that_lives_or_left_word(store):
+    attempt = store.claim(KEY, "")
+    store.note_death(KEY, attempt.number)
+    assert store.state(KEY).status is Status.RUNNING
+    attempt.end(Reason.STOPPED, "why")
+    store.note_death(KEY, attempt.number)
+    assert store.attempt(KEY, 1)["outcome"] == {"reason": "stopped", "message": "why"}
 
 
 def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections import Counter
 
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from harness.errors import LostOwnershipError
 from harness.show.status import Status
 from harness.store import Attempt, Store
+from harness.store.run_folder import Reason
 from tests.helpers.records import record
 
 KEYS = ["a" * 12, "b" * 12]
@@ -30,6 +32,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.zombies = []
         self.finished = {}
         self.saves = 0
+        self.in_vain = Counter()  # deaths in a row that count, without a checkpoint
 
     def teardown(self):
         shutil.rmtree(self.root)
@@ -47,6 +50,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert claim.status is Status.RUNNING and claim.owner == self.working[key].owner
         else:
             assert claim.status is Status.FAILED
+            assert (claim.reason is Reason.KILLED) is (self.in_vain[key] >= 2)
 
     def checkpoint(self, attempt):
         self.saves += 1
@@ -55,21 +59,29 @@ class StoreMachine(RuleBasedStateMachine):
         os.utime(path, (self.saves, self.saves))
 
     @precondition(lambda self: self.working)
-    @rule(data=st.data(), saved=st.booleans())
-    def die(self, data, saved):
-        """Killed, perhaps after a checkpoint; the process may only seem dead and come back as a zombie."""
+    @rule(data=st.data(), saved=st.booleans(), seen=st.booleans())
+    def die(self, data, saved, seen):
+        """Killed, perhaps after a checkpoint, perhaps with its launcher, so that nobody has seen it.
+
+        The process may only seem dead and come back as a zombie.
+        """
         key = data.draw(st.sampled_from(sorted(self.working)))
         attempt = self.working.pop(key)
         if saved:
             self.checkpoint(attempt)
         self.dead.add(attempt.owner.nonce)
         self.zombies.append(attempt)
+        if seen:
+            self.store.note_death(key, attempt.number)
+        self.in_vain[key] = 0 if saved or not seen else self.in_vain[key] + 1
+        assert self.store.state(key).status is (Status.FAILED if self.in_vain[key] >= 2 else Status.WAITING)
 
     @precondition(lambda self: self.working)
     @rule(data=st.data(), reason=st.sampled_from(["stopped", "error", "oom"]))
     def end(self, data, reason):
         key = data.draw(st.sampled_from(sorted(self.working)))
         self.working.pop(key).end(reason, "because")
+        self.in_vain[key] = 0
         assert self.store.state(key).status is (Status.WAITING if reason == "stopped" else Status.FAILED)
 
     @precondition(lambda self: self.working)
@@ -84,6 +96,7 @@ class StoreMachine(RuleBasedStateMachine):
     def retry(self, key):
         failed = self.store.state(key).status is Status.FAILED
         assert self.store.reset_failure(key) is failed
+        self.in_vain[key] *= not failed
         assert self.store.state(key).status is not Status.FAILED
 
     @precondition(lambda self: self.zombies)

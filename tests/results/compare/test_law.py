@@ -245,7 +245,7 @@ def test_a_rule_at_one_place_changes_nothing_but_its_own_row():
     aside = rung("s1", "sophia", 20, 3 + 0.1 * random.standard_normal(8))
     alone, beside = ladder("pydocs", found, 200), ladder("pydocs", [*found, aside], 200)
     (own,) = [one for one in beside.entries if one.rung is aside]
-    assert own.to_second.high - own.to_second.low > 0.1 and own.tokens.is_below
+    assert own.to_second.high - own.to_second.low > 0.1 and own.tokens.is_below and not own.is_main
     others = tuple(one for one in beside.entries if one is not own)
     assert repr(dataclasses.replace(beside, entries=others)) == repr(alone)
 

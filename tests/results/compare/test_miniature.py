@@ -10,12 +10,12 @@ import pytest
 from harness.paper import reported
 from harness.show.status import Status
 from harness.store import Store
-from harness.store.points import REPLICATE, read_points, write_points
+from harness.store.points import ELSEWHERE, REPLICATE, read_points, write_points
 from results.compare.measured import measured
 from results.compare.ours import Ours
 from results.compare.to_target import evaluations, steps_to
 from results.compare.view import View
-from results.frames.load import load
+from results.frames.load import load, load_rows
 from results.tables.registry import TABLES
 from tests.helpers.miniature_store import Miniature
 from tests.helpers.rendering import render
@@ -173,6 +173,13 @@ def test_published_numbers_stand_before_ours_at_another_scale(store):
     titles = [line for line in text(store, "main_result", "both").splitlines() if line.startswith("###")]
     sections = ["### c4, perplexity, published", "### pydocs, perplexity, quick scale"]
     assert titles == [*sections, "### Legend"]
+
+
+def test_what_other_sweeps_have_tried_brings_no_table_of_the_paper(store):
+    planned = load_rows(store)
+    assert View(planned).scales == ["quick"]
+    tried = [row | {"stage": ELSEWHERE} for row in planned]
+    assert not View([planned[0] | {"sweep": "mine"}, *tried]).scales
 
 
 # --- what becomes of runs ---

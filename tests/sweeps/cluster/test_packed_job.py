@@ -195,7 +195,7 @@ def test_what_befalls_one_run_leaves_its_neighbours_alone(tmp_path, tiny):
         os.kill(pid, signal.SIGCONT)
     wait_for(lambda: job.attempts()[0] == 2 and job.attempt(1)["outcome"])
     wait_for(lambda: "going on from step" in (job.folder(0) / "log.txt").read_text())
-    assert job.attempt(0)["outcome"] is None and job.attempt(1)["outcome"]["reason"] == "stopped"
+    assert job.attempt(0)["outcome"]["reason"] == "died" and job.attempt(1)["outcome"]["reason"] == "stopped"
     job.process.send_signal(signal.SIGTERM)  # as `scancel` does
     status, said = job.ends()
     assert status == 2 and not job.called.exists(), "cancelled, it is not queued again"
