@@ -32,10 +32,7 @@ from harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
 COMMANDS = {
-    "demo": (
-        "sweeps.reproduce",
-        "Train four optimizers on data that every Python has, and show the tables",
-    ),
+    "demo": ("sweeps.reproduce", "Train four optimizers on data that every Python has, and show the tables"),
     "compare": ("sweeps.compare", "Hold an optimizer of yours against others, from its class to a table"),
     "reproduce": (
         "sweeps.reproduce",
@@ -50,20 +47,14 @@ COMMANDS = {
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
-    "ledger": (
-        "results.commands",
-        "Hold our runs against the paper: its numbers and its claims",
-    ),
+    "ledger": ("results.commands", "Hold our runs against the paper: its numbers and its claims"),
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
     "data": ("harness.commands.data", "Fetch and prepare the large datasets, and list what is prepared"),
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
     "cost": ("harness.commands.cost", "Tell what a run costs before it runs: operations, memory, disk, time"),
-    "export": (
-        "harness.commands.export",
-        "Write the model of a run as a folder of Hugging Face",
-    ),
+    "export": ("harness.commands.export", "Write the model of a run as a folder of Hugging Face"),
     "downstream": ("harness.commands.downstream", "Evaluate the model of a run on multiple-choice questions"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }

@@ -215,12 +215,7 @@ def measure(
     return report(environment.describe("cpu", tasks.fingerprint(TASK)), figures)
 
 
-_COLUMNS = (
-    Column("loop", kind="text"),
-    *RATIO,
-    Column("unit", kind="text", importance=8),
-    AT_MOST,
-)
+_COLUMNS = (Column("loop", kind="text"), *RATIO, Column("unit", kind="text", importance=8), AT_MOST)
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,4 @@ def _all_places(x: Tensor) -> Tensor:
     return x.new_empty(x.numel(), x.ndim, dtype=torch.int64)
 
 
-_ANSWERS: Final = {
-    aten._local_scalar_dense.default: _value,
-    aten.nonzero.default: _all_places,
-}
+_ANSWERS: Final = {aten._local_scalar_dense.default: _value, aten.nonzero.default: _all_places}

@@ -17,15 +17,7 @@ from harness.paper.experiments import scale_of
 from harness.show.note import Note
 from harness.store import Attempt, Store
 from harness.store.layout import sweeps_folder
-from harness.store.points import (
-    SEARCH,
-    SOURCE,
-    Point,
-    is_sweep_name,
-    read_points,
-    sweep_folder,
-    write_points,
-)
+from harness.store.points import SEARCH, SOURCE, Point, is_sweep_name, read_points, sweep_folder, write_points
 from harness.store.record import IMPORTED, RUN, RunRecord
 from harness.system import atomic
 from harness.system.environment import HOME

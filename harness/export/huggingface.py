@@ -129,11 +129,7 @@ _DATA = {
     "fineweb": "FineWeb, its sample of 10 billion tokens: ODC-BY and the terms of use of Common Crawl. The "
     "tokenizer is that of GPT-2 (MIT).",
 }
-_DATA_SETS = {
-    "c4": "allenai/c4",
-    "openwebtext": "Skylion007/openwebtext",
-    "fineweb": "HuggingFaceFW/fineweb",
-}
+_DATA_SETS = {"c4": "allenai/c4", "openwebtext": "Skylion007/openwebtext", "fineweb": "HuggingFaceFW/fineweb"}
 _PRIVATE = {"host"}  # of the environment: a card is published
 
 

@@ -25,10 +25,7 @@ def _section(section: Section) -> str:
     if note := section.too_wide():
         return f"### {markdown(section.title)}\n\n{markdown(str(note))}"
     marks = section.marks()
-    notes = [
-        *(f"[{mark}] {note}" for note, mark in marks.items()),
-        *map(str, section.facts),
-    ]
+    notes = [*(f"[{mark}] {note}" for note, mark in marks.items()), *map(str, section.facts)]
     head = [f"### {markdown(section.title)}", "", *(f"{markdown(str(note))}\n" for note in section.above)]
     below = ["", *(f"- {markdown(note)}" for note in notes)] if notes else []
     return "\n".join([*head, *_grid(section, marks), *below])

@@ -92,9 +92,9 @@ class Store(Records):
             return RunState(Status.WAITING)
         last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
-        reason, said = _reason(last), outcome.get("message", "")
-        if reason is not None and reason.is_failure:
-            return RunState(Status.FAILED, number, reason=reason, said=said)
+        reason, said = outcome.get("reason"), outcome.get("message", "")
+        if reason is not None and Reason(reason).is_failure:
+            return RunState(Status.FAILED, number, reason=Reason(reason), said=said)
         if reason is None:
             owner = Owner.from_json(last.get("owner"))
             if self.alive(owner, self.files(key).attempt(number)):
@@ -163,8 +163,7 @@ class Store(Records):
     def note_death(self, key: str, number: int) -> None:
         """Note what the launcher of attempt `number` saw: its process died, by a signal, and left no word."""
         path, attempt = self.files(key).attempt(number), self.attempt(key, number)
-        owner = Owner.from_json(attempt.get("owner"))
-        if owner is not None and _reason(attempt) is None and not self.alive(owner, path):
+        if not attempt.get("outcome") and not self.alive(Owner.from_json(attempt.get("owner")), path):
             atomic.write_json(path, attempt | {"outcome": {"reason": Reason.DIED}, "ended": time.time()})
 
     def reset_failure(self, key: str) -> bool:
@@ -177,11 +176,6 @@ class Store(Records):
         return True
 
 
-def _reason(attempt: Mapping[str, Any]) -> Reason | None:
-    reason = (attempt.get("outcome") or {}).get("reason")
-    return None if reason is None else Reason(reason)
-
-
 def _counts(attempt: Mapping[str, Any]) -> bool:
-    owner, reason = Owner.from_json(attempt.get("owner")), _reason(attempt)
-    return reason is Reason.DIED or (reason is None and owner is not None and bool(owner.job))
+    job, outcome = (attempt.get("owner") or {}).get("job"), attempt.get("outcome")
+    return outcome.get("reason") == Reason.DIED if outcome else bool(job)

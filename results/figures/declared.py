@@ -28,8 +28,7 @@ class Figure:
 
 
 def _of_any(
-    panels: Callable[[Frame, Store], list[Panel]],
-    published: Callable[[Side], list[Panel]] = lambda view: [],
+    panels: Callable[[Frame, Store], list[Panel]], published: Callable[[Side], list[Panel]] = lambda view: []
 ) -> Figure:
     """A figure that shows our runs of the paper's experiments, after what is published, like any sweep."""
 

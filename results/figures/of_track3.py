@@ -48,10 +48,7 @@ def common_step(results: Sequence[Result]) -> int:
 
 
 def _panel(
-    title: str,
-    y_label: str,
-    points: Sequence[tuple[Result, Summary, float | None]],
-    shown: dict[int, bool],
+    title: str, y_label: str, points: Sequence[tuple[Result, Summary, float | None]], shown: dict[int, bool]
 ) -> Panel:
     """A result is placed by the losses of its runs; y is their mean if it is not given."""
     x_label = KINDS["spreads"].x

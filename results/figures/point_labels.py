@@ -47,10 +47,7 @@ class PointLabels(Artist):
     """
 
     def __init__(
-        self,
-        labels: Sequence[Label],
-        lines: Sequence[Sequence[Point]] = (),
-        size: float = 7,
+        self, labels: Sequence[Label], lines: Sequence[Sequence[Point]] = (), size: float = 7
     ) -> None:
         super().__init__()
         self._labels, self._lines, self._size = labels, lines, size

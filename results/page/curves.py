@@ -22,10 +22,7 @@ def curves(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], int]:
         rows: of `metrics.jsonl`, sorted by step.
     """
     found = {kind: thinned(list(points(rows, name)), MOST_POINTS) for kind, name in KINDS.items()}
-    return (
-        {kind: encoded(own) for kind, own in found.items() if own},
-        sum(map(len, found.values())),
-    )
+    return ({kind: encoded(own) for kind, own in found.items() if own}, sum(map(len, found.values())))
 
 
 def points(rows: Iterable[Mapping[str, Any]], name: str) -> Iterable[Point]:

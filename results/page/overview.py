@@ -87,11 +87,7 @@ def settings(found: Sequence[Answer]) -> Report:
 def _settings(answer: Answer) -> Section:
     names = list(dict.fromkeys(name for place in answer.places for name in place.setting))
     rows = [
-        [
-            Cell(place.name, notes=place.of_value),
-            *map(place.setting.get, names),
-            place.ms_per_step,
-        ]
+        [Cell(place.name, notes=place.of_value), *map(place.setting.get, names), place.ms_per_step]
         for place in answer.places
     ]
     columns = [*_columns(["optimizer"], names), Column("ms_per_step", "ms/step", "summary")]

@@ -264,10 +264,7 @@ def _tested(ours: Ours, own: Tested) -> Tested:
         log = replace(metric, is_log=True).on_scale
         rows = [replace(row, values={at: log(x) for at, x in row.values.items()}) for row in rows]
     judged = judge.judge(
-        rows,
-        higher_is_better=higher,
-        is_share=metric.is_share,
-        paired=not is_time(own.claim.better),
+        rows, higher_is_better=higher, is_share=metric.is_share, paired=not is_time(own.claim.better)
     )
     behind = judged.verdicts[1 - judged.best]
     if not math.isfinite(behind.high):

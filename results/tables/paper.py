@@ -361,8 +361,7 @@ def _with_choice(
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
         return cell.noted(
-            *_chosen_p(line, own.choice),
-            *footnotes.on_choice(own.choice, None, line.setting.hyper, outlook),
+            *_chosen_p(line, own.choice), *footnotes.on_choice(own.choice, None, line.setting.hyper, outlook)
         )
     best = ours.of(line)[-1] if own.summary else None
     if best is None or best.winner is None or best.winner.value("lr") != line.lr:

@@ -342,7 +342,7 @@ def test_the_house_stays_small_enough_to_hold():
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
     # What one redesign reached (34,219), the answer on every screen, and what a GPU needs.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 39_410
+    assert sum(map(code_lines, HOUSE.files.values())) <= 39_369
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
     assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9
