@@ -100,6 +100,7 @@ def test_a_frontier_that_is_withheld_says_why(root, capsys):
     (report,) = json.loads(printed(capsys, "table", "frontier", "--json", "--root", root))
     (section,) = report["sections"]
     assert section["rows"] == [] and section["notes"][0].startswith("No frontier")
+    assert "\n! no frontier: " in printed(capsys, "table", "frontier", "--root", root)
 
 
 def test_the_frontier_has_what_the_next_size_costs(monkeypatch, tmp_path):
