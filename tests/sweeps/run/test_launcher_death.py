@@ -12,6 +12,13 @@ from tests.helpers.waiting import wait_for
 
 # No periodic checkpoint within the test: the one that is found was written because of the death.
 BASE = {"task": "digits", "model": "resnet-nano", "steps": 400, "batch_size": 16, "log_every": 2}
+DIES = """
+import os, signal, torch
+
+class Dies(torch.optim.SGD):
+    def step(self, closure=None):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
 SPEC = f"name: tiny\nbase: {json.dumps(BASE)}\nspace: {{optimizer.lr: [0.03, 0.1]}}\n"
 
 
@@ -44,3 +51,15 @@ def test_nobody_trains_on_after_the_command_was_killed(htbench, write_spec, comm
     assert done.returncode == 0, done.stderr
     records = [Store(htbench.root).record(folder.name) for folder in folders]
     assert [(r.steps, r.attempts, r.repeated_steps) for r in records] == [(400, 2, 0)] * len(folders)
+
+
+def test_a_run_that_only_dies_is_given_up_by_a_launcher_that_lives(htbench, write_spec):
+    spec = write_spec(SPEC.replace("[0.03, 0.1]", '[0.1], optimizer.name: ["dies:Dies"]'))
+    (spec.parent / "dies.py").write_text(DIES)
+    for _ in range(2):  # the second call leaves it alone
+        done = htbench("sweep", "run", spec)
+        assert done.returncode == 1 and "failed (killed): two processes in a row" in done.stderr
+        (folder,) = (path.parent for path in htbench.root.glob("runs/*/*/config.yaml"))
+        assert [json.loads(path.read_text())["outcome"] for path in folder.glob("attempts/*")] == [
+            {"reason": "died"}
+        ] * 2
