@@ -99,7 +99,7 @@ class Store(Records):
             owner = Owner.from_json(last.get("owner"))
             if self.alive(owner, self.files(key).attempt(number)):
                 return RunState(Status.RUNNING, number, owner=owner)
-        if self._died_without_progress(key, number):
+        if reason in (None, Reason.DIED) and self._died_without_progress(key, number):
             return RunState(Status.FAILED, number, reason=Reason.KILLED)
         gone = lost(self.run_folder(key)) if record is None else None
         record = self.record(key) if gone else None  # it may have been written meanwhile
@@ -177,5 +177,6 @@ class Store(Records):
 
 
 def _counts(attempt: Mapping[str, Any]) -> bool:
+    """Whether an attempt, not at work, died such that it counts against its run."""
     job, outcome = (attempt.get("owner") or {}).get("job"), attempt.get("outcome")
     return outcome.get("reason") == Reason.DIED if outcome else bool(job)
