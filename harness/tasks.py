@@ -15,9 +15,7 @@ from harness.errors import UsageError, nearest
 from optimizers.zoo.imported import load, target
 
 GROUP: Final = "htbench.tasks"  # of entry points
-OF_OTHERS: Final = (
-    "imported"  # the kind of a task in a record that was imported, even if one of ours is called so
-)
+OF_OTHERS: Final = "imported"  # the kind of the task of an imported record, even if ours is called so
 ACCURACY: Final = "accuracy"  # a share, which people read in percent
 UNKNOWN: Final = "unknown"  # the metric of a task that nothing describes
 

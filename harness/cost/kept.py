@@ -161,9 +161,8 @@ def make(config: RunConfig, cache: Path, device: str) -> Simulated:
     file, made = place(cache, run_class(config), device), simulate(config, shapes.of(config), device)
     _here[file.name] = made
     if cache.is_dir():
-        with contextlib.suppress(
-            Exception
-        ):  # a read-only store, a full disk: it is simulated again next time
+        # In a read-only store, on a full disk it is simulated again next time.
+        with contextlib.suppress(Exception):
             write(file, made)
     return made
 

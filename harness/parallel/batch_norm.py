@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from harness.parallel.group import Group, exchanging
@@ -71,7 +72,7 @@ def _statistics(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     var, mean = var.double(), mean.double()
     ours = mean.new_full((1,), x.numel() / x.shape[1])
     summed = _sum_over_processes(torch.cat([mean * ours, (var + mean.square()) * ours, ours]))
-    total, squares, count = summed.split([len(mean), len(mean), 1])
+    total, squares, count = summed.split([len(mean), len(mean), 1])  # type: ignore[no-untyped-call]
     mean = total / count
     return mean, squares / count - mean.square(), count
 
@@ -95,7 +96,7 @@ def _reduced(values: Tensor) -> Tensor:
     return values
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
+@_disable_dynamo  # torch.compiler.disable, but imports torch.compile only when it is called
 def _sum_over_processes(values: Tensor) -> Tensor:
     summed: Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
     return summed

@@ -61,7 +61,7 @@ class Layer:
         if self.kind == "embed":
             return weight.reshape(
                 weight.shape[-2:]
-            )  # positions may have a batch dimension: (1, tokens, width)
+            )  # positions may have one for the batch: (1, tokens, width)
         if self.kind != "conv" and weight.ndim == 3:  # experts: (experts, out, in)
             return weight.reshape(weight.shape[0], -1).T.reshape(*weight.shape[1:], weight.shape[0])
         return weight

@@ -79,9 +79,7 @@ class Archives:
                     self.known = self._packed(marks)
                 elif mark != self._read[0]:  # a run may have come and gone: say that something happened
                     self.known = replace(self.known)
-            except (
-                FileNotFoundError
-            ):  # one was replaced after the names were read: the other is not among them
+            except FileNotFoundError:  # replaced after the names were read: the new one is not among them
                 continue
             self._read = mark, marks
             return self.known

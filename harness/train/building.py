@@ -15,6 +15,7 @@ from harness.data.task import Task
 from harness.errors import UsageError
 from harness.parallel.batch_norm import synchronise
 from harness.parallel.group import Group
+from harness.train import eager
 from optimizers.modes import training
 from optimizers.transfer import Transfer
 
@@ -55,6 +56,7 @@ def build_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
     """The optimizer of the config; its groups note their peak learning rate as `initial_lr`."""
     rule = config.optimizer
     named = rule.groups.items()
+    eager.without_compiler()
     try:
         optimizer = optimizers.build(
             rule.name,

@@ -26,7 +26,6 @@ _ROUNDS = 60
 _NODES = 32  # exponents per unit of p that are solved; the others are interpolated
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def mixture(p: float, coefficients: str) -> tuple[Steps, Weights]:
     """Return the iterations of a set and its weights for p: from the file, or interpolated for another p.
 
@@ -38,6 +37,11 @@ def mixture(p: float, coefficients: str) -> tuple[Steps, Weights]:
         if abs(float(tabulated) - p) <= 1e-12:
             return _steps(coefficients), tuple(fit["w"])
     return _steps(coefficients), interpolate_weights(p, coefficients)
+
+
+# A constant where an optimizer is compiled: what torch.compiler.assume_constant_result would set, and import
+# torch.compile for.
+mixture._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @functools.lru_cache(maxsize=256)

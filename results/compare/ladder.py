@@ -233,9 +233,7 @@ class _Fitted:
     laws: tuple[SizeLaw, ...] = ()
     miss: float | None = None
     guards: tuple[Guard, ...] = ()
-    ends: Mapping[str, tuple[float, float]] = field(
-        default_factory=dict
-    )  # tokens of the shortest and longest
+    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # tokens of shortest and longest
 
 
 def _fitted(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> _Fitted:

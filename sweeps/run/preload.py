@@ -5,8 +5,6 @@ Nothing here may run a tensor operation on several threads or touch a GPU: neith
 
 from importlib import import_module
 
-import torch
-
 from harness.config import digest
 
 for _name in (
@@ -21,9 +19,6 @@ for _name in (
     "sweeps.run.execute",
 ):
     import_module(_name)
-
-# The first optimizer that is built imports half of torch (torch._dynamo and what it needs).
-torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
 
 # Each run compares its code with the key that it was planned under; to read and digest that code took .3 s.
 digest.everything()

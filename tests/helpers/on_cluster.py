@@ -16,8 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.config.settings import resolve_config
+from harness.cost import kept
+from harness.cost.run_class import run_class
 from harness.store import Store
-from tests.helpers import waiting
+from harness.store.layout import cache_folder
+from tests.helpers import waiting, warm
 from tests.helpers.command import Htbench
 from tests.helpers.searching import check_search, studies
 from tests.helpers.sweeping import carried_out, check_whole, results
@@ -65,11 +69,21 @@ def site(cluster):
     cluster("start-daemons")
     root = Path(tempfile.mkdtemp(prefix="htbench-slurm-store-"))
     root.chmod(0o755)
+    count(root / "store")
     yield Htbench(root / "store")
     ask("scancel", "-f", "-s", "KILL", "-u", "root")
     ask("scancel", "-u", "root")
     wait_for(lambda: not queue())
     shutil.rmtree(root)
+
+
+def count(store):
+    """Put what runs cost into a store, which else all jobs that start together count, each for seconds."""
+    cache = cache_folder(store)
+    cache.mkdir(parents=True)
+    for settings in warm.CONFIGS:
+        config = resolve_config(settings)
+        kept.write(kept.place(cache, run_class(config), "cpu"), kept.make(config, Path("nowhere"), "cpu"))
 
 
 @pytest.fixture(scope="session")
