@@ -4,6 +4,7 @@ Without the cluster the tests fail, they don't pass empty.
 """
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -20,7 +21,9 @@ from harness.config.settings import resolve_config
 from harness.cost import kept
 from harness.cost.run_class import run_class
 from harness.store import Store
-from harness.store.layout import cache_folder
+from harness.store.layout import CACHE
+from harness.system import environment
+from sweeps.cluster import snapshot
 from tests.helpers import waiting, warm
 from tests.helpers.command import Htbench
 from tests.helpers.searching import check_search, studies
@@ -69,7 +72,8 @@ def site(cluster):
     cluster("start-daemons")
     root = Path(tempfile.mkdtemp(prefix="htbench-slurm-store-"))
     root.chmod(0o755)
-    count(root / "store")
+    for place, cost in costs().items():
+        kept.write(root / "store" / place, cost)
     yield Htbench(root / "store")
     ask("scancel", "-f", "-s", "KILL", "-u", "root")
     ask("scancel", "-u", "root")
@@ -77,13 +81,18 @@ def site(cluster):
     shutil.rmtree(root)
 
 
-def count(store):
-    """Put what runs cost into a store, which else all jobs that start together count, each for seconds."""
-    cache = cache_folder(store)
-    cache.mkdir(parents=True)
-    for settings in warm.CONFIGS:
-        config = resolve_config(settings)
-        kept.write(kept.place(cache, run_class(config), "cpu"), kept.make(config, Path("nowhere"), "cpu"))
+@functools.cache
+def costs():
+    """What runs cost, by the file that jobs read it from: else all that start together count it first."""
+    with pytest.MonkeyPatch.context() as patch:
+        version = snapshot.version(Path("nowhere")).folder.name  # as jobs call it
+        patch.setattr(environment, "code_version", lambda: version)
+        configs = [resolve_config(settings) for settings in warm.CONFIGS]
+        places = [kept.place(Path(CACHE), run_class(config), "cpu") for config in configs]
+        return {
+            place: kept.make(config, Path("nowhere"), "cpu")
+            for place, config in zip(places, configs, strict=True)
+        }
 
 
 @pytest.fixture(scope="session")
