@@ -171,7 +171,8 @@ def for_record(config: RunConfig, cache: Path, device: str) -> dict[str, float]:
     """What the estimate adds to a record; empty if the model or the optimizer can't be counted.
 
     Whether a record has it depends on the class of the run and not on how long it took, so that two machines
-    give the same tables. The first run of a class in a store waits 0.2 to 0.5 s for it (docs/cost.md).
+    give the same tables. The first run of a class in a store waits 0.2 to 0.5 s for it, and for the
+    import of torch.compile (docs/cost.md).
 
     `flops_per_step`: of forward and backward pass, and of what is computed again. `optimizer_flops_per_step`.
     `state_bytes`: that the optimizer keeps, and `estimated_peak_memory`: of all tensors, in one process.
