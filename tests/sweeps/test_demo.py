@@ -25,7 +25,7 @@ def files(store):
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_and_its_second_call(tmp_path):
     first = demo(tmp_path)
     assert first.returncode == 0, first.stderr

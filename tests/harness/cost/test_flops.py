@@ -51,7 +51,7 @@ def test_products_with_activation_checkpointing(name):
     assert estimated(config).recomputation > 0.5 * estimated(config).forward
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("settings", [{}, AGAIN], ids=["kept", "again"])
 def test_products_of_llama_60m(settings):
     check(config_of("c4", "llama-60m", "muon", batch_size=1, **settings))

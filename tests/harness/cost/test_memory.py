@@ -103,7 +103,7 @@ def counted(config, steps):
     return [max(own, memory.during(f"passes {way}")) for way in WAYS]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_llama_60m_needs_what_is_estimated(name, monkeypatch):
     monkeypatch.setattr(text, "CHUNK_ABOVE", 4096)

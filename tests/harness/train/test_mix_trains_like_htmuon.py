@@ -10,7 +10,7 @@ from harness.store import Store
 from harness.train.run import run
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_htmuon_mix_ends_where_exact_htmuon_does(tmp_path):
     store = Store(tmp_path)
     losses = {

@@ -17,7 +17,7 @@ def holds(shares):
     return [share.share for share in shares]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "seeds"),
     # Three seeds are where an approximation fails first; with more of them, the ends and the middle.
@@ -28,13 +28,13 @@ def test_equal_rows_differ_in_one_of_twenty_tables(rows, seeds):
     holds(simulate.size(rows, seeds, 2000))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [2, 5, 20])
 def test_so_do_unpaired_ones(rows):
     holds(simulate.size(rows, 3, 2000, paired=False))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("paired", [True, False])
 @pytest.mark.parametrize("rows", [2, 5, 10, 20])
 def test_rows_that_scatter_differently_differ_more_often(rows, paired):
@@ -43,18 +43,18 @@ def test_rows_that_scatter_differently_differ_more_often(rows, paired):
     assert share.share < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("gap", [1.0, 2.0, 3.0, 10.0])
 def test_worse_rows_do_not_make_equal_ones_differ(gap):
     holds(simulate.partly_equal(3, 5, gap, 3, 2000))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_clear_winner_is_found_beside_hopeless_rows_and_noisy_ones():
     holds(simulate.power(600))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seeds", [5, 20])
 def test_tuning_is_no_difference(seeds):
     """Ignored, it is one of 15 % and of 30 %."""
@@ -62,13 +62,13 @@ def test_tuning_is_no_difference(seeds):
     assert ignored > (0.11 if seeds == 5 else 0.27)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_looks_that_are_counted_do_not_add_up():
     ignored, _ = holds(simulate.looking(1000))
     assert ignored > 0.13
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_hundred_searches_take_seconds():
     import time
 

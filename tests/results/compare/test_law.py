@@ -346,7 +346,7 @@ def test_intervals_of_one_size_hold_the_truth():
     assert share >= 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_intervals_hold_the_truth_in_95_of_100_ladders():
     """95 % +- 2; and the check of the law fails in about 5 %."""
     share, missed = covered(250, 400)

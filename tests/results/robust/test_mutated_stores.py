@@ -158,7 +158,7 @@ def test_one_bad_file_ends_no_command_and_changes_no_table_without_a_mark(sound,
     check(sound, sound[0].with_name("copy"), data)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 @settings(max_examples=1000 // PARTS, derandomize=True, phases=_PHASES, suppress_health_check=_QUIET)
 @given(data=st.data())

@@ -106,14 +106,14 @@ def test_three_workers_and_random_deaths(tmp_path, write_spec):
     assert run_under_fire(tmp_path, study, 3, 6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("storage", STORAGES)
 def test_eight_workers_two_hundred_trials_and_random_deaths(tmp_path, write_spec, storage):
     study = study_of(tmp_path, write_spec, 200, storage)
     assert run_under_fire(tmp_path, study, 8, 24) >= 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("storage", STORAGES)
 def test_eight_workers_two_hundred_trials_undisturbed(tmp_path, write_spec, storage):
     study = study_of(tmp_path, write_spec, 200, storage)
