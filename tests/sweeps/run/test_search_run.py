@@ -154,7 +154,7 @@ def test_a_pruned_run_ends_for_its_study_only_and_others_go_on_from_its_checkpoi
     assert not (store.run_folder(done.key) / "checkpoint.pt").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_asha_spends_clearly_fewer_steps_and_finds_as_good_a_point(write_spec, tmp_path):
     from tests.helpers.command import Htbench
 
