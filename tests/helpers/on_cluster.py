@@ -5,6 +5,7 @@ Without the cluster the tests fail, they don't pass empty.
 
 import contextlib
 import functools
+import getpass
 import json
 import os
 import re
@@ -207,10 +208,9 @@ def owner(folder, number=1):
 def submit(site, spec, *words, **environment):
     began = time.monotonic()
     done = site("sweep", "submit", spec, *words, **environment)
-    if (site.root / "sweeps").is_dir():
-        with contextlib.suppress(OSError):  # a full disk, a read-only store
-            for place, cost in costs().items():
-                kept.write(site.root / place, cost)
+    if done.returncode == 0 and site.root.is_dir() and site.root.owner() == getpass.getuser():
+        for place, cost in costs().items():
+            kept.write(site.root / place, cost)
     assert time.monotonic() - began < 150, "nobody waits on a login node"  # 30 s at five times the load
     return done
 
