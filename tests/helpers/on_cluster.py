@@ -154,9 +154,13 @@ def hold(*folders):
 
 
 def let_go(*folders):
-    """Go on with runs that are held, and with the signals that they got meanwhile."""
+    """Go on with runs that are held, and with the signals that they got meanwhile.
+
+    One whose job ends has KillWait for it, five seconds; on a busy machine SLURM may have killed it since.
+    """
     for folder in folders:
-        send(folder, signal.SIGCONT)
+        with contextlib.suppress(KeyError, ProcessLookupError):
+            send(folder, signal.SIGCONT)
 
 
 def send(folder, number):
