@@ -58,10 +58,8 @@ class Layer:
     def read(self) -> Weight:
         """The weight as `esd` takes it: (out, in), or (out, in, ...) for a kernel or a stack of matrices."""
         weight = self.weight.read() if isinstance(self.weight, Stored) else self.weight
-        if self.kind == "embed":
-            return weight.reshape(
-                weight.shape[-2:]
-            )  # positions may have one for the batch: (1, tokens, width)
+        if self.kind == "embed":  # positions may have a batch dimension: (1, tokens, width)
+            return weight.reshape(weight.shape[-2:])
         if self.kind != "conv" and weight.ndim == 3:  # experts: (experts, out, in)
             return weight.reshape(weight.shape[0], -1).T.reshape(*weight.shape[1:], weight.shape[0])
         return weight

@@ -1,8 +1,8 @@
 """A run that compiles nothing starts without torch.compile, which is half of what it would import.
 
-torch keeps some methods of its optimizers out of compiled code, and imports `torch._dynamo`, with sympy, as
-soon as one is called: three seconds of a slow core, in each job of a sweep, and hundreds of small files of a
-network file system.
+torch keeps some methods of its optimizers out of compiled code. For that it imports `torch._dynamo`, with
+sympy, when one of them is first called: three seconds of a slow core in each job of a sweep, and hundreds of
+small files of a network file system.
 """
 
 import functools
@@ -18,7 +18,10 @@ _RULES: tuple[Any, ...] = (Adam, SGD)  # AdamW is an Adam
 
 @functools.cache
 def without_compiler() -> None:
-    """Have torch's optimizers call these methods as they are. A model may still be compiled."""
+    """From now on torch's optimizers do without `torch._dynamo`. A model may still be compiled.
+
+    What is not done any more has a meaning inside of compiled code only, where no run calls an optimizer.
+    """
     for name in _KEPT_OUT:
         method = inspect.unwrap(getattr(Optimizer, name))
         vars(method).setdefault("__dynamo_disable", method)  # where torch keeps what is called instead

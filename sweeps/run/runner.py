@@ -158,8 +158,8 @@ class Runner(Schedule):
             # in updates, because runs differ in length
             with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
                 searches = any(sweep.spec.search.has_slots for sweep in self.sweeps)
-                # The first run of each class counts its operations with torch.compile's help.
-                preload = ["torch._dynamo", *["sweeps.studies.trial"] * searches]
+                # With torch._dynamo the first run of each class counts its operations.
+                preload = ["torch._dynamo"] + (["sweeps.studies.trial"] if searches else [])
                 sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)

@@ -83,10 +83,7 @@ def site(cluster):
 
 @functools.cache
 def costs():
-    """What runs cost, by the file that jobs read it from: else all that start together count it.
-
-    It is there before their Python has begun.
-    """
+    """What runs cost, by the file that jobs read it from; else all that start together count it."""
     with pytest.MonkeyPatch.context() as patch:
         version = snapshot.version(Path("nowhere")).folder.name  # as jobs call it
         patch.setattr(environment, "code_version", lambda: version)
@@ -154,13 +151,9 @@ def hold(*folders):
 
 
 def let_go(*folders):
-    """Go on with runs that are held, and with the signals that they got meanwhile.
-
-    One whose job ends has KillWait for it, five seconds; on a busy machine SLURM may have killed it since.
-    """
+    """Go on with runs that are held, and with the signals that they got meanwhile."""
     for folder in folders:
-        with contextlib.suppress(KeyError, ProcessLookupError):
-            send(folder, signal.SIGCONT)
+        send(folder, signal.SIGCONT)
 
 
 def send(folder, number):

@@ -29,10 +29,7 @@ from harness.config.settings import resolve_config
 from harness.cost import kept
 from tests.helpers import prepared
 
-PRELOAD = (
-    *("sweeps.run.preload", "torch._dynamo"),
-    *("sweeps.commands", "sweeps.studies.connection", "results.commands"),
-)
+PRELOAD = ("sweeps.run.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
 # To resolve these takes the digests of most of the code that makes numbers, and their records take the
 # operations of a step; a process keeps both.
 CONFIGS = [

@@ -341,7 +341,7 @@ def test_the_house_stays_small_enough_to_hold():
     It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
     """
     # What one redesign reached (34,219), the answer on every screen, what a GPU needs, a quick start of jobs.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 39_381
+    assert sum(map(code_lines, HOUSE.files.values())) <= 39_379
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
     assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9

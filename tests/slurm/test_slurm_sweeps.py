@@ -1,5 +1,6 @@
 """Sweeps on a real SLURM (`tests/slurm/run`): their ordinary life, disturbances, missing parts."""
 
+import contextlib
 import json
 import os
 import re
@@ -194,7 +195,9 @@ def test_cancelled_and_submitted_at_once_every_run_has_a_job(site, write_spec, c
     ask("scancel", *(f"{job}_{n}" for n in range(3)))  # `sweep cancel` would take the requeued one along
     again = submit(site, spec)
     assert "3 submitted, 1 in the queue already" in again.stdout, again.stdout + again.stderr
-    let_go(*folders)
+    for folder in folders:
+        with contextlib.suppress(KeyError):  # on a busy machine SLURM's KillWait of five seconds is over
+            let_go(folder)
     wait_for(lambda: not queue())
     assert accepted(site, spec) == 0, "no run was left without a job"
     finish(site, spec, "few")
