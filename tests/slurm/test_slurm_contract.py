@@ -6,7 +6,7 @@ from harness.system import slurm
 from tests.helpers.on_cluster import ask, cluster, held, queue, site, wait_for
 from tests.helpers.slurm_contract import CHECKS, Site
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.short]
 __all__ = ["cluster", "held", "site"]  # fixtures
 
 

@@ -63,7 +63,10 @@ def preempt(site):
     ask("sbatch", "-p", "urgent", "-N", str(len(NODES)), "--exclusive", "-o", "/dev/null", "--wrap", "true")
 
 
-@pytest.mark.parametrize("warning", [True, False], ids=["with a warning", "without"])
+@pytest.mark.parametrize(
+    "warning",
+    [pytest.param(True, id="with a warning", marks=pytest.mark.short), pytest.param(False, id="without")],
+)
 def test_a_preempted_run_goes_on_after_the_urgent_one(site, cluster, write_spec, warning):
     cluster("warn-before-preemption" if warning else "preempt-at-once")
     spec = write_spec(ENDLESS.replace("timeout_min: 20", "timeout_min: 20, partition: low"))

@@ -67,6 +67,7 @@ resources: {timeout_min: 20, mem: 500M}
 # --- the ordinary life of a sweep ---
 
 
+@pytest.mark.short
 def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
     spec = write_spec(SPEC)
     text = site("sweep", "submit", "--dry-run", spec).stdout

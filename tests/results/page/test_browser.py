@@ -81,6 +81,7 @@ def open_first(page):
     return page.locator("#run")
 
 
+@pytest.mark.short
 def test_it_opens_in_silence_with_its_figures(visit, file):
     page = visit.page(file)
     assert page.title() == "htbench report"
