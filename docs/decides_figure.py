@@ -1,6 +1,6 @@
 """Draws docs/decides/simulations.png: what the judge does where the truth is known.
 
-`python -m docs.decides_figure` simulates for two minutes, as `htbench bench statistics` does.
+`python -m docs.decides_figure` simulates for two minutes.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from results.compare.simulate import Share, measure
+from tests.helpers.simulate import Share, measure
 
 PLACE = Path(__file__).with_name("decides") / "simulations.png"
 TABLES = 1000
@@ -18,7 +18,7 @@ _BEFORE_AFTER = ("one optimizer tuned twice", "looks at 3 to 10 seeds")
 
 def main() -> None:
     """Simulate and draw."""
-    shares = measure(TABLES).data.shares
+    shares = measure(TABLES)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.4), width_ratios=(5, 4), layout="constrained")
     _sizes(left, shares)
     _bars(right, shares)

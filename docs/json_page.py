@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
-from harness.bench import gpu, loop, maps, optimizers, spectra, train, zoo
+from harness.bench import gpu, maps, optimizers, train, zoo
 from harness.commands import downstream, runs
 from harness.cost.estimate import RunCost
 from harness.export import results
@@ -27,7 +27,6 @@ from harness.show.tidy import TableFacts
 from harness.spectra.layers import LayerSpectrum
 from harness.spectra.report import VALUES
 from harness.system.finding import Finding
-from results.compare import simulate
 from sweeps.screens import plan, spent, status
 
 NOTED = Path(__file__).parents[1] / "tests" / "golden" / "json_fields.json"
@@ -111,12 +110,9 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "spectra": (_Spectra, "[spectra.md](spectra.md) explains the figures."),
     "downstream": (results.Evaluated, ""),
     "downstream --write-task": (downstream.Written, ""),
-    "bench loop": (loop.LoopFacts, ""),
     "bench optimizers": (optimizers.OptimizersFacts, ""),
     "bench train": (train.TrainFacts, ""),
     "bench maps": (maps.MapsFacts, ""),
-    "bench spectra": (spectra.SpectraFacts, ""),
-    "bench statistics": (simulate.StatisticsFacts, ""),
     "bench gpu": (
         gpu.GpuFacts,
         "Each of `parts` is the file of a part. The exit status is 1 until all are done.",

@@ -59,16 +59,13 @@ COMMANDS = {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-# What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, a
-# job that looks at its node, the start of runs, and simulations of the statistics under the tables. `sweeps`
-# asks `results` in the same way for what a sweep has found.
+# What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, and
+# a job that looks at its node. `sweeps` asks `results` in the same way for what a sweep has found.
 ABOVE = {
     "plan": "sweeps.plan.planned",
     "rows": "results.frames.row_cache",
     "ending": "results.page.ending",
     "probe": "sweeps.cluster.probe",
-    "start_up": "sweeps.run.pool",
-    "simulations": "results.compare.simulate",
 }
 
 _WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself

@@ -1,12 +1,8 @@
-"""`htbench bench`: the time of harness and optimizers here, how exact maps are, how often tables err."""
+"""`htbench bench`: the time of optimizers and training steps here, and how exact maps are."""
 
 import argparse
-import importlib
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-from harness.cli import ABOVE
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least
 from harness.show.emit import emit, say
 from harness.show.note import Note
@@ -16,12 +12,9 @@ from harness.system.folders import make_folder
 
 LEAST_ROUNDS = 6  # fewer give no 95 % interval
 SUBJECTS = {
-    "loop": "the training loop against bare PyTorch, and the start-up of a run",
     "optimizers": "a step of each optimizer, beside muon and beside its peers",
     "train": "a training step of our language models, beside those of transformers",
     "maps": "how exact each map of the singular values is",
-    "spectra": "the spectra of a model's layers, beside Gram matrices and eigenvalues alone",
-    "statistics": "how often tables err, on simulated runs whose truth is known",
     "gpu": "what only a GPU can tell, in parts with a file each; parts that are done are skipped",
 }
 
@@ -39,8 +32,6 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
             added[name].add_argument(flag, **options)  # type: ignore[arg-type]
 
     number, name = {"type": int, "metavar": "N"}, {"metavar": "NAME"}
-    add("loop", "--rounds", type=int, default=120, help="paired ratios, 40 steps each (default: 120)")
-    add("loop", "--starts", type=int, default=15, help="runs started from the pool (default: 15)")
     add("optimizers", "--model", default="llama-60m", help="whose shapes (default: llama-60m)", **name)
     add("optimizers", "--vocab", help="tokens of its vocabulary (default: the model's)", **number)
     entries = {"metavar": "NAME[:key=value,...],..."}
@@ -67,9 +58,7 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     add("maps", "--p", type=float, default=0.125, help="power of the singular values (default: 0.125)")
     captured = "of the run whose momentum matrices are taken; 0: none (default: 100)"
     add("maps", "--captured", type=int, default=100, metavar="STEPS", help=captured)
-    add("spectra", "--model", default="llama-60m", help="default: llama-60m", **name)
-    add("train spectra", "--rounds", type=int, default=9, help="paired ratios (default: 9)")
-    add("statistics", "--tables", type=int, default=1000, help="simulated for each line (default: 1000)")
+    add("train", "--rounds", type=int, default=9, help="paired ratios (default: 9)")
     add("gpu", "--out", type=Path, metavar="DIR", help="folder of the files (default: ROOT/bench-gpu)")
     add("gpu", "--only", help="parts (default: all)", metavar="PART,...")
     add("gpu", "--list", action="store_true", help="measure nothing: the parts, their times, what is done")
@@ -82,30 +71,14 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
 def bench(args: argparse.Namespace) -> int:
     """Measure a subject and print it."""
     subjects = {
-        "loop": _loop,
         "optimizers": _optimizers,
         "train": _train,
         "maps": _maps,
-        "spectra": _spectra,
-        "statistics": _statistics,
     }
     if args.subject == "gpu":
         return _gpu(args)
     emit(subjects[args.subject](args), args)
     return EXIT_OK
-
-
-def _loop(args: argparse.Namespace) -> Report:
-    at_least(args, 1, "rounds", "starts")
-
-    from harness.bench import loop
-
-    start_up = importlib.import_module(ABOVE["start_up"]).start_up
-    make_folder(args.root)
-    say(Note("bench_loop_begins", steps=40 * (args.rounds + 1), starts=args.starts))
-    # Below the root, so that it is the store's disk that runs write to.
-    with tempfile.TemporaryDirectory(prefix="bench-", dir=args.root) as folder:
-        return loop.measure(Path(folder), args.rounds, args.starts, start_up)
 
 
 def _optimizers(args: argparse.Namespace) -> Report:
@@ -152,23 +125,6 @@ def _maps(args: argparse.Namespace) -> Report:
     from harness.bench import maps
 
     return maps.measure(args.captured, cache_folder(args.root), args.p)
-
-
-def _spectra(args: argparse.Namespace) -> Report:
-    at_least(args, LEAST_ROUNDS, "rounds")
-
-    from harness.bench import spectra
-
-    try:
-        return spectra.measure(args.model, args.rounds)
-    except ValueError as error:
-        raise UsageError(f"The model can't be built: {error}.") from None
-
-
-def _statistics(args: argparse.Namespace) -> Report:
-    at_least(args, 1, "tables")
-    measure: Callable[[int], Report] = importlib.import_module(ABOVE["simulations"]).measure
-    return measure(args.tables)
 
 
 def _gpu(args: argparse.Namespace) -> int:

@@ -12,22 +12,18 @@ import os
 import signal
 import sys
 import sysconfig
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.config import Value
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import RunFailedError, UsageError
+from harness.errors import UsageError
 from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
 from harness.show.emit import say
-from harness.store.points import SEARCH, Point
+from harness.store.points import Point
 from harness.system import environment, streams
 from harness.system.environment import HOME
 from harness.system.links import no_follow
@@ -191,42 +187,3 @@ def _print_into(log: Path) -> None:
 def _print_usage_error(error: Exception) -> None:
     if isinstance(error, UsageError):  # all other errors are in the store
         say(error)
-
-
-# --- how long a start takes, for `htbench bench loop` ---
-
-
-def start_up(root: Path, settings: Mapping[str, Value], starts: int) -> list[float]:
-    """Measure the seconds from `Pool.start` to the end of the first step, for one run after the other.
-
-    Args:
-        root: an empty store.
-        settings: of the runs; each run has another seed.
-        starts: number of measured runs. One more run comes first and is not counted: during it the pool's
-            server imports its modules and the data cache is filled.
-
-    Returns:
-        seconds, one value per measured run.
-
-    Raises:
-        RunFailedError: a run ends before its first step.
-    """
-    # The pool is used directly: the time of `htbench sweep run` would include the plan, the study and the
-    # runner's pauses.
-    pool = Pool(root, workers=1)
-    run = {**settings, "steps": 10_000, "log_every": 1}
-    return [_first_step(pool, run | {"seed": seed}) for seed in range(starts + 1)][1:]
-
-
-def _first_step(pool: Pool, settings: dict[str, Value]) -> float:
-    point = Point("bench", "loop", SEARCH, run_key(resolve_config(settings)), settings)
-    began = time.perf_counter()
-    pool.start(point)
-    try:
-        while not pool.steps_done():
-            if not pool.running[point.id].ranks.sentinels:
-                raise RunFailedError("A run ended before its first step; `htbench run steps=1` says why.")
-            time.sleep(0.001)
-        return time.perf_counter() - began
-    finally:
-        pool.stop()

@@ -18,9 +18,9 @@ from results.compare import ranges
 from results.compare import spread as spread_of
 from results.compare.items import Discordant, Items, paired_variance
 from results.compare.judge import MARGIN, Kind, Row, judge
-from results.compare.simulate import rows_of
 from results.compare.spread import moderated, spread, trigamma_inverse
 from results.compare.tuning import Search, Setting, tuning_variance
+from tests.helpers.simulate import rows_of
 
 
 def noise(*shape, seed=0):

@@ -1,4 +1,4 @@
-"""What the judge does on tables whose truth is known: `htbench bench statistics`, and the slow tests.
+"""What the judge does on tables whose truth is known: for the long tests and the picture of docs/decides.md.
 
 Runs of a seed correlate by .76, the median of our losses; standard deviations are those of one run. A table
 errs if any row that is as good as the best is called worse.
@@ -11,9 +11,6 @@ from functools import partial
 
 import numpy as np
 
-from harness.show.note import Note
-from harness.show.progress import Progress
-from harness.show.report import Column, Report, table
 from results.compare.judge import LEVEL, Judgement, Row, judge
 from results.compare.ranges import Array, critical
 from results.compare.tuning import Search, Setting
@@ -51,21 +48,6 @@ class Share:
         return (self.least is None or self.share >= self.least) and (
             self.most is None or self.share <= self.most
         )
-
-
-@dataclass(frozen=True)
-class StatisticsFacts:
-    """The report.
-
-    Attributes:
-        subject: `statistics`.
-        tables: simulated for each share.
-        shares: how often something happens.
-    """
-
-    subject: str
-    tables: int
-    shares: Sequence[Share]
 
 
 def rows_of(values: Array, searches: Sequence[Search | None] | None = None) -> list[Row]:
@@ -232,12 +214,8 @@ def looking(tables: int) -> list[Share]:
     ]
 
 
-def measure(tables: int) -> Report:
-    """All of it.
-
-    Args:
-        tables: simulated for each line.
-    """
+def measure(tables: int) -> list[Share]:
+    """Run all simulations with this many tables for each share."""
     simulations: list[Callable[[int], list[Share]]] = [
         *(partial(size, rows, seeds) for rows in (2, 5, 10, 20) for seeds in (3, 16)),
         *(partial(size, rows, 3, paired=False) for rows in (2, 5, 20)),
@@ -247,21 +225,4 @@ def measure(tables: int) -> Report:
         *(partial(tuning, seeds) for seeds in (5, 20)),
         looking,
     ]
-    shares = []
-    with Progress(len(simulations), "simulations") as progress:
-        for simulation in simulations:
-            shares += simulation(tables)
-            progress.advance()
-    columns = [
-        Column("what", "", "text", importance=9),
-        Column("rows", importance=6),
-        Column("seeds", importance=7),
-        Column("share", digits=3, importance=8),
-        Column("counted", digits=3),
-        Column("least", digits=3),
-        Column("most", digits=3),
-    ]
-    cells = [[own.what, own.rows, own.seeds, own.share, own.counted, own.least, own.most] for own in shares]
-    facts = StatisticsFacts("statistics", tables, shares)
-    note = Note("bench_statistics", tables=tables, correlation=CORRELATION)
-    return Report("bench statistics", "", [table(columns, cells, notes=[note])], data=facts)
+    return [share for simulation in simulations for share in simulation(tables)]

@@ -1,14 +1,19 @@
-"""What the harness costs: its loop against bare PyTorch that does the same maths, and the start of torch.
+"""What the harness costs: its loop against bare PyTorch that does the same maths, and the start of a run.
 
-Both loops train in one process and take turns step by step: harness, bare, bare, harness, and so on, so that
-the drift of the machine cancels from their ratio. Turns of ten steps leave several times as much of it.
+    python benchmarks/loop.py [--rounds 120] [--starts 15]
+
+Both loops train the demo's AdamW run in one process and take turns step by step (harness, bare, bare,
+harness), so that the drift of the machine cancels from their ratio. Turns of ten steps leave several times
+as much of it.
 """
 
+import argparse
 import math
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,28 +23,26 @@ import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import models
-from harness import tasks
-from harness.bench.turns import AT_MOST, RATIO, Benchmark, Measurement
+from harness.bench.turns import Measurement
 from harness.config import Value
-from harness.config.key import resolved
+from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config, to_yaml
 from harness.data.order import permutation
 from harness.data.task import Batch
 from harness.data.text import Stream, TextTask
-from harness.show.note import Note
-from harness.show.report import Column, Report, table
 from harness.store import Attempt, Store
 from harness.store.layout import cache_folder
-from harness.system import environment
+from harness.store.points import SEARCH, Point
 from harness.train import loop
 from harness.train.monitor import Monitor
+from sweeps.run.pool import Pool
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
 WARM_UP, GRAD_CLIP = 0.3, 1.0
-
-# As in sweeps/demo/demo-pydocs.yaml. Harness may not read what lies above it; a test compares.
-SETTINGS: dict[str, Value] = {
+SETTINGS: dict[str, Value] = {  # of adamw in sweeps/demo/demo-pydocs.yaml
     "task": TASK,
     "model": MODEL,
     "batch_size": BATCH_SIZE,
@@ -50,12 +53,6 @@ SETTINGS: dict[str, Value] = {
     "grad_clip": GRAD_CLIP,
     "device": "cpu",
 }
-
-# The most that we allow ourselves.
-OVERHEAD_PERCENT = 2.0
-START_UP_SECONDS = 0.2
-
-TORCH_STARTS = 3  # seconds each, and only for comparison
 _TORCH_ALONE = "import torch; torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=1e-3)"
 
 Seconds = tuple[float, float]  # of CPU and of wall clock
@@ -169,22 +166,40 @@ def interleave(root: Path, rounds: int, log_every: int = 10) -> Timing:
     return Timing(ours, alone, losses)
 
 
-def step_measurements(timing: Timing) -> list[Measurement]:
-    """Time per step and overhead. CPU time says more than wall time where others use the machine."""
-    by_cpu, by_wall = (100 * (timing.harness / timing.bare - 1)).T
+# --- the start of a run ---
+
+
+def time_starts(root: Path, starts: int) -> list[float]:
+    """Measure the seconds from `Pool.start` to the end of the first step, for one run after the other.
+
+    Args:
+        root: an empty store.
+        starts: measured runs. One more run comes first and is not counted: in it the pool's server imports
+            its modules, and the data cache is filled.
+    """
+    pool = Pool(root, workers=1)
     return [
-        Measurement.milliseconds("bare PyTorch, CPU", timing.bare[:, 0]),
-        Measurement.milliseconds("harness, CPU", timing.harness[:, 0]),
-        Measurement.of("overhead, CPU", "%", by_cpu, OVERHEAD_PERCENT),
-        Measurement.of("overhead, wall", "%", by_wall, OVERHEAD_PERCENT),
-    ]
+        _time_first_step(pool, SETTINGS | {"steps": 10_000, "log_every": 1, "seed": seed})
+        for seed in range(starts + 1)
+    ][1:]
 
 
-# --- start-up, and the report ---
+def _time_first_step(pool: Pool, settings: dict[str, Value]) -> float:
+    point = Point("bench", "loop", SEARCH, run_key(resolve_config(settings)), settings)
+    began = time.perf_counter()
+    pool.start(point)
+    try:
+        while not pool.steps_done():
+            if not pool.running[point.id].ranks.sentinels:
+                sys.exit("A run ended before its first step; `htbench run steps=1` says why.")
+            time.sleep(0.001)
+        return time.perf_counter() - began
+    finally:
+        pool.stop()
 
 
-def torch_alone(times: int) -> list[float]:
-    """Seconds of a fresh interpreter that imports torch and builds one optimizer, `times` times."""
+def time_torch(times: int) -> list[float]:
+    """Measure the seconds of so many fresh interpreters that import torch and build one optimizer."""
     seconds = []
     for _ in range(times):
         began = time.perf_counter()
@@ -193,55 +208,27 @@ def torch_alone(times: int) -> list[float]:
     return seconds
 
 
-def measure(
-    root: Path, rounds: int, starts: int, start_up: Callable[[Path, Mapping[str, Value], int], list[float]]
-) -> Report:
-    """Measure a step and the start of a run.
-
-    Args:
-        root: an empty store.
-        rounds: as in `interleave`.
-        starts: runs that are started.
-        start_up: returns the seconds of so many starts of runs with these settings in the store.
-    """
-    steps = step_measurements(interleave(root, rounds))
-    # The pool's server has loaded torch, so all of a start-up lies above that.
-    seconds, alone = start_up(root, SETTINGS, starts), torch_alone(TORCH_STARTS)
-    figures = [
-        *steps,
-        Measurement.of("start-up, pool to first step", "s", seconds, START_UP_SECONDS),
-        Measurement.of("torch and its first optimizer", "s", alone),
-    ]
-    return report(environment.describe("cpu", tasks.fingerprint(TASK)), figures)
-
-
-_COLUMNS = (Column("loop", kind="text"), *RATIO, Column("unit", kind="text", importance=8), AT_MOST)
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure and print a line for each figure: its median and the 95 % interval of the median."""
+    parser = argparse.ArgumentParser(description="What the harness costs beside bare PyTorch.")
+    parser.add_argument("--rounds", type=int, default=120, help="paired ratios, 40 steps each (default: 120)")
+    parser.add_argument("--starts", type=int, default=15, help="runs started from the pool (default: 15)")
+    args = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as folder:
+        timing = interleave(Path(folder) / "loop", args.rounds)
+        starts = time_starts(Path(folder) / "starts", args.starts)
+    by_cpu, by_wall = (100 * (timing.harness / timing.bare - 1)).T
+    for figure in (
+        Measurement.milliseconds("bare PyTorch, CPU", timing.bare[:, 0]),
+        Measurement.milliseconds("harness, CPU", timing.harness[:, 0]),
+        Measurement.of("overhead, CPU", "%", by_cpu),
+        Measurement.of("overhead, wall clock", "%", by_wall),
+        Measurement.of("start, pool to first step", "s", starts),
+        Measurement.of("torch and its first optimizer", "s", time_torch(3)),
+    ):
+        interval = f"[{figure.low:.3f}, {figure.high:.3f}]"
+        print(f"{figure.name:<30} {figure.median:8.3f} {interval} {figure.unit}, n {figure.n}")
 
 
-@dataclass(frozen=True)
-class LoopFacts(Benchmark):
-    """The report.
-
-    Attributes:
-        settings: of the run.
-        threads: of the CPU.
-        figures: what was measured.
-    """
-
-    settings: Mapping[str, Value]
-    threads: int
-    figures: Sequence[Measurement]
-
-
-def report(about: Mapping[str, Any], figures: Sequence[Measurement]) -> Report:
-    """A line per measurement.
-
-    Args:
-        about: the machine.
-        figures: what was measured.
-    """
-    title = f"{MODEL} on {TASK}, {BATCH_SIZE} x {tasks.spec(TASK).seq_len} tokens per step, 1 thread"
-    above = [Note("bench_cpu", cpu=about["cpu"], torch=about["torch"])]
-    rows = [[figure.name, *figure.cells, figure.unit, figure.verdict] for figure in figures]
-    facts = LoopFacts("loop", about, SETTINGS, 1, figures)
-    return Report("bench loop", title, [table(_COLUMNS, rows, above=above)], data=facts)
+if __name__ == "__main__":
+    main()
