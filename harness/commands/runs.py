@@ -52,7 +52,7 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     gc.add_argument("--orphans", action="store_true", help="unfinished runs that no sweep wants, too")
     take = actions.add_parser("import", help="take in the runs and sweeps of another store")
     runs_exchange.add_import_arguments(take)
-    give = actions.add_parser("export", help="write finished runs to TensorBoard, mlflow, W&B or trackio")
+    give = actions.add_parser("export", help="write finished runs to TensorBoard or W&B")
     runs_exchange.add_export_arguments(give)
     pack = actions.add_parser("pack", help="put finished runs into archives: a thousand runs in one file")
     pack.add_argument("--dry-run", action="store_true", help="only say what would be packed")

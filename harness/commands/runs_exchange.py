@@ -165,12 +165,9 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="DIR",
-        help="folder (default: tensorboard, wandb or trackio in the store; trackio: $TRACKIO_DIR first)",
+        help="folder (default: tensorboard or wandb in the store)",
     )
-    parser.add_argument(
-        "--uri", help="mlflow: sqlite:///PATH or a server (default: sqlite:///, mlflow.db in the store)"
-    )
-    parser.add_argument("--project", help="wandb, trackio: the project (default: htbench)")
+    parser.add_argument("--project", help="wandb: the project (default: htbench)")
 
 
 def give(args: argparse.Namespace, store: Store) -> int:
@@ -178,7 +175,7 @@ def give(args: argparse.Namespace, store: Store) -> int:
     if args.to not in TRACKERS:
         raise UsageError(f"Unknown tracker '{args.to}'; {nearest(args.to, TRACKERS)}")
     chosen = choose(store, naming.chosen(args))
-    with open_destination(args.to, Options(store.root, args.out, args.uri, args.project)) as destination:
+    with open_destination(args.to, Options(store.root, args.out, args.project)) as destination:
         there = destination.present
         new = [run for run in chosen.runs if there.get(run.key) != run.digest]
         with Progress(len(new), "runs", parts=len(new)) as progress:

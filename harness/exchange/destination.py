@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import RunFailedError, UsageError
+from harness.errors import UsageError
 from harness.exchange.outgoing import Outgoing
 from harness.system import atomic
 from harness.system.environment import require
@@ -26,8 +26,6 @@ _LOCK = ".htbench.lock"
 TRACKERS = {
     "tensorboard": (("out",), ("tensorboard",)),
     "wandb": (("out", "project"), ("wandb",)),
-    "mlflow": (("uri",), ("mlflow", "sqlalchemy", "alembic")),
-    "trackio": (("out", "project"), ("trackio",)),
 }
 
 
@@ -38,13 +36,11 @@ class Options:
     Attributes:
         root: the store.
         out: a folder.
-        uri: the address of an mlflow database or server.
         project: the name that holds all groups.
     """
 
     root: Path
     out: Path | None = None
-    uri: str | None = None
     project: str | None = None
 
 
@@ -71,25 +67,13 @@ def open_destination(name: str, options: Options) -> AbstractContextManager[Dest
         UsageError: an option that it does not take, a package that is not installed, a bad place.
     """
     takes, modules = TRACKERS[name]
-    for option in ("out", "uri", "project"):
+    for option in ("out", "project"):
         if option not in takes and getattr(options, option) is not None:
             raise UsageError(f"--{option} is not for {name}, which takes --{' and --'.join(takes)}.")
     require(name, *modules)
     tracker = importlib.import_module(f"harness.exchange.to_{name}")
     opened: AbstractContextManager[Destination] = tracker.destination(options)
     return opened
-
-
-@contextlib.contextmanager
-def complaints(place: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Make one sentence of what a tracker or its database says."""
-    try:
-        yield
-    except kinds as error:
-        first = str(error).strip().partition("\n")[0].rstrip(".")
-        raise RunFailedError(
-            f"{place} refuses: {first}. What is exported already stays; the same command goes on."
-        ) from error
 
 
 # --- destinations that are folders ---

@@ -54,7 +54,7 @@ def wanted(extras: list[str], python: str) -> list[Requirement]:
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_tested_versions_are_allowed(python):
     tested = pins("constraints.txt", python)
-    for need in wanted(["dev", "dashboard", "postgres", "mlflow", "docs"], python):
+    for need in wanted(["dev", "dashboard", "postgres", "docs"], python):
         version = tested.get(canonicalize_name(need.name))
         assert version is not None, f"constraints.txt has no {need.name} for Python {python}"
         assert version in need.specifier, f"{need}: constraints.txt has {version}"

@@ -131,8 +131,10 @@ def test_mistakes_are_told_in_a_sentence(source, tmp_path, capsys):
     for words, told in (
         (["--to", "tensorbord", *root], "Unknown tracker 'tensorbord'; did you mean 'tensorboard'?"),
         (["--to", "tensorboard", *root, "alfa"], "Unknown sweep 'alfa'; did you mean 'alpha'?"),
-        (["--to", "mlflow", *root, "--out", tmp_path], "--out is not for mlflow, which takes --uri."),
-        (["--to", "mlflow", *root, "--uri", "runs/"], "--uri 'runs/' is no database or server"),
+        (
+            ["--to", "tensorboard", *root, "--project", "p"],
+            "--project is not for tensorboard, which takes --out.",
+        ),
         (["--to", "tensorboard", "--root", tmp_path / "none"], "There are no runs in"),
     ):
         status, line = refused(capsys, *words)
@@ -144,10 +146,10 @@ def test_a_missing_package_is_named_with_its_extra(source, monkeypatch, capsys, 
     (tmp_path / "wandb").mkdir()  # as wandb makes it
     found = destination.importlib.util.find_spec
     monkeypatch.setattr(
-        destination.importlib.util, "find_spec", lambda name: found(name) if name != "trackio" else None
+        destination.importlib.util, "find_spec", lambda name: found(name) if name != "tensorboard" else None
     )
-    status, line = refused(capsys, "--root", source.store.root, "--to", "trackio")
+    status, line = refused(capsys, "--root", source.store.root, "--to", "tensorboard")
     assert (status, line) == (
         2,
-        "htbench: trackio is not installed; `pip install 'htbench[trackio]'` brings it.",
+        "htbench: tensorboard is not installed; `pip install 'htbench[tensorboard]'` brings it.",
     )
