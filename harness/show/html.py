@@ -4,14 +4,13 @@
 """
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.show.harmless import visible
 from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers, legend
 
-Attributes = Callable[[Cell], str]
 _STYLE = (
     "body { font: 15px/1.4 sans-serif; margin: 1em }\n"
     "table { border-collapse: collapse }\n"
@@ -42,12 +41,11 @@ def _report(report: Report) -> str:
     return "\n".join([f"<h2>{escape(f'{report.name}: {report.title}')}</h2>", *sections, *notes])
 
 
-def section(part: Section, attributes: Attributes = lambda cell: "", fold: str = "") -> str:
+def section(part: Section, fold: str = "") -> str:
     """One section: its grid under its title as caption, then the notes as a list.
 
     Args:
         part: the section.
-        attributes: of the element of a cell, as HTML that begins with a space; for example its runs.
         fold: begins the addresses of the notes, which then open at a click, on a mark or below the grid; what
             protects from a false conclusion stays in view, in short. Empty: all notes do, but for the legend.
     """
@@ -67,7 +65,7 @@ def section(part: Section, attributes: Attributes = lambda cell: "", fold: str =
         f"<caption><span>{escape(part.title)}</span></caption>",
         f"<thead><tr>{''.join(map(_head, part.columns))}</tr></thead>",
         "<tbody>",
-        *(_row(part.columns, row, links, attributes) for row in part.rows),
+        *(_row(part.columns, row, links) for row in part.rows),
         "</tbody>",
         "</table></div>",
         *(_folded(part.dangers(), notes) if fold else _list("notes", notes)),
@@ -104,11 +102,9 @@ def _head(column: Column) -> str:
     return f'<th scope="col"{_alignment(column)}>{escape(column.head)}</th>'
 
 
-def _row(
-    columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, str], attributes: Attributes
-) -> str:
+def _row(columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, str]) -> str:
     cells = [
-        f"<td{_alignment(column)}{_number(cell)}{attributes(cell)}>{_cell(column, cell, marks)}</td>"
+        f"<td{_alignment(column)}{_number(cell)}>{_cell(column, cell, marks)}</td>"
         for column, cell in zip(columns, row, strict=True)
     ]
     return f"<tr>{''.join(cells)}</tr>"

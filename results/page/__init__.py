@@ -1,1 +1,1 @@
-"""One HTML page on a store: tables, figures, the runs behind each cell with their curves, and the cost."""
+"""One HTML page on a store: tables, figures, the sweeps and the cost."""

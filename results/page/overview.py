@@ -1,7 +1,6 @@
-"""What is in the store and what it cost, as tables; and the runs behind the cells of other tables."""
+"""What is in the store and what it cost, as tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -13,8 +12,7 @@ from harness.show.status import ENDED, Status
 from harness.store.points import DROPPED
 from harness.store.record import IMPORTED
 from results.frames.cost import TOTAL_FLOPS
-from results.frames.metrics import is_number, word
-from results.page.runs import Behind, label
+from results.frames.metrics import word
 from results.tables.answer import Answer
 
 _STATES = ("completed", "diverged", "pruned", "failed", "damaged", "running", "waiting")
@@ -110,27 +108,6 @@ def cost(frame: pd.DataFrame) -> list[Report]:
         _totals("cost-machines", "Cost by machine", done, ("machine", "device", "processes")),
         _totals("cost-sweeps", "Cost by sweep that planned the run first", named, ("sweep",)),
     ]
-
-
-def runs(frame: pd.DataFrame, behind: Behind) -> Report:
-    """The runs behind the cells of the tables."""
-    own = frame[frame["key"].isin(list(behind.numbers))].drop_duplicates("key")
-    columns = _columns(
-        ["run", "key", "task", "model", "stage", "state"], ["steps", "validation loss", "minutes"]
-    )
-    notes = [Note("page_left_out", runs=behind.left_out)] if behind.left_out else []
-    rows = [_run(row) for row in own.to_dict("records")]
-    return Report("runs", "behind the cells", [table(columns, rows, title="Runs", notes=notes)])
-
-
-def _run(row: Mapping[Any, Any]) -> list[Any]:
-    steps, loss, seconds = (
-        float(row[name]) if is_number(row.get(name)) else None
-        for name in ("steps", "val_loss", "useful_seconds")
-    )
-    words = [str(row[name]) for name in ("key", "task", "model", "stage", "state")]
-    minutes = None if seconds is None else float(f"{seconds / 60:.3g}")
-    return [Cell(label(row), runs=(row["key"],)), *words, steps, Cell(loss, 4), minutes]
 
 
 def _totals(

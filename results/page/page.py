@@ -1,8 +1,8 @@
 """The page: its parts, its template, and the policy that keeps all else out.
 
 A name or a note may hold anything, `</script>` among it. `page.html` escapes every text and shows hidden
-characters; data are JSON without `<`, `>` and `&`. The browser runs only scripts and styles whose hash the
-policy names. ASCII only, so that no browser can take the page for another encoding.
+characters. The browser runs only scripts and styles whose hash the policy names. ASCII only, so that no
+browser can take the page for another encoding.
 """
 
 import base64
@@ -23,10 +23,9 @@ from harness.show.note import Note
 from harness.show.report import Report, shared, without
 from harness.store import Store
 from results.compare.view import View
-from results.figures.style import POINTS, optimizer_style
+from results.figures.style import POINTS
 from results.page import overview
 from results.page.forest import Axis, outlook, words
-from results.page.runs import Behind, details
 from results.tables import footnotes
 from results.tables.answer import Answer, answers
 from results.tables.ledger import ledger
@@ -34,11 +33,9 @@ from results.tables.registry import TABLES
 from results.tables.verdicts import RULES
 
 MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
-STYLES = ("uPlot.min.css", "report.css")
-SCRIPTS = ("uPlot.iife.min.js", "tables.js", "curves.js", "runs.js")
+STYLES = ("report.css",)
+SCRIPTS = ("tables.js",)
 _PLACE = Path(__file__).parent
-_HIDDEN = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}
-_LINE_WIDTH = 1.5  # pixels; matplotlib counts dashes in widths of the line
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,6 @@ class Part:
         rules: sentences, above those.
         figures: PNG and caption by name, below them.
         is_named: whether each table stands under its name.
-        is_folded: whether its tables open at a click.
     """
 
     name: str
@@ -63,7 +59,6 @@ class Part:
     rules: Sequence[Note] = ()
     figures: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
     is_named: bool = False
-    is_folded: bool = False
 
     def __bool__(self) -> bool:
         """Whether there is anything in it."""
@@ -88,7 +83,6 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
     found = answers(frame, store)
     tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
     claims = list(map(_once, ledger(frame, store))) if view.scales else []
-    behind = Behind.of([*tables, *claims], frame["key"])
     bookkeeping = [overview.sweeps(frame), overview.environments(frame)]
     parts = [
         Part("figures", "Figures", figures=figures),
@@ -96,11 +90,8 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         Part("tables", "Tables", tables, is_named=True),
         Part("ledger", "Ledger", claims, is_named=True),
         Part("cost", "Cost", overview.cost(frame)),
-        Part("runs", "Runs", [overview.runs(frame, behind)], is_folded=True),
         Part("method", "Method", bookkeeping, overview.in_words(frame), (footnotes.SPREAD, *RULES)),
     ]
-    told = details(store, frame, behind)
-    told["styles"] = styles({run["optimizer"] for run in told["runs"]})
     shown = {
         "scope": overview.scope(frame),
         "answers": [(own, Axis.of(own.places)) for own in found],
@@ -108,7 +99,7 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         "trust": [(own.workload, lines) for own in found if (lines := _lines(own))],
         "parts": [part for part in parts if part],
     }
-    return _filled(shown, behind, told)
+    return _filled(shown)
 
 
 def _once(report: Report) -> Report:
@@ -123,14 +114,14 @@ def _lines(answer: Answer) -> list[tuple[str, Note]]:
     return [*(("!", note) for note in answer.dangers), *(("?", note) for note in answer.open)]
 
 
-def _filled(shown: Mapping[str, Any], behind: Behind, told: Mapping[str, Any]) -> str:
+def _filled(shown: Mapping[str, Any]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     numbers = itertools.count()
 
-    def grid(section: Any, behind: Behind) -> Markup:
-        return Markup(html.section(section, behind.attributes, f"note-{next(numbers)}"))
+    def grid(section: Any) -> Markup:
+        return Markup(html.section(section, f"note-{next(numbers)}"))
 
     def seen(value: Any) -> Any:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -155,15 +146,8 @@ def _filled(shown: Mapping[str, Any], behind: Behind, told: Mapping[str, Any]) -
         "base64": lambda png: base64.b64encode(png).decode(),
     }
     contents, code = ([static(name) for name in names] for names in (STYLES, SCRIPTS))
-    data = json.dumps(told, separators=(",", ":"), allow_nan=False).translate(_HIDDEN)
-    ours = {
-        "mark": MARK,
-        "policy": policy(contents, code),
-        "data": data,
-        "licence": static("uPlot.LICENSE").strip(),
-    }
+    ours = {"mark": MARK, "policy": policy(contents, code)}
     text = page.get_template("page.html").render(
-        behind=behind,
         **shown,
         styles=map(Markup, contents),
         scripts=map(Markup, code),
@@ -214,18 +198,3 @@ def points(png: bytes) -> list[tuple[str, str, str]]:
         return [(f"{100 * x / wide:.2f}%", f"{100 * y / high:.2f}%", str(name)) for x, y, name in found]
     except (OSError, SyntaxError, TypeError, ValueError):  # Pillow has two of them for a damaged file
         return []
-
-
-def styles(optimizers: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The look of each optimizer in the figures, as a browser takes it.
-
-    By optimizer: `colour` as #rrggbb and `dash` as pixels on and off, empty for a solid line.
-    """
-    from matplotlib.colors import to_hex
-
-    found = {}
-    for name in sorted(optimizers):
-        style = optimizer_style(name)
-        dashes = () if isinstance(style["linestyle"], str) else style["linestyle"][1]
-        found[name] = {"colour": to_hex(style["color"]), "dash": [_LINE_WIDTH * length for length in dashes]}
-    return found

@@ -1,8 +1,6 @@
 "use strict";
 // Every table sorts by a click on a head, and filters by words. Both act on the rows that the page came with.
 
-document.documentElement.classList.add("scripted");
-
 // An element with children: strings become text, so no value of the data can be markup.
 function element(name, attributes, ...children) {
   const made = document.createElement(name);

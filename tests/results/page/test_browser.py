@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from harness import cli
-from harness.store import Store
 from results.frames.load import load
 from results.page.page import write
 
@@ -17,7 +16,6 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="tests/browser/run installs Chromium and runs this"),
 ]
 WIDTHS = (1280, 400)
-BLANK = "c => !c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(x => x)"
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +73,6 @@ def column(page, head):
     return first_table(page).locator(f"tbody tr:visible td:nth-child({place})").all_inner_texts()
 
 
-def open_first(page):
-    first_table(page).locator("button.open").first.click()
-    page.locator("#run canvas").wait_for()
-    return page.locator("#run")
-
-
 @pytest.mark.short
 def test_it_opens_in_silence_with_its_figures(visit, file):
     page = visit.page(file)
@@ -117,12 +109,13 @@ def test_a_point_of_the_front_has_its_name_where_it_is_drawn(visit, file, width)
 
 def test_a_filter_keeps_the_rows_with_its_words(visit, file):
     page = visit.page(file)
-    page.locator("#runs summary").click()
-    tools, rows = page.locator("#runs .tools"), page.locator("#runs tbody tr:visible")
+    tools = page.locator("main .tools").filter(has=page.get_by_label("Filter")).first
+    rows = tools.locator("xpath=following-sibling::*[1]").locator("tbody tr:visible")
     total = rows.count()
-    tools.get_by_label("Filter").fill("MUON replicate")
+    word = rows.last.locator("td").first.inner_text()
+    tools.get_by_label("Filter").fill(word.upper())
     shown = rows.all_inner_texts()
-    assert shown and all("muon" in row and "replicate" in row for row in shown)
+    assert 0 < len(shown) < total and all(word in row for row in shown)
     assert tools.locator("output").inner_text() == f"{len(shown)} of {total} rows"
     tools.get_by_label("Filter").fill("")
     assert rows.count() == total
@@ -176,82 +169,12 @@ def test_notes_are_folded_and_printed(visit, file):
     assert notes.is_visible()
 
 
-def is_drawn(page, dialog):
-    """Whether the chart is drawn soon: uPlot draws after the click has been answered."""
-    for _ in range(200):
-        canvas = dialog.locator("canvas")
-        if canvas.count() and not canvas.evaluate(BLANK):
-            return True
-        page.wait_for_timeout(50)
-    return False
-
-
-def test_a_click_on_a_cell_opens_its_runs(visit, file):
-    page = visit.page(file)
-    dialog = open_first(page)
-    assert "adamw" in dialog.locator("h2").inner_text()
-    assert is_drawn(page, dialog)
-    runs = dialog.locator("details")
-    assert runs.count() == 3 and "seed 1" in runs.first.inner_text()
-    runs.first.locator("summary").click()
-    runs.first.get_by_text("optimizer.lr").first.wait_for()  # it is filled when it has opened
-    shown = runs.first.inner_text()
-    for words in ("Testium 1", "0.003", "completed", "There is no log."):
-        assert words in shown
-    dialog.get_by_label("Show").select_option("val")
-    assert is_drawn(page, dialog)
-    page.keyboard.press("Escape")
-    assert not dialog.is_visible()
-
-
-def test_runs_stay_in_the_chart_to_be_compared(visit, file):
-    page = visit.page(file)
-    dialog = open_first(page)
-    assert dialog.locator(".u-series").count() == 1 + 3
-    dialog.get_by_label("Keep in the chart").check()
-    dialog.get_by_role("button", name="Close").click()
-    first_table(page).locator("tbody tr").nth(2).locator("button.open").first.click()
-    dialog.locator("canvas").wait_for()
-    assert dialog.locator(".u-series").count() == 1 + 6
-    assert dialog.locator("details").count() == 3
-
-
-def test_all_curves_of_a_table_have_the_colours_of_the_figures(visit, file):
-    page = visit.page(file)
-    page.locator("#tables").get_by_role("button", name="Curves of all rows").first.click()
-    page.locator("#run canvas").wait_for()
-    assert page.locator("#run .u-series").count() == 1 + 4 * 3
-    colours = page.evaluate("DATA.styles")
-    assert len({one["colour"] for one in colours.values()}) == 4 and colours["htmuon"]["colour"] == "#d55e00"
-
-
-def test_the_keyboard_is_enough(visit, file):
-    page = visit.page(file)
-    button = first_table(page).locator("button.open").first
-    button.focus()
-    page.keyboard.press("Enter")
-    assert page.locator("#run").is_visible()
-    page.keyboard.press("Escape")
-    assert button.evaluate("button => document.activeElement === button")
-
-
-def test_an_address_opens_a_run(visit, file):
-    page = visit.page(file)
-    key = page.evaluate("DATA.runs[5].key")
-    page.goto(f"{file.as_uri()}#run-{key}")
-    page.locator("#run canvas").wait_for()
-    assert key in page.locator("#run details").inner_text()
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("scripts", [True, False])
 def test_the_page_does_not_scroll_sideways(visit, file, width, scripts):
     page = visit.page(file, width, java_script_enabled=scripts)
     assert page.locator("main").bounding_box()["width"] <= width
     assert page.locator("html").evaluate("page => page.scrollWidth") <= width
-    if scripts:
-        dialog = open_first(page)
-        assert dialog.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
 def test_without_scripts_tables_and_figures_are_readable(visit, file):
@@ -259,7 +182,7 @@ def test_without_scripts_tables_and_figures_are_readable(visit, file):
     assert page.locator("noscript").first.inner_text().startswith("Without JavaScript")
     assert column(page, "optimizer") == ["adamw", "sgdm", "muon", "htmuon"]
     assert page.locator("#figure-loss img").is_visible()
-    assert page.locator("button:visible, input:visible, .script:visible").count() == 0
+    assert page.locator("button:visible, input:visible").count() == 0
 
 
 @pytest.mark.parametrize("scripts", [True, False])
@@ -328,7 +251,6 @@ def test_words_are_legible(visit, file, scheme):
         "nav a",
         "#tables thead th",
         "#tables td",
-        "button.open",
         "main summary",
         "dt",
     ):
@@ -370,24 +292,7 @@ def test_hostile_strings_run_nowhere(visit, hostile_store, hostile, tmp_path):
     file = tmp_path / "hostile.html"
     file.write_text(write(hostile_store, load(hostile_store), {}))
     page = visit.page(file)
-    page.get_by_role("button", name="Curves of all rows").first.click()
-    for run in page.locator("#run details").all():
-        run.locator("summary").click()
-    page.locator("#run .body").filter(has_text=hostile[:60]).wait_for()  # each is filled when it has opened
-    assert hostile[:60] in page.locator("#run .body").inner_text()
+    for fold in page.locator("main details").all():
+        fold.locator("summary").click()
+    assert hostile[:60] in page.locator("main").inner_text()
     assert page.locator("img").count() == 0
-
-
-def test_a_mixed_store_opens_every_cell(visit, _stores, tmp_path):
-    store = Store(_stores["mixed"])
-    file = tmp_path / "mixed.html"
-    file.write_text(write(store, load(store), {}))
-    page = visit.page(file)
-    opened = page.evaluate(
-        """() => [...document.querySelectorAll("button.open")].map((button) => {
-             button.click();
-             document.querySelectorAll("#run details").forEach((one) => { one.open = true; });
-             return dialog.open && document.querySelectorAll("#run details").length;
-           })"""
-    )
-    assert len(opened) > 20 and all(opened)
