@@ -26,6 +26,7 @@ from harness.errors import (
     StoppedError,
     UsageError,
     nearest,
+    refused,
 )
 from harness.show.emit import say
 from harness.system import streams
@@ -106,8 +107,7 @@ def carry_out(work: Callable[[], int]) -> int:
         return _complain("interrupted; the same command goes on from here.", EXIT_INTERRUPTED)
     except OSError as error:
         # A full disk or a missing permission is not a bug of ours.
-        place = f" '{error.filename}'" if error.filename else ""
-        return _complain(f"the system refuses{place}: {error.strerror or error}.", EXIT_RUN_FAILED)
+        return _complain(f"{refused(error)}.", EXIT_RUN_FAILED)
     except Exception:
         traceback.print_exc()
         return _complain("this is a bug of htbench; please report the lines above.", EXIT_BUG)

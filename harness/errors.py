@@ -2,7 +2,10 @@
 
 import argparse
 import difflib
+import errno
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
 EXIT_OK = 0
 EXIT_RUN_FAILED = 1
@@ -47,6 +50,21 @@ def at_least(args: argparse.Namespace, least: int, *names: str) -> None:
         value = getattr(args, name)
         if value is not None and value < least:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {least}, not {value}.")
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error says that a disk has no room, or that its user may take no more of it."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def refused(error: OSError, place: Path | str = "") -> str:
+    """What the system refuses, without a full stop; `place` is where, unless the error names a file."""
+    where, why = error.filename or place, error.strerror or error
+    if not (where and is_full(error)):
+        return f"the system refuses '{where}': {why}" if where else f"the system refuses: {why}"
+    path = Path(os.path.realpath(where))
+    disk = next(folder for folder in (path, *path.parents) if os.path.ismount(folder))
+    return f"the disk at '{disk}' is full ({why}); make room there, and the same command goes on"
 
 
 def reason(error: Exception) -> str:

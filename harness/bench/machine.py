@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.bench.turns import Clock
 from harness.cost.ledger import Tally
 from harness.errors import UsageError
+from harness.system.environment import our_code_only
 
 T = TypeVar("T")
 
@@ -66,6 +67,7 @@ class Peak:
         return self.rates[dtype]
 
 
+@our_code_only()
 def in_fresh_process(function: Callable[..., int], *args: Any) -> int:
     """Call it in a process of its own, so that nothing that was done here counts as its memory.
 

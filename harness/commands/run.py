@@ -31,6 +31,7 @@ from harness.show.progress import Progress
 from harness.show.report import Column, Report, table
 from harness.store import Store
 from harness.store.layout import cache_folder
+from harness.system.environment import our_code_only
 from harness.system.folders import make_folder
 from harness.train.monitor import Monitor, handle, signals_held_back
 
@@ -107,7 +108,7 @@ def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
 def _start_all(args: argparse.Namespace, processes: int) -> int:
     """Start this command once for each process of the run, as `torchrun --nproc-per-node` does."""
     words = ["run", "--root", str(args.root), *args.words, *(["--quiet"] if args.quiet else [])]
-    with signals_held_back():
+    with our_code_only(), signals_held_back():
         ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
         handle(lambda number, frame: ranks.signal(number))
     while (status := ranks.poll()) is None:

@@ -34,6 +34,7 @@ from harness.data.stamps import ImageFiles, Prepared
 from harness.errors import RunFailedError, UsageError
 from harness.show.progress import Progress
 from harness.system import atomic
+from harness.system.environment import our_code_only
 
 Source: TypeAlias = CorpusSource | PictureSource
 _FETCHING = 4  # files that are fetched while as many as there are workers are at work
@@ -189,6 +190,7 @@ def _gb(size: float) -> str:
 # --- the processes ---
 
 
+@our_code_only()
 def make(work: Work, workers: int, progress: Progress) -> None:
     """Fetch what is missing, and make the shards of every file that is left."""
     context = multiprocessing.get_context("spawn")

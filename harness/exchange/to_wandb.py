@@ -17,6 +17,7 @@ from typing import Any
 from harness.errors import RunFailedError, UsageError
 from harness.exchange.destination import Destination, Options, held
 from harness.exchange.outgoing import Outgoing
+from harness.system.environment import our_code_only
 
 PATTERN = "offline-run-*"
 _SILENT = {"WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false"}
@@ -104,7 +105,8 @@ def upload(home: Path) -> None:
     folders = [str(path) for path in sorted(home.glob(PATTERN)) if not list(path.glob("*.synced"))]
     for start in range(0, len(folders), _AT_ONCE):
         words = [sys.executable, "-m", "wandb", "sync", "--yes", *folders[start : start + _AT_ONCE]]
-        status = subprocess.run(words).returncode
+        with our_code_only():
+            status = subprocess.run(words).returncode
         if status:
             raise RunFailedError(
                 f"`wandb sync` ends with status {status}; the runs are in '{home}', and the same command "

@@ -70,11 +70,21 @@ def guard(path: Path) -> str:
     return next((name for name, pattern in _GUARDED.items() if path.match(pattern)), "")
 
 
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let errors tell which file can't be written; that of a full disk names none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], Path]) -> Path:
     """Fill a temporary file beside `path`, flush it, and `place(temporary, path)`, durably; the place."""
     temporary, crash = temporary_name(path), guard(path)
     try:
-        with open(temporary, "wb") as file:
+        with _named(path), open(temporary, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -287,8 +297,9 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         line = (("\n" if torn else "") + json.dumps(row, allow_nan=False) + "\n").encode()
-        while line:  # a disk that gets full writes a part and raises at the next write only
-            line = line[os.write(handle, line) :]
+        with _named(path):
+            while line:  # a disk that gets full writes a part and raises at the next write only
+                line = line[os.write(handle, line) :]
     finally:
         os.close(handle)
 

@@ -1,5 +1,6 @@
 """The environment of a run: code, versions, hardware. Part of every record; never loads torch itself."""
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -8,7 +9,8 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Iterable
+import sysconfig
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,28 @@ def program(module: str) -> tuple[str, ...]:
     """
     before = "import sys; sys.path[:] = [place for place in sys.path if place]; import htbench"
     return sys.executable, "-c", f"{before}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
+
+
+@contextlib.contextmanager
+def our_code_only() -> Iterator[None]:
+    """Let each Python that is started meanwhile import the same copy of our code as this process.
+
+    The working folder is left out of its `sys.path`, where it would come first: a file there may be called as
+    a module of ours or of Python, such as `subprocess.py`. Python 3.10 has no way to leave it out.
+    """
+    ours = {"PYTHONSAFEPATH": "1"}
+    if str(HOME) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
+        ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
+    before = {name: os.environ.get(name) for name in ours}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _cpuinfo(*names: str) -> list[str]:

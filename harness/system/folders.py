@@ -4,7 +4,7 @@ import os
 import stat
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import UsageError, refused
 from harness.system.links import LinkError
 
 
@@ -30,7 +30,7 @@ def make_folder(folder: Path) -> None:
             f"The folder '{folder}' can't be made ({error.strerror}); choose another place."
         ) from None
     except OSError as error:
-        raise UsageError(f"The folder '{folder}' can't be made ({error.strerror}).") from None
+        raise UsageError(f"{refused(error, folder)}.") from error
     if not os.access(folder, os.W_OK):
         raise UsageError(f"The folder '{folder}' is not writable; choose another place.")
 

@@ -29,6 +29,7 @@ from typing import Any
 from harness.config import parts
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
+from harness.errors import refused
 from harness.show.emit import say
 from harness.show.status import Status
 from harness.store import RunState, Store
@@ -138,7 +139,10 @@ def work_together(root: str, code: str, points: Sequence[Point], logs: str) -> N
     monitor.stop_on_signals()
     check_code(code)
     packed = PackedJob(Path(root), points, Path(logs), monitor)
-    packed.run()
+    try:
+        packed.run()
+    except OSError as error:
+        sys.exit(f"htbench: {refused(error)}")
     again = monitor.stop_requested and comes_back(monitor)
     packed.close()
     known = packed.states()

@@ -63,7 +63,9 @@ def submit(script: str) -> str:
 
 
 def test_only(script: str) -> str:
-    """What SLURM says about a job that is not submitted.
+    """The partition in which SLURM would take a job that is not submitted; empty if it does not say.
+
+    When the job would start, which SLURM tells, too, means nothing: one job that waits moves it by centuries.
 
     Args:
         script: what `sbatch` would read.
@@ -75,7 +77,8 @@ def test_only(script: str) -> str:
     worked, text = _sbatch(script, "--test-only")
     said = _sentence(text)
     if worked:
-        return said
+        partition = re.search(r"\bin partition (\S+)", said)
+        return partition[1] if partition else ""
     if _SILENCE.search(said):
         raise SlurmError(f"SLURM does not answer (sbatch: {said}); try again later.")
     raise RefusedError(said)

@@ -460,7 +460,7 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: W
     return texts
 
 
-def ask_about(sweep: str, arrays: Sequence[str]) -> list[str]:
+def ask_about(sweep: str, arrays: Sequence[str]) -> list[Note]:
     """Ask SLURM about each array by its script; its answers.
 
     Raises:
@@ -470,7 +470,7 @@ def ask_about(sweep: str, arrays: Sequence[str]) -> list[str]:
     answers = []
     for number, text in enumerate(arrays, 1):
         try:
-            answers.append(sbatch.test_only(text))
+            answers.append(Note("slurm_takes", partition=sbatch.test_only(text)))
         except RefusedError as error:
             raise UsageError(f"SLURM would refuse array {number} of '{sweep}': {error}.") from None
     return answers

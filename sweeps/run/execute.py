@@ -12,7 +12,7 @@ from harness.config import RunConfig, parts
 from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.cost import kept
-from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError
+from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError, is_full, refused
 from harness.parallel.group import Group, is_main, joined
 from harness.store import Store
 from harness.store.points import Point
@@ -21,7 +21,7 @@ from harness.train.monitor import Monitor
 
 Train = Callable[[RunConfig, Store, Monitor], RunRecord]
 
-EXIT_DONE, EXIT_ENDED, EXIT_STOPPED = 0, 1, 2
+EXIT_DONE, EXIT_ENDED, EXIT_STOPPED, EXIT_FULL = 0, 1, 2, 3
 
 
 def execute(
@@ -44,7 +44,8 @@ def execute(
         train: what makes the record; by default the training.
 
     Returns:
-        0: there is a record; 1: it ended otherwise, as the store says; 2: it was asked to stop.
+        0: there is a record; 1: it ended otherwise, as the store says; 2: it was asked to stop; 3: the disk
+        is full.
     """
     monitor.stop_on_signals()
     parts.allow(parts.named(point.overrides))
@@ -61,9 +62,12 @@ def execute(
             return EXIT_DONE
         say(error)
         return EXIT_STOPPED
-    except (LostOwnershipError, RunFailedError, UsageError) as error:
-        say(error)
-        return EXIT_ENDED
+    except (LostOwnershipError, RunFailedError, UsageError, OSError) as error:
+        full = is_full(error) or is_full(error.__cause__)
+        # The system refuses before the store has the run, or when the end of the run shall be noted there.
+        told = UsageError(f"{refused(error, root)}.") if isinstance(error, OSError) else error
+        say(RunFailedError(str(told)) if full else told)  # a pool shows mistakes in the input only
+        return EXIT_FULL if full else EXIT_ENDED
     return EXIT_DONE
 
 

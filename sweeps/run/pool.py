@@ -11,25 +11,29 @@ import multiprocessing
 import os
 import signal
 import sys
-import sysconfig
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.errors import UsageError
+from harness.errors import RunFailedError, UsageError
 from harness.parallel.group import is_main
 from harness.parallel.processes import Ranks
 from harness.show.emit import say
+from harness.show.note import Note
 from harness.store.points import Point
 from harness.system import environment, streams
-from harness.system.environment import HOME
+from harness.system.environment import our_code_only
 from harness.system.links import no_follow
 from harness.system.machine import default_workers, gpu_variable, visible_gpus
 from harness.train.monitor import Monitor, signals_held_back
 from sweeps.run.execute import execute
+
+SERVER_KILLED = 255  # what multiprocessing says of all processes of a server that is gone
+SERVERS = 3  # that may be killed one after the other while one run starts
 
 
 class Counter(Protocol):
@@ -88,8 +92,7 @@ class Pool:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["htbench", "sweeps.run.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
-        resource_tracker.ensure_running()  # before the next block, because its start unblocks signals
-        with signals_held_back(), _our_code_only():  # else Ctrl-C would kill the server during its imports
+        with our_code_only(), signals_held_back():  # else Ctrl-C would kill the server during its imports
             forkserver.ensure_running()
 
     def has_room_for(self, processes: int) -> bool:
@@ -104,6 +107,9 @@ class Pool:
         Args:
             point: `has_room_for` must have allowed it.
             log: the file that they print into; None: they print where this process does.
+
+        Raises:
+            RunFailedError: each server that was to start them was killed.
         """
         gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(point.processes)]
         for name in gpus:
@@ -111,18 +117,31 @@ class Pool:
         gpu = ",".join(gpus) or None
         counter: Any = self._context.RawValue("q", 0)
         words = (self.root, point, counter, gpu, self.patience, log)
-        ranks = Ranks(self._context, point.processes, _work, words)
-        self.running[point.id] = Worker(point.id, ranks, counter, gpu)
+        self.running[point.id] = Worker(point.id, self._start(point.processes, words), counter, gpu)
+
+    def _start(self, processes: int, words: tuple[Any, ...]) -> Ranks:
+        """Start the processes of a run; where the server was killed, by a new one."""
+        for before in range(SERVERS):
+            if before:
+                say(Note("server_killed"))
+                time.sleep(0.1)  # its files are closed a moment before it counts as dead
+            with our_code_only(), signals_held_back(), contextlib.suppress(EOFError, ConnectionError):
+                return Ranks(self._context, processes, _work, words)
+        raise RunFailedError(str(Note("servers_killed", number=SERVERS)))
 
     def finished(self, timeout: float) -> list[tuple[str, int]]:
-        """Wait up to `timeout` seconds; return (id, exit status) of ended points; a signal is negative."""
+        """Wait up to `timeout` seconds; return (id, exit status) of ended points; a signal is negative.
+
+        Without the server nobody tells how its processes end. They count as killed, and those that live
+        notice that nobody waits for them, save and end.
+        """
         wait([sentinel for worker in self.running.values() for sentinel in worker.ranks.sentinels], timeout)
         statuses = {worker.id: worker.ranks.poll() for worker in self.running.values()}
         ended = [(name, status) for name, status in statuses.items() if status is not None]
         for name, _ in ended:
             worker = self.running.pop(name)
             self.free_gpus += worker.gpu.split(",") if worker.gpu else []
-        return ended
+        return [(name, -signal.SIGKILL if status == SERVER_KILLED else status) for name, status in ended]
 
     def steps_done(self) -> int:
         """The updates that all active runs have made so far, in total."""
@@ -134,27 +153,6 @@ class Pool:
             worker.ranks.signal(signal.SIGTERM)
         while self.running:
             self.finished(timeout=1.0)
-
-
-@contextlib.contextmanager
-def _our_code_only() -> Iterator[None]:
-    """Set variables with which the server imports the same copy of our code as this process.
-
-    The working folder is left out of its sys.path: a file there may have the name of one of our modules.
-    """
-    ours = {"PYTHONSAFEPATH": "1"}  # Python 3.10 ignores it
-    if str(HOME) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
-        ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def _work(

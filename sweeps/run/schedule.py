@@ -4,16 +4,19 @@ A point whose processes a signal has killed begins again, at most MOST_DEATHS ti
 and that a person has reset by the time its processes are gone. Any other end without a result is `left`.
 """
 
+import errno
+import os
 from collections import Counter, deque
 from pathlib import Path
 
 from harness.show.status import Status
 from harness.store import RunState, Store
+from harness.store.layout import runs_folder
 from harness.store.points import Point, filled
 from harness.system import atomic
 from harness.train.monitor import Monitor
 from sweeps.plan.planned import state
-from sweeps.run.execute import EXIT_ENDED
+from sweeps.run.execute import EXIT_ENDED, EXIT_FULL
 from sweeps.run.pool import Pool
 
 POLL_SECONDS = 0.2
@@ -39,7 +42,11 @@ class Schedule:
         self._deaths: Counter[str] = Counter()
 
     def work(self, pool: Pool) -> None:
-        """Train points until none is left, or until a stop is asked for; then all that run save first."""
+        """Train points until none is left, or until a stop is asked for; then all that run save first.
+
+        Raises:
+            OSError: the disk is full; so it would be for the next run.
+        """
         while self.todo or self._at_work or self.expects_more():
             self.tick(pool)
             while self.todo and pool.has_room_for(self.todo[0].processes) and not self.monitor.stop_requested:
@@ -48,6 +55,10 @@ class Schedule:
                     self._at_work[point.id], self._attempts[point.id] = point, now.attempts
                     pool.start(point, self.log(point))
             for name, status in pool.finished(timeout=POLL_SECONDS):
+                if status == EXIT_FULL:
+                    pool.stop()
+                    place = str(runs_folder(self.store.root))
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
                 self.ended(self._at_work.pop(name), status)
             if self.monitor.stop_requested:
                 return pool.stop()

@@ -145,7 +145,7 @@ class PlanFacts:
     lost: int
     points: Sequence[PointFacts]
     sbatch: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    answers: list[Note] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def test_slurm_is_asked_whether_it_would_take_the_jobs(site, write_spec):
     spec = write_spec(FEW.replace("0.2]", "0.2, " + ", ".join(f"0.1{n}" for n in range(1, 6)) + "]"))
     answers = [line for line in lines(plan(site, spec, "--test-only")) if line.startswith("array")]
     assert len(answers) == 2, "six tasks and the rest"
-    assert all(re.match(r"array \d: Job \d+ to start at .* in partition gpu", line) for line in answers)
+    assert all(re.fullmatch(r"array \d: SLURM would take it, in partition gpu", line) for line in answers)
     (view,) = json.loads(plan(site, spec, "--test-only", "--json").stdout)
     assert len(view["sbatch"]) == len(view["answers"]) == 2
     assert not queue() and not site.root.exists()

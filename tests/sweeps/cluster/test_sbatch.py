@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from harness.system.slurm import SlurmError
-from sweeps.cluster import sbatch
+from sweeps.cluster import sbatch, submit
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from tests.helpers.waiting import wait_for
 
@@ -127,6 +127,14 @@ def test_a_dry_run_tells_a_refusal_from_no_answer(be_sbatch, says, error):
     be_sbatch(says)
     with pytest.raises(error):
         sbatch.test_only(SCRIPT)
+
+
+@pytest.mark.parametrize("where", ["", " in partition gpu"])
+def test_a_dry_run_tells_no_date(be_sbatch, where):
+    """One job that waits makes SLURM say this on an idle node."""
+    be_sbatch(f"echo 'sbatch: Job 7 to start at 3047-09-03T00:00:00 using 1 processors on n1{where}' >&2")
+    (answer,) = submit.ask_about("few", [SCRIPT])
+    assert str(answer) == "SLURM would take it" + (where and f",{where}")
 
 
 def test_a_silence_ends_with_what_was_said_and_with_all_that_was_started(stand_in, monkeypatch, tmp_path):

@@ -1,12 +1,16 @@
 """Who starts processes may be killed: they notice, save and end, and the same command goes on from there."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 
 import psutil
 import pytest
 
 from harness.store import Store
+from harness.system.environment import HOME
 from tests.helpers.command import Htbench
 from tests.helpers.waiting import wait_for
 
@@ -63,3 +67,35 @@ def test_a_run_that_only_dies_is_given_up_by_a_launcher_that_lives(htbench, writ
         assert [json.loads(path.read_text())["outcome"] for path in folder.glob("attempts/*")] == [
             {"reason": "died"}
         ] * 2
+
+
+def test_runs_go_on_after_the_death_of_the_server_that_starts_them(htbench, write_spec):
+    process = htbench.start("sweep", "run", write_spec(SPEC), "--workers", "2")
+    wait_for(lambda: len(list(htbench.root.glob("runs/*/*/metrics.jsonl"))) == 2)
+    children = psutil.Process(process.pid).children()
+    (server,) = [child for child in children if child.children()]
+    at_work = server.children()
+    server.kill()
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    records = Store(htbench.root).index.rows()
+    assert [(r.steps, r.attempts, r.repeated_steps) for _, r in records.values()] == [(400, 2, 0)] * 2
+    assert len(at_work) == 2 and not alive([server, *at_work])
+
+
+def test_nothing_stands_in_for_a_module_of_python(htbench, write_spec, tmp_path):
+    """A file of the working folder ran in the process that tracks resources; one beside the file is used."""
+    spec = write_spec(SPEC.replace("[0.03, 0.1]", '[0.1], optimizer.name: ["mine:Mine"]').replace("400", "4"))
+    (spec.parent / "mine.py").write_text("import torch\n\nclass Mine(torch.optim.SGD):\n    pass\n")
+    here = tmp_path / "here"
+    here.mkdir()
+    ran = here / "ran"
+    for name in ("subprocess", "weakref", "contextlib", "threading", "selectors", "tempfile", "struct"):
+        (here / f"{name}.py").write_text(f"open({str(ran)!r}, 'a').write('{name} ')\nraise ImportError\n")
+    # The script of an installed command has its own folder first, not the working folder.
+    script = "import sys; del sys.path[0]; import htbench; sys.exit(htbench.main())"
+    words = [sys.executable, "-c", script, "sweep", "run", spec, "--root", htbench.root]
+    environment = os.environ | {"PYTHONPATH": str(HOME)}
+    done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True)
+    assert not ran.exists(), ran.read_text()
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import sweeps
 from harness.config.key import run_key
 from harness.config.settings import resolve_config, to_settings
+from harness.errors import RunFailedError
 from harness.store import Store
 from harness.store.points import SEARCH, Point
 from harness.system import machine
@@ -67,6 +69,37 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
         ended += pool.finished(timeout=1.0)
     assert [status for _, status in ended] == [0, 0] and sorted(pool.free_gpus) == ["7", "9"]
     assert len(list(tmp_path.glob("runs/*/*/record.json"))) == 2
+
+
+DIES = """
+import os, pathlib, signal, sys
+
+left = pathlib.Path(__file__).with_name("deaths")
+if "multiprocessing.forkserver" in sys.orig_argv[-1] and (deaths := int(left.read_text())):
+    left.write_text(str(deaths - 1))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_where_servers_are_killed_a_run_starts_from_the_next_one(monkeypatch, tmp_path, tiny, capfd):
+    (tmp_path / "sitecustomize.py").write_text(DIES)
+    deaths = tmp_path / "deaths"
+    deaths.write_text("99")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pools.forkserver._forkserver._stop()  # that of other tests
+    config = resolve_config(tiny)
+    point = Point("tiny", "only", SEARCH, run_key(config), to_settings(config))
+    pool = Pool(tmp_path / "store", workers=1)
+    with pytest.raises(RunFailedError, match="was killed 3 times in a row"):
+        pool.start(point)
+    assert not pool.running
+    deaths.write_text("2")
+    pool.start(point)
+    assert "another one takes its place" in capfd.readouterr().err
+    os.kill(pools.forkserver._forkserver._forkserver_pid, signal.SIGKILL)
+    while not (ended := pool.finished(timeout=1.0)):
+        pass
+    assert ended == [(point.id, -signal.SIGKILL)], "nobody knows how it ends, so it is tried again"
 
 
 def test_tests_see_no_gpu():
