@@ -28,6 +28,7 @@ from harness.errors import (
     nearest,
     refused,
 )
+from harness.show.commands import name_store
 from harness.show.emit import say
 from harness.system import streams
 
@@ -90,7 +91,10 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def call(words: Sequence[str]) -> int:
     """Run the command of a command line without the program; returns the exit status."""
-    return carry_out(lambda: _dispatch(list(words)))
+    try:
+        return carry_out(lambda: _dispatch(list(words)))
+    finally:
+        name_store(None)
 
 
 def carry_out(work: Callable[[], int]) -> int:
@@ -135,6 +139,7 @@ def _dispatch(words: list[str]) -> int:
         args = parser.parse_args(words[1:])
     except SystemExit as error:  # argparse has printed the help
         return int(error.code or 0)
+    name_store(args.root if args.root != parser.get_default("root") else None)
     if name not in _WITHOUT_STORE:
         _check_root(args.root)
     return command(args)

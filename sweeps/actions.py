@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.config.parts import search_no_more
 from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
+from harness.show.commands import write_command
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.report import Report
@@ -86,7 +87,7 @@ def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec
         if left := sum(not state.status.is_settled for state in known.values()):
             raise UsageError(
                 f"The sweep '{spec.name}' has {left} runs without a result yet, so its winners are not "
-                f"known; `htbench sweep run` finishes them first."
+                f"known; `{write_command('sweep', 'run', spec.name)}` finishes them first."
             )
     return run(args, store, loaded)
 
@@ -241,7 +242,8 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
         streams.clear_screen()
     when = time.time() if args.watch else None
     named = args.words or args.sweep
-    emit(screens.report(screen, when) if named else screens.overview(screen), args, stream=args.watch)
+    report = screens.report(screen, when) if named else screens.overview(screen, store.root)
+    emit(report, args, stream=args.watch)
     queue.say_if_silent(store, loaded)
     return screen.settled
 

@@ -21,6 +21,7 @@ from harness.cost import gpus
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least, nearest
 from harness.paper import experiments, reported, scales
 from harness.show import terminal
+from harness.show.commands import write_command
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.report import Report
@@ -43,7 +44,7 @@ _GOES_ON = (EXIT_OK, EXIT_RUN_FAILED)
 def step(words: Sequence[str], work: Callable[[], int]) -> int:
     """Show a command and do its work."""
     shown = [Path(word).stem if word.startswith(str(SWEEPS)) else word for word in words]
-    print(f"$ htbench {shlex.join(shown)}", file=sys.stderr, flush=True)
+    print(f"$ {write_command(*shown)}", file=sys.stderr, flush=True)
     return cli.carry_out(work)
 
 

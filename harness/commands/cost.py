@@ -47,7 +47,7 @@ def cost(args: argparse.Namespace) -> int:
         UsageError: a bad config or processor, or a run whose cost can't be told.
     """
     named = gpus.named(args.gpu, gpus.known(args.root, args.gpus))
-    settings = given_settings(args.words, "`htbench sweep plan {file}` tells its cost")
+    settings = given_settings(args.words, "tells its cost", "plan")
     at_least(args, 1, "gpus_per_run")
     if args.gpus_per_run is not None:
         settings["processes"] = args.gpus_per_run

@@ -25,6 +25,7 @@ from harness.errors import (
 )
 from harness.parallel.group import is_main, joined, started
 from harness.parallel.processes import Ranks
+from harness.show.commands import write_command
 from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.progress import Progress
@@ -44,14 +45,15 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="no progress: only results and errors")
 
 
-def given_settings(words: Sequence[str], for_sweeps: str) -> dict[str, Any]:
+def given_settings(words: Sequence[str], for_sweeps: str, action: str) -> dict[str, Any]:
     """The settings of one run by their dotted names; what they name may be imported.
 
     Modules of parts may lie beside the file, or in the working folder.
 
     Args:
         words: `CONFIG` at most once, and `key=value`.
-        for_sweeps: what a user with a sweep file wants instead; `{file}` stands for it.
+        for_sweeps: what a user with a sweep file wants instead.
+        action: of `htbench sweep` that does it.
 
     Raises:
         UsageError: there are several files, one can't be read, or it describes a sweep.
@@ -61,8 +63,8 @@ def given_settings(words: Sequence[str], for_sweeps: str) -> dict[str, Any]:
         raise UsageError(f"One config file at most; got {', '.join(files)}.")
     tree = read_yaml(Path(files[0])) if files else {}
     if tree.keys() & {"base", "blocks", "space"}:
-        instead = for_sweeps.format(file=files[0])
-        raise UsageError(f"'{files[0]}' describes a sweep, not a run; {instead}.")
+        command = write_command("sweep", action, files[0])
+        raise UsageError(f"'{files[0]}' describes a sweep, not a run; `{command}` {for_sweeps}.")
     settings = flatten(tree) | read_words([word for word in words if "=" in word])
     parts.allow(parts.named(settings), *(Path(name).parent for name in files))
     return settings
@@ -70,7 +72,7 @@ def given_settings(words: Sequence[str], for_sweeps: str) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Train with a progress bar and print the metrics."""
-    config = resolve_config(given_settings(args.words, "`htbench sweep run {file}` trains it"))
+    config = resolve_config(given_settings(args.words, "trains it", "run"))
     run = resolved(config)
     if not started():  # the launcher of several processes has checked it
         limits.check_data(config, cache_folder(args.root))

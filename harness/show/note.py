@@ -11,6 +11,7 @@
     {name:; }                 several words, with this between them
     {name:shell}              quoted for a shell
     {name:danger}             the short form of another note
+    {--root}                  the store of a command to type, if this process was told one
     [[ ... ]]                 left out where a value in it is missing, empty, False or 0
 
 No code reads such a sentence: who needs the fact looks at the kind and the fields.
@@ -28,6 +29,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.show.commands import store_option
 from harness.show.numbers import clock, count, counted, duration, hours, listing, memory, setting, worked
 
 _PLACE = Path(__file__).with_name("messages.txt")
@@ -112,9 +114,10 @@ def _filled(template: str, fields: Mapping[str, Any]) -> str:
         names = [name for name, _, _ in _FIELD.findall(match[1])]
         return match[1] if all(fields.get(name) for name in names) else ""
 
-    return _FIELD.sub(
+    filled = _FIELD.sub(
         lambda match: _value(fields[match[1]], match[2], match[3]), _OPTIONAL.sub(optional, template)
     )
+    return filled.replace("{--root}", store_option())
 
 
 def _value(value: Any, choice: str | None, spec: str | None) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.config.yaml_text import interpolated, read_yaml
 from harness.errors import UsageError, nearest
+from harness.show.commands import write_command
 from harness.store.points import SOURCE, SPEC, is_sweep_name, sweep_folder, sweep_names
 from harness.system.environment import HOME
 
@@ -69,27 +70,31 @@ def names(words: Iterable[str], root: Path, others: Mapping[str, Iterable[str]] 
             continue
         files = _candidates(word, root)
         if not files and word not in known:
-            raise UsageError(unknown(word, {**(others or {}), "sweep": known}))
+            raise UsageError(unknown(word, {**(others or {}), "sweep": known}, root))
         for name in map(name_of, files) if files else (word,):
             if name not in known:
                 raise UsageError(
-                    f"The sweep '{name}' was never planned in '{root}'; `htbench sweep run {word}` plans and "
-                    f"trains it."
+                    f"The sweep '{name}' was never planned in '{root}'; "
+                    f"`{write_command('sweep', 'run', word)}` plans and trains it."
                 )
             found.append(name)
     return found
 
 
-def unknown(word: str, kinds: Mapping[str, Iterable[str]]) -> str:
-    """That a word names nothing of these kinds, and what is most like it of each."""
+def unknown(word: str, kinds: Mapping[str, Iterable[str]], root: Path) -> str:
+    """That a word names nothing of these kinds, what is most like it of each, and in which store that is."""
     near = {kind: difflib.get_close_matches(word, known, n=1) for kind, known in kinds.items()}
     close = [f"the {kind} '{match}'" for kind, matches in near.items() for match in matches]
     hint = f"did you mean {' or '.join(close)}?"
     if len(close) < 2:
         every = [name for known in kinds.values() for name in known]
-        lists = "`--help` and `htbench sweep status` list them"
-        hint = nearest(word, every, lists) if every else "the store has none"
-    return f"Unknown {' or '.join(kinds)} '{word}'; {hint}"
+        lists = f"`--help` and `{write_command('sweep', 'status')}` list them"
+        hint = nearest(word, every, lists) if every else "no sweep is known"
+    return f"Unknown {' or '.join(kinds)} '{word}' {_looked_in(root)}; {hint}"
+
+
+def _looked_in(root: Path) -> str:
+    return f"in the store '{root}'" if root.is_dir() else f"(there is no store '{root}', see --root)"
 
 
 def name_of(path: Path, tree: Mapping[str, Any] | None = None) -> str:
@@ -125,7 +130,8 @@ def files(word: str, root: Path) -> list[Path]:
     such = min(_shipped())
     other = f"no other file there, sweep of the store or shipped sweep, such as {such}, is like it."
     hint = f"did you mean '{known[near[0]]}'?" if near else other
-    raise UsageError(f"There is no sweep file or folder '{word}'; {hint}")
+    where = _looked_in(root)
+    raise UsageError(f"There is no sweep file or folder '{word}', nor such a sweep {where}; {hint}")
 
 
 def _candidates(word: str, root: Path) -> list[Path]:
@@ -149,5 +155,5 @@ def check_not_imported(root: Path, name: str) -> None:
     if is_sweep_name(name) and (sweep_folder(root, name) / SOURCE).exists():
         raise UsageError(
             f"'{name}' was imported from files of another trainer, so there is nothing to run; "
-            f"`htbench runs ls --sweep {name}` lists its runs, and tables show them."
+            f"`{write_command('runs', 'ls', '--sweep', name)}` lists its runs, and tables show them."
         )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from harness.errors import UsageError
+from harness.show.commands import write_command
 from harness.store.layout import is_key, sweeps_folder
 from harness.system import atomic, seal, typed
 from harness.system.links import LinkError, OwnFile, leads_away
@@ -188,8 +189,8 @@ def _is_sound(point: Point) -> bool:
 def writes_anew(folder: Path) -> str:
     """The end of a sentence on a sweep without sound points: which command makes them again."""
     if (folder / SOURCE).exists():
-        return "the same `htbench runs import --curves` writes it anew"
-    return f"`htbench sweep index {folder.name}` writes it anew"
+        return f"the same `{write_command('runs', 'import', '--curves')}` writes it anew"
+    return f"`{write_command('sweep', 'index', folder.name)}` writes it anew"
 
 
 @contextlib.contextmanager

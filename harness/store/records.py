@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.show.commands import write_command
 from harness.store import archives, layout
 from harness.store.index import Index, Mark, mark_of
 from harness.store.record import RunRecord
@@ -60,7 +61,8 @@ class Records:
             return keys[0]
         if keys:
             raise UsageError(f"{len(keys)} runs have a key like '{word}', such as {keys[0]}, {keys[1]}.")
-        raise UsageError(f"No run of '{self.root}' has the key '{word}'; `htbench runs ls --all` lists them.")
+        command = write_command("runs", "ls", "--all")
+        raise UsageError(f"No run of '{self.root}' has the key '{word}'; `{command}` lists them.")
 
     def run_folder(self, key: str) -> Path:
         """The folder of the run `key`."""

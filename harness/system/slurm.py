@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 
 from harness.errors import UsageError
+from harness.show.commands import write_command
 from harness.show.note import Note
 from harness.system import squeue
 from harness.system.machine import ask
@@ -118,7 +119,7 @@ def require(command: str) -> None:
     if shutil.which(command) is None:
         raise SlurmError(
             f"There is no '{command}' on the PATH; load your site's SLURM module, or train on this machine "
-            f"with `htbench sweep run`."
+            f"with `{write_command('sweep', 'run')}`."
         )
 
 

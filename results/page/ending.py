@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.choice.winner import grouped
+from harness.show.commands import write_command
 from harness.show.emit import say
 from harness.show.note import Note
 from harness.show.report import Cell, Column, Report, by_columns
@@ -144,10 +145,10 @@ def _places(root: Path, sweeps: Sequence[str], page: Path | None) -> list[Note]:
     """Where to read on: commands, or the files if they are there already."""
     named = [] if {*sweeps} >= {*sweep_names(root)} else list(sweeps)
     places = {
-        "table": ["htbench table", *named],
-        "report": ["htbench report", *named] if page is None else [str(page)],
+        "table": write_command("table", *named),
+        "report": write_command("report", *named) if page is None else str(page),
     }
-    notes = [Note("end_place", name=name, place=" ".join(words)) for name, words in places.items()]
+    notes = [Note("end_place", name=name, place=place) for name, place in places.items()]
     if page is not None:
         folder = of_selection(page.parent / "figures", root, sweeps)
         drawn = [name for name in FIGURES if any(folder.glob(f"{name}*{PNG}"))]

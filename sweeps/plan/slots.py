@@ -24,6 +24,7 @@ from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.key import identity, run_key
 from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
+from harness.show.commands import write_command
 from harness.store import layout
 from harness.store import points as plans
 from harness.store.points import SEARCH, Point, is_tuned, study_path
@@ -151,7 +152,8 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     study = _known(root, sweep, name)
     if study is None:
         path = study_path(root, sweep, name)
-        raise UsageError(f"'{path}' is missing or damaged; `htbench sweep index {sweep}` writes it anew.")
+        command = write_command("sweep", "index", sweep)
+        raise UsageError(f"'{path}' is missing or damaged; `{command}` writes it anew.")
     return dataclasses.replace(study, nonce=study.nonce or _nonce(root)) if study.storage else study
 
 

@@ -4,10 +4,12 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from harness import tasks
 from harness.choice.winner import grouped
+from harness.show.commands import write_command
 from harness.show.note import Note
 from harness.show.numbers import bar, pairs
 from harness.show.report import Cell, Column, Report, Section, by_columns
@@ -192,17 +194,17 @@ def _next(sweep: str, blocks: Sequence[Block], *, on_cluster: bool) -> str:
     failed = any(block.failed for block in blocks) and not any(block.left for block in blocks)
     waits = any(block.waiting for block in blocks) and not any(b.running or b.queued for b in blocks)
     if not (failed or waits):
-        return f"htbench table {sweep}"
+        return write_command("table", sweep)
     if on_cluster:
-        return f"htbench sweep submit {sweep}{' --retry' if failed else ''}"
-    return f"htbench sweep {'retry' if failed else 'run'} {sweep}"
+        return write_command("sweep", "submit", sweep, *(["--retry"] if failed else []))
+    return write_command("sweep", "retry" if failed else "run", sweep)
 
 
 # --- on the screen ---
 
 
-def overview(screen: Screen) -> Report:
-    """All sweeps, a line for each, as a report with the same facts."""
+def overview(screen: Screen, root: Path) -> Report:
+    """All sweeps of the store `root`, a line for each, as a report with the same facts."""
     sweeps = grouped(screen.blocks, lambda block: block.sweep)
     runs = [(_total(blocks, *OUTCOMES), _total(blocks, "points")) for blocks in sweeps.values()]
     columns: dict[Column, list[Any]] = {
@@ -215,7 +217,7 @@ def overview(screen: Screen) -> Report:
         Column("next", kind="text", importance=9): [blocks[0].next for blocks in sweeps.values()],
     }
     columns = {column: cells for column, cells in columns.items() if any(cells)}
-    none = Note("no_sweeps")
+    none = Note("no_sweeps", root=root, there=int(root.is_dir()))
     return Report("sweep status", "", [by_columns(columns)] if sweeps else [], data=screen.blocks, empty=none)
 
 

@@ -81,6 +81,32 @@ def test_a_mistake_in_a_sweep_file_is_one_sentence(tmp_path, capsys, write_spec,
     assert not (tmp_path / "store").exists()
 
 
+def test_the_next_command_is_about_the_store_that_was_named(tmp_path, capsys, monkeypatch):
+    words, root = ["sweep", "status", "demo-digits"], str(tmp_path / "a store")
+    following = "next: htbench sweep run demo-digits"
+    assert cli.main([*words, "--root", root]) == 0
+    told = capsys.readouterr().out
+    assert told.endswith(f"{following} --root '{root}'\n")
+    assert cli.main(["sweep", "--root", root, "status", "--json", "demo-digits"]) == 0
+    assert f"{following[6:]} --root '{root}'" in capsys.readouterr().out
+    monkeypatch.setenv("HTBENCH_ROOT", root)  # the next command has it as well
+    for same in (words, [*words, "--root", root]):
+        assert cli.main(same) == 0
+        assert capsys.readouterr().out.endswith(f"{following}\n")
+
+
+@pytest.mark.parametrize(
+    "words", [["table", "lr2"], ["report", "lr2"], ["sweep", "status", "lr2"]], ids=" ".join
+)
+def test_a_sweep_that_is_not_there_is_answered_with_the_store_that_was_looked_in(tmp_path, capsys, words):
+    root = tmp_path / "store"
+    assert cli.main([*words, "--root", str(root)]) == EXIT_USAGE
+    assert f"there is no store '{root}'" in sentence(capsys)
+    root.mkdir()
+    assert cli.main([*words, "--root", str(root)]) == EXIT_USAGE
+    assert f"in the store '{root}'" in sentence(capsys)
+
+
 def test_a_sweep_file_is_no_run(capsys, write_spec):
     path = write_spec(SPEC)
     assert cli.main(["run", str(path)]) == EXIT_USAGE

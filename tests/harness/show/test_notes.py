@@ -6,6 +6,7 @@ import re
 import pytest
 
 from harness.show import note as notes
+from harness.show.commands import name_store, write_command
 from harness.show.note import Note, templates
 from tests.helpers.architecture import PACKAGES, ROOT
 
@@ -58,6 +59,34 @@ def test_every_sentence_is_made_somewhere():
     words = set(re.findall(r"[\"'](\w+)[\"']", "\n".join(sources)))
     unused = [kind for kind in templates() if kind not in words and not kind.startswith(FAMILIES)]
     assert unused == []
+
+
+# These stand in files of results as well, whose bytes do not depend on the place of the store.
+IN_FILES = {"too_wide", "undecidable_languages", "page_left_out"}
+# What is about no store, and what is only named or asked for help.
+_OF_NO_STORE = r"htbench( of| into|`| sweep`| (zoo|models|doctor|bench)\b| data prepare --help)"
+
+
+def test_every_command_to_type_names_the_store():
+    lacking = {
+        kind
+        for kind, sentence in templates().items()
+        for command in re.findall(r"(?<!for )\bhtbench\b[^`]*`?", sentence)
+        if "{--root}" not in command and not re.match(_OF_NO_STORE, command)
+    }
+    assert lacking == IN_FILES | {"status_failed"}
+
+
+@pytest.mark.parametrize(
+    ("root", "option"), [(None, ""), ("s", " --root s"), ("/a b/s", " --root '/a b/s'")], ids=str
+)
+def test_a_command_to_type_is_about_the_store_that_was_named(root, option):
+    name_store(root)
+    try:
+        assert str(Note("end_failed", runs=2, sweeps=["a"])).endswith(f"htbench sweep retry a{option}")
+        assert write_command("table", "a") == f"htbench table a{option}"
+    finally:
+        name_store(None)
 
 
 def test_every_danger_is_the_short_form_of_a_note():

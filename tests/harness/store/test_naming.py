@@ -56,11 +56,18 @@ def test_a_folder_that_is_called_like_a_sweep_but_holds_none_is_not_in_the_way(r
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("forein", "Unknown table or sweep 'forein'; did you mean 'foreign'?"),
-        ("plane", "Unknown table or sweep 'plane'; did you mean the table 'plan' or the sweep 'planned'?"),
-        ("zzz", "Unknown table or sweep 'zzz'; known are: foreign, plan, planned"),
-        ("", "Unknown table or sweep ''; known are: foreign, plan, planned"),
-        ("none.yaml", "Unknown table or sweep 'none.yaml'; known are: foreign, plan, planned"),
+        ("forein", "Unknown table or sweep 'forein' in the store 'store'; did you mean 'foreign'?"),
+        (
+            "plane",
+            "Unknown table or sweep 'plane' in the store 'store'; did you mean the table 'plan' or the sweep "
+            "'planned'?",
+        ),
+        ("zzz", "Unknown table or sweep 'zzz' in the store 'store'; known are: foreign, plan, planned"),
+        ("", "Unknown table or sweep '' in the store 'store'; known are: foreign, plan, planned"),
+        (
+            "none.yaml",
+            "Unknown table or sweep 'none.yaml' in the store 'store'; known are: foreign, plan, planned",
+        ),
         (
             "new.yaml",
             "The sweep 'new' was never planned in 'store'; `htbench sweep run new.yaml` plans and trains it.",
@@ -86,5 +93,5 @@ def test_the_words_of_a_command_and_its_option_say_the_same(root):
         args = parser.parse_intermixed_args(line.split())
         assert sorted(naming.chosen(args)) == ["foreign", "planned"]
     assert naming.chosen(parser.parse_args([])) == []
-    with pytest.raises(UsageError, match="^Unknown sweep 'plan'; did you mean 'planned'"):
+    with pytest.raises(UsageError, match="^Unknown sweep 'plan' in the store '.*'; did you mean 'planned'"):
         naming.chosen(parser.parse_args(["--sweep", "plan"]), [], {"table": ["plan"]})
