@@ -120,7 +120,8 @@ class Verdict:
     Attributes:
         name: of the row.
         kind: beside the best.
-        rank, is_tied: 1 for the best and all that are not worse; those that share a rank are tied.
+        rank, is_tied: 1 for the best and all that can't be told from it and have better means than all that
+            can; never better than that of a row with a better mean. Those that share a rank are tied.
         mean, n: of its values.
         gap: how much it is worse than the best by its mean, on the scale of the comparison; not negative, and
             0 where only rounding differs.
@@ -214,9 +215,12 @@ def judge(
     column = _Column(rows, higher_is_better, is_share, paired)
     left = list(range(len(rows)))
     decided = first = _decided(column, left, level)
+    gap = first.gaps.gap
     ranks: dict[int, tuple[int, bool]] = {}
     while left:
-        group = [i for i in left if decided.kind(i, margin) is not Kind.WORSE]
+        # Above all that are worse: whoever stands behind one of them shares no rank with the best.
+        nearest = min((gap[i] for i in left if decided.kind(i, margin) is Kind.WORSE), default=math.inf)
+        group = [i for i in left if gap[i] < nearest]
         ranks |= {i: (1 + len(rows) - len(left), len(group) > 1) for i in group}
         left = [i for i in left if i not in group]
         decided = _decided(column, left, level) if left else first

@@ -15,7 +15,7 @@ from harness.store.points import DROPPED, REPLICATE
 from results.compare.judge import Kind
 from results.compare.view import View
 from results.frames.load import load, load_rows
-from results.page import page
+from results.page import forest, page
 from results.tables.answer import answers
 from results.tables.registry import GENERAL
 from tests.helpers.rendering import render
@@ -95,20 +95,39 @@ def test_leaders_that_cannot_be_told_apart_share_a_rank_and_it_says_what_would_t
         ("3", "adamw"),
     ]
     assert found.verdict == Note(
-        "answer_tied", leaders=["muon", "htmuon"], many=0, pair=1, names=["adamw"], count=0
+        "answer_ahead", best="muon", names=["adamw"], count=0, ties=["htmuon"], more=0
     )
-    assert str(found.verdict) == "muon and htmuon lead, tied; both beat adamw."
+    assert str(found.verdict) == "muon leads and beats adamw; htmuon can't be told from it."
+    assert found.leads == [True, False, False]  # bold says that a row beats another one
     low, high = found.places[1].low, found.places[1].high
     assert low < 0 < high
     (line,) = found.open
     assert line.kind == "open_seeds" and line["plan"] == line["seeds"] > 3
 
 
-def test_more_leaders_than_two_are_said_to_beat_the_others_as_well(bench, make):
-    contest(bench, make, "pydocs", sgdm=(3.002, 3.011, 3.021), adamw=(3.3, 3.31, 3.325), **CLOSE)
-    verdict = answer(bench).verdict
-    assert (sorted(verdict["leaders"]), verdict["names"]) == (["htmuon", "muon", "sgdm"], ["adamw"])
-    assert str(verdict).endswith("lead, tied; all beat adamw.")
+def test_a_row_that_scatters_neither_beats_nor_stands_above_one_with_a_better_mean(bench, make):
+    """Rows are compared with the best one only, and a steady row is told from it sooner."""
+    close = {"sgdm": (3.002, 3.011, 3.021), **CLOSE}
+    contest(bench, make, "pydocs", sophia=(3.1, 3.5, 3.7), adamw=(3.3, 3.31, 3.325), **close)
+    found = answer(bench)
+    names = [place.name for place in found.places]
+    means = [place.value.number() for place in found.places]
+    kind = {place.name: place.kind for place in found.places}
+    assert (kind["adamw"], kind["sophia"]) == (Kind.WORSE, Kind.UNKNOWN)
+    assert means == sorted(means) and names[-2:] == ["adamw", "sophia"]
+    assert [place.rank for place in found.places] == ["1=", "1=", "1=", "4=", "4="]
+    assert (found.verdict["best"], found.verdict["names"]) == ("muon", ["adamw"])
+    assert sorted(found.verdict["ties"]) == ["htmuon", "sgdm", "sophia"]
+    assert [place.name for place in found.ties] == found.verdict["ties"]
+    assert [name for name, leads in zip(names, found.leads, strict=True) if leads] == ["muon"]
+    assert forest.words(found.places[0], found) == str(Note("place_tied", names=[], count=3))
+
+
+def test_a_row_of_few_seeds_stands_where_its_mean_does_without_a_rank(bench, make):
+    contest(bench, make, "pydocs", sgdm=(3.15, 3.16), adamw=(3.3, 3.31, 3.325), **CLOSE)
+    found = answer(bench)
+    assert [(place.rank, place.name) for place in found.places][2:] == [("", "sgdm"), ("4", "adamw")]
+    assert (found.verdict["names"], found.verdict["ties"]) == (["adamw"], ["htmuon"])
 
 
 def test_no_winner_because_of_the_test_set(bench, make):
