@@ -135,6 +135,7 @@ class Verdict:
         limited_by_search: whether the test set would do, but the noise of the search is too large for it.
         search_seeds_needed: how many seeds each setting would need in the search then. Half of the error that
             the gap allows is left to the fresh seeds. None above `MOST_SEARCH_SEEDS`.
+        is_same_rule: whether it is the best one's rule under another name. Then nothing would tell it.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Verdict:
     items_needed: int | None = None
     limited_by_search: bool = False
     search_seeds_needed: int | None = None
+    is_same_rule: bool = False
 
     def may_catch_up(self, gain: float | None) -> bool:
         """Whether the row would be as good as the best if it gained so much; None: an unknown amount."""

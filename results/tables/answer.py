@@ -337,7 +337,9 @@ def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) ->
     rivals = [row for row in leaders if row.kind is not Kind.BEST]
     if all(row.kind is Kind.EQUAL for row in rivals):
         return Note("answer_equal", rows=len(leaders))
-    apart = [row for row in rivals if row.gap > 0]
+    if all(row.is_same_rule for row in rivals):
+        return Note("answer_rule", rows=len(leaders))
+    apart = [row for row in rivals if row.gap > 0 and not row.is_same_rule]
     if apart and all(row.limited_by_test_set for row in apart):
         return Note("answer_items", rows=len(leaders), **_items(found, verdict))
     if apart and all(row.limited_by_search for row in apart):
@@ -353,8 +355,12 @@ def _items(found: Outcome, verdict: Verdicts) -> dict[str, Any]:
 
 
 def _open(found: Outcome, verdict: Verdicts) -> list[Note]:
-    """What is not told from the best, and what would tell it; rows that need the same are a line."""
-    lines = grouped(sorted(verdict.untold, key=lambda row: row.gap), _needs)
+    """What is not told from the best, and what would tell it; rows that need the same are a line.
+
+    Of a row with its rule nothing would: that the two are one is told as a danger.
+    """
+    rivals = [row for row in verdict.untold if not row.is_same_rule or row.n < MIN_SEEDS]
+    lines = grouped(sorted(rivals, key=lambda row: row.gap), _needs)
     return [_would_tell(kind, own, found, verdict) for kind, own in lines.items()]
 
 

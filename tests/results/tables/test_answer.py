@@ -21,15 +21,16 @@ from results.tables.registry import GENERAL
 from tests.helpers.rendering import render
 
 
-def contest(bench, make, workload="digits", lr=0.02, samples=None, **tests):
+def contest(bench, make, workload="digits", lr=0.02, samples=None, hyper=None, **tests):
     """Optimizers with these test accuracies, or test losses of text, on their fresh seeds."""
     for optimizer, values in tests.items():
+        own = (hyper or {}).get(optimizer, {})
         chosen = make.image(0.95, 0.4) if workload == "digits" else make.text(3.0)
-        bench.add(workload, optimizer, lr, metrics=chosen)
+        bench.add(workload, optimizer, lr, metrics=chosen, **own)
         for seed, test in enumerate(values, start=1):
             metrics = make.image(0.9, 0.4, test=test) if workload == "digits" else make.text(test, test=0.0)
             metrics |= {"test_samples": samples} if samples else {}
-            bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics)
+            bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **own)
 
 
 def answer(bench):
@@ -128,6 +129,35 @@ def test_a_row_of_few_seeds_stands_where_its_mean_does_without_a_rank(bench, mak
     found = answer(bench)
     assert [(place.rank, place.name) for place in found.places][2:] == [("", "sgdm"), ("4", "adamw")]
     assert (found.verdict["names"], found.verdict["ties"]) == (["adamw"], ["htmuon"])
+
+
+def test_two_names_of_one_rule_are_said_to_be_one_and_nothing_would_tell_them(bench, make):
+    tests = {"adamw": (3.3, 3.31, 3.325), "adam": (3.31, 3.32, 3.325), **CLOSE}
+    contest(bench, make, "pydocs", hyper={"htmuon": {"p": 0}, "adam": {"weight_decay": 0}}, **tests)
+    found = answer(bench)
+    assert (found.verdict["best"], found.verdict["ties"]) == ("muon", ["htmuon"]) and found.open == []
+    told = [note for note in found.dangers if note.kind == "danger_one_rule"]
+    assert [sorted(note["names"]) for note in told] == [["adam", "adamw"], ["htmuon", "muon"]]
+    assert "htmuon at p 0 is muon" in str(told[1])
+    whole = GENERAL["main_result"](View(load_rows(bench.store))).sections[0]
+    (untold,) = [note for note in whole.notes if note.kind == "untold"]
+    assert [row.kind for row in untold["rows"]] == ["untold_rule"]
+
+
+def test_without_another_rule_there_is_no_winner_to_find(bench, make):
+    contest(bench, make, "pydocs", hyper={"htmuon": {"p": 0}}, **CLOSE)
+    assert answer(bench).verdict == Note("answer_rule", rows=2)
+
+
+SCHEDULE = {"schedule.p.name": "linear", "schedule.p.from": 0, "schedule.p.to": 0.25}
+
+
+@pytest.mark.parametrize("hyper", [{}, {"p": 0.0625}, {"base": SCHEDULE}])
+def test_other_powers_and_schedules_are_rules_of_their_own(bench, make, hyper):
+    contest(bench, make, "pydocs", hyper={"htmuon": hyper}, adamw=(3.3, 3.31, 3.325), **CLOSE)
+    found = answer(bench)
+    assert found.verdict["ties"] == ["htmuon"] and kinds(found.open) == ["open_seeds"]
+    assert "danger_one_rule" not in kinds(found.dangers)
 
 
 def test_no_winner_because_of_the_test_set(bench, make):
