@@ -5,7 +5,7 @@
     python -m docs.readme_page --root STORE    whether a demo has ended in a store as README.md tells
 
 Another machine has other last digits and other times. What must be the same there: workloads, rows, what was
-searched, the number of seeds, which rows are ahead of others, and that no setting lies at an edge.
+searched, the number of seeds, which rows the best one beats, and that no setting lies at an edge.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from docs.reproduction_page import LADDER
 from harness import cli
 from harness.errors import UsageError
 from harness.store import Store
+from results.compare.judge import Kind
 from results.figures.draw import look
 from results.figures.style import GREY, optimizer_style
 from results.frames.load import load_rows
@@ -100,13 +101,13 @@ def differs(store: Store, other: Store) -> str:
 
 def form(answer: Answer) -> dict[str, Any]:
     """What is to be the same on every machine."""
-    ahead = [place.name for place, leads in zip(answer.places, answer.leads, strict=True) if leads]
+    beaten = [place.name for place in answer.places if place.kind is Kind.WORSE]
     return {
         "metric": answer.metric.name,
         "seeds of a row": answer.seeds,
         "rows": sorted(place.name for place in answer.places),
         "settings": sorted({name for place in answer.places for name in place.setting}),
-        "rows ahead of others": sorted(ahead),
+        "rows that the best one beats": sorted(beaten),
         "rows with a setting at an edge": sorted(place.name for place in answer.places if place.has_edge),
     }
 

@@ -11,8 +11,10 @@ from harness.config import groups
 from harness.config.settings import params_of
 from harness.show.note import Note
 from harness.show.numbers import setting as printed
+from harness.store.record import IMPORTED
 from optimizers.zoo.grouped import KINDS, usual
 from optimizers.zoo.registry import ZOO
+from optimizers.zoo.same import rule_of
 from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
@@ -81,6 +83,32 @@ def split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[s
     parts = [Note("split_tuned", names=tuned)] if tuned else []
     parts += [Note("split_fixed", names=own) for own in fixed.values()]
     return (Note("split", parts=parts),)
+
+
+def rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[list[str], Notes]:
+    """The row of the zoo whose rule each row is, and what is to be told where two names are one rule.
+
+    Edited code and runs of others count as rules of their own.
+
+    Args:
+        choices, names: as in `notes`.
+    """
+    found, reasons = list[str](), dict[str, list[Note]]()
+    for name, own in zip(names, choices, strict=True):
+        run = own.winner.runs[0] if own.winner is not None else {}
+        is_ours = run.get("rule") == name and not run[IMPORTED]
+        settings = {at: None if is_missing(value) else value for at, value in run.items()} if is_ours else {}
+        rule, needed = rule_of(name, settings) if is_ours else (name, {})
+        found.append(rule)
+        if rule != name:
+            values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]
+            reasons.setdefault(rule, []).append(Note("rule_reason", name=name, settings=values, rule=rule))
+    shared = grouped(range(len(names)), found.__getitem__)
+    return found, tuple(
+        Note("one_rule", names=[names[at] for at in own], reasons=reasons[rule])
+        for rule, own in shared.items()
+        if len(own) > 1
+    )
 
 
 def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:

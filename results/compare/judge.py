@@ -120,7 +120,8 @@ class Verdict:
     Attributes:
         name: of the row.
         kind: beside the best.
-        rank, is_tied: 1 for the best and all that are not worse; those that share a rank are tied.
+        rank, is_tied: 1 for the best and all that can't be told from it and have better means than all that
+            can; never better than that of a row with a better mean. Those that share a rank are tied.
         mean, n: of its values.
         gap: how much it is worse than the best by its mean, on the scale of the comparison; not negative, and
             0 where only rounding differs.
@@ -134,6 +135,7 @@ class Verdict:
         limited_by_search: whether the test set would do, but the noise of the search is too large for it.
         search_seeds_needed: how many seeds each setting would need in the search then. Half of the error that
             the gap allows is left to the fresh seeds. None above `MOST_SEARCH_SEEDS`.
+        is_same_rule: whether it is the best one's rule under another name. Then nothing would tell it.
     """
 
     name: str
@@ -153,6 +155,7 @@ class Verdict:
     items_needed: int | None = None
     limited_by_search: bool = False
     search_seeds_needed: int | None = None
+    is_same_rule: bool = False
 
     def may_catch_up(self, gain: float | None) -> bool:
         """Whether the row would be as good as the best if it gained so much; None: an unknown amount."""
@@ -214,9 +217,12 @@ def judge(
     column = _Column(rows, higher_is_better, is_share, paired)
     left = list(range(len(rows)))
     decided = first = _decided(column, left, level)
+    gap = first.gaps.gap
     ranks: dict[int, tuple[int, bool]] = {}
     while left:
-        group = [i for i in left if decided.kind(i, margin) is not Kind.WORSE]
+        # Above all that are worse: whoever stands behind one of them shares no rank with the best.
+        nearest = min((gap[i] for i in left if decided.kind(i, margin) is Kind.WORSE), default=math.inf)
+        group = [i for i in left if gap[i] < nearest]
         ranks |= {i: (1 + len(rows) - len(left), len(group) > 1) for i in group}
         left = [i for i in left if i not in group]
         decided = _decided(column, left, level) if left else first

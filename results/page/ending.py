@@ -1,7 +1,6 @@
 """The end of `htbench sweep run` and `htbench demo`: who is better on each workload, and where to read on."""
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from harness.show.report import Cell, Column, Report, by_columns
 from harness.show.status import ENDED, Status
 from harness.store import Store
 from harness.store.points import DROPPED, sweep_names
+from results.compare.judge import Kind
 from results.figures.declared import FIGURES
 from results.figures.files import PNG, of_selection
 from results.frames.load import load_rows
@@ -41,7 +41,7 @@ def ending(
     found = answers(frame, store)
     named = dict(zip(_labels(found), found, strict=True))
     chains = [(label, *chain(own)) for label, own in named.items() if any(own.leads)][:_MOST]
-    shown = {label for label, _, _ in chains}
+    shown = {label for label, *_ in chains}
     others = [
         Note("end_verdict", workload=label, **_verdict(own))
         for label, own in named.items()
@@ -54,11 +54,12 @@ def ending(
     doubts = [_doubt([label for label, _ in own], note) for note, own in ordered]
     section = by_columns(
         {
-            Column("workload", kind="text", least=8): [label for label, _, _ in chains],
+            Column("workload", kind="text", least=8): [label for label, *_ in chains],
             Column("best on test", kind="text", least=12, importance=10): [
-                Cell(best, bold=True) for _, best, _ in chains
+                Cell(best, bold=True) for _, best, _, _ in chains
             ],
-            Column("behind", kind="text", least=8, importance=9): [behind for _, _, behind in chains],
+            Column("not told from it", kind="text", least=8, importance=9): [ties for *_, ties, _ in chains],
+            Column("behind it", kind="text", least=8, importance=9): [behind for *_, behind in chains],
         },
         title=str(Note("end_runs", done=sum(map(states.count, ENDED)), runs=len(states), seconds=seconds)),
         notes=[
@@ -74,25 +75,18 @@ def ending(
     return Report("end", "", [section], [*([again] if failed else []), *places, *own])
 
 
-def chain(answer: Answer) -> tuple[str, str]:
-    """The optimizers of a workload where some are behind others, from the best on.
-
-    Those that share a rank are equal in it, as far as the runs can tell.
+def chain(answer: Answer) -> tuple[str, str, str]:
+    """The optimizers of a workload where the best beats others, by their means.
 
     Returns:
-        those that lead, `htmuon 18.44 = muon 18.65`, and the others, `< adamw 23.98 < sgdm 28.35`.
+        the best one, `htmuon 18.44`, those that can't be told from it, and those that it beats, with what
+        can't be ranked.
     """
-    ranked = [place for place in answer.places if place.rank]
+    groups = [[place for place in answer.places if place.kind is kind] for kind in (Kind.BEST, Kind.WORSE)]
+    best, beaten = (", ".join(_valued(place, answer) for place in group) for group in groups)
     rest = [place.name for place in answer.places if not place.rank]
-    leaders = [place for place in ranked if place.rank == ranked[0].rank]
-    behind = ranked[len(leaders) :]
-    sign = ">" if answer.metric.higher_is_better else "<"
-    signs = ["=" if one.rank == other.rank else sign for one, other in pairwise([leaders[-1], *behind])]
-    words = [f"{sign} {_valued(place, answer)}" for sign, place in zip(signs, behind, strict=True)]
-    return (
-        " = ".join(_valued(place, answer) for place in leaders),
-        " ".join([*words, *([str(Note("end_unranked", names=rest))] if rest else [])]),
-    )
+    unranked = [str(Note("end_unranked", names=rest))] if rest else []
+    return best, ", ".join(_valued(place, answer) for place in answer.ties), " ".join([beaten, *unranked])
 
 
 def _valued(place: Place, answer: Answer) -> str:

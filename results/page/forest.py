@@ -72,7 +72,7 @@ def words(place: Place, answer: Answer) -> str:
         ends = [f"{end:.{digits}f}" for end in (place.low, place.high) if end is not None]
         return " ".join([f"{place.gap:+.{digits}f}", *([f"[{', '.join(ends)}]"] if len(ends) == 2 else [])])
     if place.kind is Kind.BEST and len(rivals) > 1:
-        ties = [one.name for one in rivals if one.rank == place.rank and one is not place]
+        ties = [one.name for one in answer.ties]
         few = ties if len(ties) == 1 else []
         return str(Note("place_tied", names=few, count=0 if few else len(ties))) if ties else "best"
     state = place.value.state

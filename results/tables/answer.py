@@ -99,9 +99,14 @@ class Answer:
 
     @property
     def leads(self) -> list[bool]:
-        """Which rows are ahead of another one: the best, and what can't be told from it."""
-        beaten = any(place.kind is Kind.WORSE for place in self.places)
-        return [beaten and place.kind not in (None, Kind.WORSE) for place in self.places]
+        """Which row beats another one: the best, if any, for rows are compared with it only."""
+        beats = any(place.kind is Kind.WORSE for place in self.places)
+        return [beats and place.kind is Kind.BEST for place in self.places]
+
+    @property
+    def ties(self) -> list[Place]:
+        """The other rows that can't be told from the best one."""
+        return [place for place in self.places if place.kind in (Kind.EQUAL, Kind.UNKNOWN)]
 
 
 def answers(frame: Frame, store: Store | None = None) -> list[Answer]:
@@ -223,14 +228,14 @@ def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
 
 
 def _order(found: Outcome) -> list[int]:
-    """The rows, the best first: by rank where there is one, then by the mean; last those without a value."""
+    """The rows by their means, the best first; last those without a value."""
     sign = -1 if found.metric.higher_is_better else 1
 
-    def place(at: int) -> tuple[float, float, bool]:
+    def place(at: int) -> tuple[float, bool]:
         row, value = _judged(found, at), found.tests[found.metric][at].number()
         if row is not None:
-            return row.rank if _is_ranked(found, row) else math.inf, row.gap, row.kind is not Kind.BEST
-        return math.inf, math.inf if value is None else sign * value, False
+            return row.gap, row.kind is not Kind.BEST
+        return math.inf if value is None else sign * value, False
 
     return sorted(range(len(found.names)), key=place)
 
@@ -291,26 +296,26 @@ def _verdict(found: Outcome, verdict: Verdicts | None) -> Note:
     if verdict is None or verdict.judgement is None:
         return _without_test(found, ahead)
     known = [row for row in verdict.rows if row is not None]
-    ranked = [row for row in known if row.n >= MIN_SEEDS]
     if len(known) == 1:
         return Note("answer_alone", best=ahead)
+    ranked = sorted((row for row in known if row.n >= MIN_SEEDS), key=lambda row: row.gap)
     if len(ranked) < 2 or not any(row.kind is Kind.BEST for row in ranked):
         return Note("answer_few_seeds", seeds=MIN_SEEDS)
-    leaders, beaten = ([row for row in ranked if (row.rank == 1) is first] for first in (True, False))
-    leaders.sort(key=lambda row: row.gap)
+    beaten = [row.name for row in ranked if row.kind is Kind.WORSE]
+    ties = [row.name for row in ranked if row.kind in (Kind.EQUAL, Kind.UNKNOWN)]
     if not beaten:
-        return _undecided(found, verdict, leaders)
-    if len(leaders) > 1:
-        named = len(leaders) <= _MOST_NAMES
-        return Note(
-            "answer_tied",
-            leaders=[row.name for row in leaders] if named else [],
-            many=0 if named else len(leaders),
-            pair=1 if len(leaders) == 2 else 2,
-            **_named(beaten),
-        )
+        return _undecided(found, verdict, ranked)
     bold = any(cell.bold for cell in found.tests[found.metric])
-    return Note("answer_best" if bold else "answer_leads", best=verdict.best, **_named(beaten))
+    kind = "answer_ahead" if ties else "answer_best" if bold else "answer_leads"
+    few, tied = len(beaten) <= _MOST_NAMES, len(ties) <= _MOST_NAMES
+    return Note(
+        kind,
+        best=verdict.best,
+        names=beaten if few else [],
+        count=0 if few else len(beaten),
+        ties=ties if tied else [],
+        more=0 if tied else len(ties),
+    )
 
 
 def _without_test(found: Outcome, ahead: str) -> Note:
@@ -332,17 +337,14 @@ def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) ->
     rivals = [row for row in leaders if row.kind is not Kind.BEST]
     if all(row.kind is Kind.EQUAL for row in rivals):
         return Note("answer_equal", rows=len(leaders))
-    apart = [row for row in rivals if row.gap > 0]
+    if all(row.is_same_rule for row in rivals):
+        return Note("answer_rule", rows=len(leaders))
+    apart = [row for row in rivals if row.gap > 0 and not row.is_same_rule]
     if apart and all(row.limited_by_test_set for row in apart):
         return Note("answer_items", rows=len(leaders), **_items(found, verdict))
     if apart and all(row.limited_by_search for row in apart):
         return Note("answer_search", rows=len(leaders))
     return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
-
-
-def _named(beaten: Sequence[Verdict]) -> dict[str, Any]:
-    named = len(beaten) <= _MOST_NAMES
-    return {"names": [row.name for row in beaten] if named else [], "count": 0 if named else len(beaten)}
 
 
 def _items(found: Outcome, verdict: Verdicts) -> dict[str, Any]:
@@ -353,8 +355,12 @@ def _items(found: Outcome, verdict: Verdicts) -> dict[str, Any]:
 
 
 def _open(found: Outcome, verdict: Verdicts) -> list[Note]:
-    """What is not told from the best, and what would tell it; rows that need the same are a line."""
-    lines = grouped(sorted(verdict.untold, key=lambda row: row.gap), _needs)
+    """What is not told from the best, and what would tell it; rows that need the same are a line.
+
+    Of a row with its rule nothing would: that the two are one is told as a danger.
+    """
+    rivals = [row for row in verdict.untold if not row.is_same_rule or row.n < MIN_SEEDS]
+    lines = grouped(sorted(rivals, key=lambda row: row.gap), _needs)
     return [_would_tell(kind, own, found, verdict) for kind, own in lines.items()]
 
 

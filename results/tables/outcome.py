@@ -47,7 +47,8 @@ class Outcome:
         shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
         caveats: how far to trust each choice, by column.
         not_default: the footnote to each row on settings that nobody searched.
-        fixed: what stands under the table on such settings, and on those of auxiliary parameters.
+        fixed: what stands under the table on such settings, on those of auxiliary parameters, and on one rule
+            under two names.
     """
 
     part: Frame
@@ -90,11 +91,12 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
     names = [str(choice.fixed["optimizer"]) for choice in choices]
     axes = axes_of(choices)
     metrics = reported(part)
-    first = _verdicts(part, choices, names, metrics[0], store)
+    rules, one_rule = fixed_settings.rules(choices, names)
+    first = _verdicts(part, choices, names, rules, metrics[0], store)
     # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
     same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
     verdicts = {
-        metric: first if metric in same else _verdicts(part, choices, names, metric, store)
+        metric: first if metric in same else _verdicts(part, choices, names, rules, metric, store)
         for metric in metrics
     }
     schedules = [_schedules(choice.winner) for choice in choices]
@@ -122,12 +124,17 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
             for at, own in enumerate(choices)
         ],
         not_default,
-        (*fixed, *fixed_settings.split(choices, names, columns)),
+        (*one_rule, *fixed, *fixed_settings.split(choices, names, columns)),
     )
 
 
 def _verdicts(
-    part: Frame, choices: Sequence[Choice], names: Sequence[str], metric: Metric, store: Store | None
+    part: Frame,
+    choices: Sequence[Choice],
+    names: Sequence[str],
+    rules: Sequence[str],
+    metric: Metric,
+    store: Store | None,
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
     first = rows(part)[0]
@@ -143,7 +150,7 @@ def _verdicts(
     ]
     gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
     looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
-    return compare(contenders, names, [own.budget for own in choices], metric, gains, looks)
+    return compare(contenders, names, [own.budget for own in choices], metric, gains, looks, rules)
 
 
 def _schedules(winner: Candidate | None) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.show.note import Note
 from harness.show.report import Cell, Column
@@ -149,6 +149,7 @@ def compare(
     metric: Metric,
     gains: Sequence[Mapping[str, float | None]],
     looks: int = 0,
+    rules: Sequence[str] = (),
 ) -> Verdicts:
     """Compare the rows of one column.
 
@@ -159,6 +160,7 @@ def compare(
         metric: which says the direction, and the digits that are printed.
         gains: of each row, as in `Verdicts`.
         looks: how often replicas were added after a look at the table.
+        rules: of the rows, where some are one rule under two names.
     """
     known = [own.row for own in contenders if own is not None]
     scored_on = {digest for own in contenders if own is not None for digest in own.scored_on}
@@ -174,6 +176,10 @@ def compare(
     found = iter(judged.verdicts)
     rows = [None if own is None else next(found) for own in contenders]
     best = next(row for row in rows if row is not None and row.kind is Kind.BEST)
+    if rules:
+        shared = rules[rows.index(best)]
+        pairs = zip(rows, rules, strict=True)
+        rows = [row if row in (None, best) or rule != shared else _of_one_rule(row) for row, rule in pairs]
     rivals = [(row, own) for row, own in zip(rows, gains, strict=True) if row is not None and row is not best]
     clear = bool(rivals) and all(
         min(row.n, best.n) >= MIN_SEEDS
@@ -193,6 +199,13 @@ def compare(
         sum(own.lost for own in contenders if own is not None),
         min(map(judge.item_count, known)),
     )
+
+
+def _of_one_rule(row: Verdict) -> Verdict:
+    """The verdict on a row of the best one's rule, without what would tell the two apart."""
+    limits = {"limited_by_test_set": False, "limited_by_search": False}
+    needed = dict.fromkeys(("seeds_needed", "items_needed", "search_seeds_needed"))
+    return replace(row, is_same_rule=True, **limits, **needed)
 
 
 def _print(row: Verdict, metric: Metric) -> str:
@@ -220,6 +233,8 @@ def _untold(row: Verdict, metric: Metric) -> Note:
         return Note("untold_few", seeds=MIN_SEEDS, **fields)
     if row.kind is Kind.EQUAL:
         return Note("untold_equal", margin=f"{scale * (metric.margin or 0):g}", **fields)
+    if row.is_same_rule:
+        return Note("untold_rule", **fields)
     if row.gap == 0:
         return Note("untold_same", name=row.name)
     if row.limited_by_test_set:

@@ -166,15 +166,17 @@ def test_interval_verdict_rank_and_p_value_agree(values, paired, margin):
     found = judge(rows_of(np.array(values)), paired=paired, margin=margin)
     best = found.verdicts[found.best]
     assert (best.kind, best.rank, best.gap, best.p_value) == (Kind.BEST, 1, 0, 1)
+    worse = min((row.gap for row in found.verdicts if row.kind is Kind.WORSE), default=math.inf)
     for row in found.verdicts:
         assert row.low <= row.gap <= row.high and 0 <= row.p_value <= 1
-        assert (row.rank == 1) == (row.kind is not Kind.WORSE)
+        assert (row.rank == 1) == (row.gap < worse)
         inside = max(-row.low, row.high) <= margin
         if row is not best:
             assert (row.kind is Kind.EQUAL) == inside
             assert (row.kind is Kind.WORSE) == (row.low > 0 and not inside)
             assert (row.p_value < 0.05) == (row.low > 0) or row.p_value == pytest.approx(0.05, abs=1e-4)
-    ranks = sorted(row.rank for row in found.verdicts)
+    ranks = [row.rank for row in sorted(found.verdicts, key=lambda row: row.gap)]
+    assert ranks == sorted(ranks)  # none is better than that of a row with a better mean
     assert all(b == a or b - 1 == sum(rank < b for rank in ranks) for a, b in pairwise(ranks))
     assert all(row.is_tied == (ranks.count(row.rank) > 1) for row in found.verdicts)
 
@@ -195,6 +197,14 @@ def test_ranks_of_groups():
     found = judge(rows_of(values)).verdicts
     assert [row.rank for row in found] == [3, 1, 3, 5, 1]
     assert [row.is_tied for row in found] == [True, True, True, False, True]
+
+
+def test_a_row_behind_a_worse_one_shares_no_rank_with_the_best():
+    steady, wild = [3.3, 3.31, 3.325], [3.1, 3.5, 3.7]
+    close = [[3.0, 3.01, 3.02], [3.005, 3.012, 3.023], [3.002, 3.011, 3.021]]
+    found = judge(rows_of(np.array([wild, *close, steady]))).verdicts
+    assert [row.kind for row in found] == [Kind.UNKNOWN, Kind.BEST, *[Kind.UNKNOWN] * 2, Kind.WORSE]
+    assert [row.rank for row in found] == [4, 1, 1, 1, 4] and all(row.is_tied for row in found)
 
 
 def test_partly_shared_seeds_count_as_far_as_they_are_shared():

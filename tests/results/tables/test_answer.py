@@ -15,21 +15,22 @@ from harness.store.points import DROPPED, REPLICATE
 from results.compare.judge import Kind
 from results.compare.view import View
 from results.frames.load import load, load_rows
-from results.page import page
+from results.page import forest, page
 from results.tables.answer import answers
 from results.tables.registry import GENERAL
 from tests.helpers.rendering import render
 
 
-def contest(bench, make, workload="digits", lr=0.02, samples=None, **tests):
+def contest(bench, make, workload="digits", lr=0.02, samples=None, hyper=None, **tests):
     """Optimizers with these test accuracies, or test losses of text, on their fresh seeds."""
     for optimizer, values in tests.items():
+        own = (hyper or {}).get(optimizer, {})
         chosen = make.image(0.95, 0.4) if workload == "digits" else make.text(3.0)
-        bench.add(workload, optimizer, lr, metrics=chosen)
+        bench.add(workload, optimizer, lr, metrics=chosen, **own)
         for seed, test in enumerate(values, start=1):
             metrics = make.image(0.9, 0.4, test=test) if workload == "digits" else make.text(test, test=0.0)
             metrics |= {"test_samples": samples} if samples else {}
-            bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics)
+            bench.add(workload, optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **own)
 
 
 def answer(bench):
@@ -95,20 +96,68 @@ def test_leaders_that_cannot_be_told_apart_share_a_rank_and_it_says_what_would_t
         ("3", "adamw"),
     ]
     assert found.verdict == Note(
-        "answer_tied", leaders=["muon", "htmuon"], many=0, pair=1, names=["adamw"], count=0
+        "answer_ahead", best="muon", names=["adamw"], count=0, ties=["htmuon"], more=0
     )
-    assert str(found.verdict) == "muon and htmuon lead, tied; both beat adamw."
+    assert str(found.verdict) == "muon leads and beats adamw; htmuon can't be told from it."
+    assert found.leads == [True, False, False]  # bold says that a row beats another one
     low, high = found.places[1].low, found.places[1].high
     assert low < 0 < high
     (line,) = found.open
     assert line.kind == "open_seeds" and line["plan"] == line["seeds"] > 3
 
 
-def test_more_leaders_than_two_are_said_to_beat_the_others_as_well(bench, make):
-    contest(bench, make, "pydocs", sgdm=(3.002, 3.011, 3.021), adamw=(3.3, 3.31, 3.325), **CLOSE)
-    verdict = answer(bench).verdict
-    assert (sorted(verdict["leaders"]), verdict["names"]) == (["htmuon", "muon", "sgdm"], ["adamw"])
-    assert str(verdict).endswith("lead, tied; all beat adamw.")
+def test_a_row_that_scatters_neither_beats_nor_stands_above_one_with_a_better_mean(bench, make):
+    """Rows are compared with the best one only, and a steady row is told from it sooner."""
+    close = {"sgdm": (3.002, 3.011, 3.021), **CLOSE}
+    contest(bench, make, "pydocs", sophia=(3.1, 3.5, 3.7), adamw=(3.3, 3.31, 3.325), **close)
+    found = answer(bench)
+    names = [place.name for place in found.places]
+    means = [place.value.number() for place in found.places]
+    kind = {place.name: place.kind for place in found.places}
+    assert (kind["adamw"], kind["sophia"]) == (Kind.WORSE, Kind.UNKNOWN)
+    assert means == sorted(means) and names[-2:] == ["adamw", "sophia"]
+    assert [place.rank for place in found.places] == ["1=", "1=", "1=", "4=", "4="]
+    assert (found.verdict["best"], found.verdict["names"]) == ("muon", ["adamw"])
+    assert sorted(found.verdict["ties"]) == ["htmuon", "sgdm", "sophia"]
+    assert [place.name for place in found.ties] == found.verdict["ties"]
+    assert [name for name, leads in zip(names, found.leads, strict=True) if leads] == ["muon"]
+    assert forest.words(found.places[0], found) == str(Note("place_tied", names=[], count=3))
+
+
+def test_a_row_of_few_seeds_stands_where_its_mean_does_without_a_rank(bench, make):
+    contest(bench, make, "pydocs", sgdm=(3.15, 3.16), adamw=(3.3, 3.31, 3.325), **CLOSE)
+    found = answer(bench)
+    assert [(place.rank, place.name) for place in found.places][2:] == [("", "sgdm"), ("4", "adamw")]
+    assert (found.verdict["names"], found.verdict["ties"]) == (["adamw"], ["htmuon"])
+
+
+def test_two_names_of_one_rule_are_said_to_be_one_and_nothing_would_tell_them(bench, make):
+    tests = {"adamw": (3.3, 3.31, 3.325), "adam": (3.31, 3.32, 3.325), **CLOSE}
+    contest(bench, make, "pydocs", hyper={"htmuon": {"p": 0}, "adam": {"weight_decay": 0}}, **tests)
+    found = answer(bench)
+    assert (found.verdict["best"], found.verdict["ties"]) == ("muon", ["htmuon"]) and found.open == []
+    told = [note for note in found.dangers if note.kind == "danger_one_rule"]
+    assert [sorted(note["names"]) for note in told] == [["adam", "adamw"], ["htmuon", "muon"]]
+    assert "htmuon at p 0 is muon" in str(told[1])
+    whole = GENERAL["main_result"](View(load_rows(bench.store))).sections[0]
+    (untold,) = [note for note in whole.notes if note.kind == "untold"]
+    assert [row.kind for row in untold["rows"]] == ["untold_rule"]
+
+
+def test_without_another_rule_there_is_no_winner_to_find(bench, make):
+    contest(bench, make, "pydocs", hyper={"htmuon": {"p": 0}}, **CLOSE)
+    assert answer(bench).verdict == Note("answer_rule", rows=2)
+
+
+SCHEDULE = {"schedule.p.name": "linear", "schedule.p.from": 0, "schedule.p.to": 0.25}
+
+
+@pytest.mark.parametrize("hyper", [{}, {"p": 0.0625}, {"base": SCHEDULE}])
+def test_other_powers_and_schedules_are_rules_of_their_own(bench, make, hyper):
+    contest(bench, make, "pydocs", hyper={"htmuon": hyper}, adamw=(3.3, 3.31, 3.325), **CLOSE)
+    found = answer(bench)
+    assert found.verdict["ties"] == ["htmuon"] and kinds(found.open) == ["open_seeds"]
+    assert "danger_one_rule" not in kinds(found.dangers)
 
 
 def test_no_winner_because_of_the_test_set(bench, make):
