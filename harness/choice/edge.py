@@ -1,10 +1,11 @@
-"""A chosen value beyond which nothing was tried, and the next one to try: a better one may lie there."""
+"""A chosen value beside which too little was tried, and the next one to try: a better one may lie there."""
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from harness.choice.rates import are_alike, are_far, is_rate
 from harness.config import hyper_schedules
 from harness.config.settings import params_of
 from optimizers.zoo.registry import ZOO, Param
@@ -14,31 +15,49 @@ _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was se
 
 @dataclass(frozen=True)
 class Edge:
-    """A chosen value beyond which nothing was tried.
+    """A chosen value without a neighbour on one side: nothing was tried beyond it, or nothing near.
 
     Attributes:
         setting: as a sweep file calls it, such as `optimizer.lr`.
         value: the chosen value.
-        place: what it is at the edge of.
-        upwards: whether it is the upper edge.
+        place: what it is at the edge of; of a hole if the next value of a rate is further than two octaves.
+        upwards: whether that is the upper side.
         following: the value to try next, or the next end of the range; None if no further value is allowed.
         is_listed: whether the grid has that value already, but not with the other chosen settings.
         blocks: of the sweep files that have the chosen value.
+        is_searched: whether its search comes to such values by itself, so that no file has to name one.
+        trials: what `search.trials` must be for that value at least; 0: as it is.
+        is_drawn: whether a study draws its values, which another axis begins anew.
     """
 
     setting: str
     value: float
-    place: Literal["grid", "range"]
+    place: Literal["grid", "range", "hole"]
     upwards: bool
     following: float | None
     is_listed: bool = False
     blocks: tuple[str, ...] = ()
+    is_searched: bool = False
+    trials: int = 0
+    is_drawn: bool = False
+
+    def beside_trials(self, allowed: int, known: int, values: int = 0) -> "Edge":
+        """The edge as one of a search whose trials are limited.
+
+        Args:
+            allowed: how many it may have.
+            known: how many it has had, or is going to have.
+            values: the number of them on this axis, if it is a grid beside the search; 0: it is searched.
+        """
+        if values:  # its first round has all combinations
+            return replace(self, trials=math.ceil(allowed * (values + 1) / values))
+        return replace(self, is_searched=True, trials=math.ceil(1.5 * allowed) if known >= allowed else 0)
 
 
 def of_values(
     optimizer: str, setting: str, value: float, tried: Sequence[float], listed: Iterable[float] = ()
-) -> Edge | None:
-    """The edge at the ends of some values; None if the value is at none, or at the end of what is allowed.
+) -> list[Edge]:
+    """The edges at the ends of some values and at holes between them; none at the end of what is allowed.
 
     Args:
         optimizer: its name in the zoo.
@@ -47,38 +66,88 @@ def of_values(
         tried: ascending; the values with all other settings as chosen.
         listed: those of the grid, even with other settings.
     """
-    if len(tried) < 2 or value not in (tried[0], tried[-1]):
+    if len(tried) < 2:
+        return []
+    sides = (_of_side(optimizer, setting, value, tried, listed, upwards) for upwards in (True, False))
+    return [edge for edge in sides if edge is not None]
+
+
+def _of_side(
+    optimizer: str, setting: str, value: float, tried: Sequence[float], listed: Iterable[float], upwards: bool
+) -> Edge | None:
+    """What is missing on one side of a value."""
+    beside, behind = (_neighbour(setting, value, tried, side) for side in (upwards, not upwards))
+    if beside is None and value == legal_end(optimizer, setting, upwards):
         return None
-    upwards = value == tried[-1]
-    if value == legal_end(optimizer, setting, upwards):
+    if beside is not None and not (is_rate(setting) and are_far(beside, value)):
         return None
-    further = [other for other in listed if (other > value if upwards else other < value)]
-    if further:
-        return Edge(setting, value, "grid", upwards, min(further) if upwards else max(further), True)
-    neighbour = tried[-2] if upwards else tried[1]
+    place: Literal["grid", "hole"] = "grid" if beside is None else "hole"
+    further = _neighbour(setting, value, listed, upwards)
+    if further is not None and further != beside:
+        return Edge(setting, value, place, upwards, further, True)
+    return Edge(
+        *(setting, value, place, upwards),
+        beyond(optimizer, setting, value, _wanted(setting, value, beside, behind, upwards), upwards),
+    )
+
+
+def _neighbour(setting: str, value: float, others: Iterable[float], upwards: bool) -> float | None:
+    """The nearest of the other values on one side; of a rate none that counts as the same."""
+    apart = [one for one in others if not (is_rate(setting) and are_alike(one, value))]
+    return (
+        min((one for one in apart if one > value), default=None)
+        if upwards
+        else max((one for one in apart if one < value), default=None)
+    )
+
+
+def _wanted(setting: str, value: float, beside: float | None, behind: float | None, upwards: bool) -> float:
+    """The value to try next, before rounding.
+
+    Args:
+        setting, value, upwards: as in `Edge`.
+        beside: the next value on that side, behind a hole; None: there is none.
+        behind: that on the other side, as which it is as far away.
+    """
+    other = behind if beside is None else beside
+    if is_rate(setting) and (other is None or are_far(other, value)):  # near enough that the next is no hole
+        middle = math.sqrt(value * beside) if beside is not None else value
+        near = beside is not None and not are_far(middle, value) and not are_far(middle, beside)
+        return middle if near else value * 2 if upwards else value / 2
     # By the ratio of the two, or by their distance where one is 0 or they differ in sign.
-    wanted = value * value / neighbour if value * neighbour > 0 else 2 * value - neighbour
-    return Edge(setting, value, "grid", upwards, beyond(optimizer, setting, value, wanted, upwards))
+    assert other is not None
+    return value * value / other if value * other > 0 else 2 * value - other
 
 
 def of_range(
-    optimizer: str, setting: str, value: float, low: float, high: float, *, log: bool
-) -> Edge | None:
-    """The edge at the ends of a searched range; None if the value is at none, or no wider range is allowed.
+    optimizer: str,
+    setting: str,
+    value: float,
+    low: float,
+    high: float,
+    drawn: Iterable[float] = (),
+    *,
+    log: bool,
+) -> list[Edge]:
+    """The edges at the ends of a searched range, if a wider one is allowed, and at holes between draws.
+
+    The ends are no holes: the search may draw as near to them as it likes.
 
     Args:
         optimizer, setting, value: as for `of_values`.
         low, high: the least and the greatest value that any sweep could have tried.
+        drawn: the values that were tried, with whatever other settings.
         log: whether it was searched on a logarithmic scale.
     """
     place = _place(value, low, high, log and low > 0)
     upwards = place >= 1 - _AT_END
     end = high if upwards else low
     if _AT_END < place < 1 - _AT_END or end == legal_end(optimizer, setting, upwards):
-        return None
+        found = of_values(optimizer, setting, value, sorted({low, *drawn, high}))
+        return [edge for edge in found if edge.place == "hole"]
     step = (high - low) / 2 if upwards else (low - high) / 2
     wanted = (end * 3 if upwards else end / 3) if log else end + step
-    return Edge(setting, value, "range", upwards, beyond(optimizer, setting, end, wanted, upwards))
+    return [Edge(setting, value, "range", upwards, beyond(optimizer, setting, end, wanted, upwards))]
 
 
 def _place(value: float, low: float, high: float, log: bool) -> float:

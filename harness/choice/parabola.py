@@ -8,6 +8,8 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from harness.choice.rates import apart
+
 OCTAVES = 3.0  # the least span of the rates of a fit
 RATES = 4  # the least number of rates of a fit: a parabola goes through any three
 _LEVEL = 0.05
@@ -41,8 +43,9 @@ class Parabola:
 
 
 def are_enough(log2_rates: Collection[float]) -> bool:
-    """Whether rates are enough for a fit: four of them, over three octaves."""
-    return len(set(log2_rates)) >= RATES and max(log2_rates) - min(log2_rates) >= OCTAVES - _ROUNDING
+    """Whether rates are enough for a fit: four that count, over three octaves."""
+    counted = len(apart(2.0**rate for rate in log2_rates))
+    return counted >= RATES and max(log2_rates) - min(log2_rates) >= OCTAVES - _ROUNDING
 
 
 def fit(losses: Mapping[float, float]) -> Parabola | None:

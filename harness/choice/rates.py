@@ -1,5 +1,6 @@
-"""The width of a learning-rate optimum: the range of lr in which the metric stays within a share of its best.
+"""Rates on a logarithmic scale: which count as one, which are neighbours, and how wide an optimum is.
 
+The width is that of the range of lr in which the metric stays within a share of its best.
 Between two tried rates the metric is taken as a straight line over log(lr). A measured optimum is mostly
 convex, so its true width is a little larger. The range is the connected one around the best rate.
 """
@@ -7,6 +8,43 @@ convex, so its true width is a little larger. The range is the connected one aro
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+ALIKE = 0.125  # octaves; of rates that are nearer than that one would teach nothing, and they count once
+NEAR = 2.0  # octaves; two values between which that much lies, or more, say little of what is between them
+_ROUNDED = 0.05  # octaves; people write rates with two digits
+_NAMES = ("_lr", "_weight_decay", "_eps", "_radius")
+
+
+def is_rate(setting: str) -> bool:
+    """Whether a setting is one of those that are tried on a logarithmic scale, such as `optimizer.aux_lr`.
+
+    Not those whose range is bounded, such as p or a momentum: on their scales, which differ, two or three
+    values are all over the range. Nor exponents, warm-ups and thresholds, which nobody tries by octaves.
+    """
+    return setting.replace(".", "_").endswith(_NAMES)
+
+
+def are_alike(one: float, other: float) -> bool:
+    """Whether two values of a rate count as one."""
+    return one == other or _octaves(one, other) < ALIKE - _ROUNDED / 10
+
+
+def are_far(one: float, other: float) -> bool:
+    """Whether a hole is between two values of a rate. 0 means none of it, and is no far value."""
+    return _octaves(one, other) > NEAR + _ROUNDED and one * other > 0
+
+
+def apart(values: Iterable[float]) -> list[float]:
+    """Those values that count, ascending: of several that are alike the least."""
+    found: list[float] = []
+    for value in sorted(set(values)):
+        if not found or not are_alike(found[-1], value):
+            found.append(value)
+    return found
+
+
+def _octaves(one: float, other: float) -> float:
+    return abs(math.log2(one / other)) if one > 0 and other > 0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from harness.choice import parabola
 from harness.choice.edge import beyond
+from harness.choice.rates import ALIKE
 from harness.choice.winner import Score, winner
 
 MOST_OCTAVES = 20  # from the least to the greatest rate; a factor of a million
 _APART = 0.75  # octaves to a neighbour beyond which there is room for a half-octave between the two
 _NEAR = 2.1  # octaves from the best; the parabola is fitted to what is no further away
 _AROUND = 2.9  # octaves that all must span; both leave room for rounded rates
-_SAME = 0.125  # octaves; a vertex that is nearer to a tried rate would teach nothing
 _DIGITS = 3  # so that people can type a rate, and a resumed search means the same run
 
 
@@ -42,7 +42,7 @@ def next_rates(optimizer: str, setting: str, tried: Mapping[float, Score | None]
         return [_rounded(math.sqrt(best * rate)) for rate in apart]
     lowest = vertex({rate: score[-1] for rate, score in tried.items() if score is not None}, best)
     inside = lowest is not None and min(neighbours) < lowest < max(neighbours)
-    if lowest is None or not inside or min(abs(math.log2(lowest / rate)) for rate in rates) <= _SAME:
+    if lowest is None or not inside or min(abs(math.log2(lowest / rate)) for rate in rates) <= ALIKE:
         return []
     return [_rounded(lowest)]
 

@@ -142,7 +142,7 @@ def settings_of(choice: Choice, metric: Metric) -> list[float]:
 
 
 def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
-    """How much better a row might get on validation beyond each edge at which its optimum lies.
+    """How much better a row might get on validation beyond each edge, or in each hole, beside its optimum.
 
     A parabola over the rates tells it where they span three octaves, with all else as chosen: the distance
     from the chosen setting to the lower end of the interval of the least loss.
@@ -153,8 +153,8 @@ def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
     if choice.winner is None:
         return {}
     found: dict[str, float | None] = {}
-    for column, edge in edges(choice, choice.axes).items():
-        if edge.following is None:
+    for column, beside in edges(choice, choice.axes).items():
+        if all(edge.following is None for edge in beside):
             continue
         sign = -1 if metric.higher_is_better else 1
         near = along(choice, column) if column in _RATES else []
@@ -164,5 +164,5 @@ def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
             if own.value(column) and (values := _levels(own, metric))
         }
         fit = parabola.fit(levels)
-        found[column] = None if fit is None else max(0.0, levels[edge.value] - fit.least)
+        found[column] = None if fit is None else max(0.0, levels[beside[0].value] - fit.least)
     return found

@@ -12,11 +12,12 @@ from results.frames.identity import setting_name
 from results.frames.metrics import is_missing
 
 
-def edges(choice: Choice, columns: Iterable[str]) -> dict[str, Edge]:
-    """The edges at which a winner lies, by column.
+def edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
+    """The edges and holes at which a winner lies, by column.
 
     In a grid its neighbours are the candidates of all sweeps that agree with it in every other tuned setting;
-    if it is alone there, the values of its blocks. In a search the edges are the ends of the range.
+    if it is alone there, the values of its blocks. In a search the edges are the ends of the range. A grid of
+    the paper has no holes: it was published so.
 
     Args:
         choice: its, within an optimizer on a workload.
@@ -26,35 +27,56 @@ def edges(choice: Choice, columns: Iterable[str]) -> dict[str, Edge]:
     rivals = choice.rows
     own = [row for row in rivals if row["candidate"] == choice.winner.name]
     from_grid = [row for row in own if not row["slot"]]
+    plain = [row for row in from_grid if not row["allowed"]]
+    from_grid = plain or from_grid  # a file to which a value can be added as it is
     find = _of_grid if from_grid else _of_search
+    blocks = tuple(sorted({row["block"] for row in from_grid or own}))
     found = {}
     for column in columns:
         others = [name for name in choice.axes if name != column]
         near = _numbers(row[column] for row in rivals if all(agree(row, own[0], name) for name in others))
-        edge = find(column, from_grid or own, rivals, near)
-        if edge is not None:
-            found[column] = replace(edge, blocks=tuple(sorted({row["block"] for row in from_grid or own})))
+        beside = [
+            replace(edge, blocks=blocks, is_drawn=not from_grid)
+            for edge in find(column, from_grid or own, rivals, near)
+            if edge.place != "hole" or own[0]["protocol"] != "paper"
+        ]
+        if beside:
+            found[column] = beside
     return found
 
 
-def _of_grid(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> Edge | None:
+def _of_grid(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> list[Edge]:
     blocks = {(row["sweep"], row["block"]) for row in own}
-    listed = _numbers(row[column] for row in rivals if (row["sweep"], row["block"]) in blocks)
-    tried = near if len(near) > 1 else listed
-    return of_values(own[0]["rule"], setting_name(column), own[0][column], tried, listed)
+    planned = [row for row in rivals if (row["sweep"], row["block"]) in blocks]
+    listed, allowed = _numbers(row[column] for row in planned), int(own[0]["allowed"])
+    setting = setting_name(column)
+    is_refined = allowed and setting == (own[0]["refines"] or "optimizer.lr")
+    # `refine` has each value beside some rates: all that its axes list were tried.
+    tried = near if len(near) > 1 and (is_refined or not allowed) else listed
+    found = of_values(own[0]["rule"], setting, own[0][column], tried, () if allowed else listed)
+    known = len({row["candidate"] for row in planned})
+    values = 0 if is_refined else len(listed)
+    return [edge.beside_trials(allowed, known, values) if allowed else edge for edge in found]
 
 
-def _of_search(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> Edge | None:
+def _of_search(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> list[Edge]:
     mine, others = (_axes(column, some) for some in (own, rivals))
     if not mine:
-        return None  # fixed in this search
+        return []  # fixed in this search
     place = own[0]["rule"], setting_name(column), own[0][column]
     choices = _numbers(value for axis in others for value in axis.get("choices", ()))
     if "choices" in mine[0]:
         return of_values(*place, choices, choices)
     ends = [axis[end] for axis in others for end in ("low", "high") if end in axis]
     tried = _numbers([*choices, *near, *ends])
-    return of_range(*place, tried[0], tried[-1], log=bool(mine[0]["log"]))
+    drawn = _numbers(row[column] for row in rivals)
+    study = own[0]["slot"].rpartition("/")[0]
+    slots = {row["slot"]: row["state"] for row in rivals if row["slot"].rpartition("/")[0] == study}
+    known = sum(state not in UNFINISHED for state in slots.values())
+    return [
+        edge.beside_trials(len(slots), known) if edge.place == "hole" else edge
+        for edge in of_range(*place, tried[0], tried[-1], drawn, log=bool(mine[0]["log"]))
+    ]
 
 
 def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
+from harness.choice.edge import numbers
+from harness.choice.rates import apart, is_rate
 from harness.choice.winner import Score, grouped, mean_score, winner
 from harness.show.status import HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
+from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
 from results.frames.metrics import is_missing
 from results.frames.rows import Frame, rows
@@ -58,6 +61,7 @@ class Choice:
         candidates: all of them, in the order of the plan.
         winner: the best one, or None if none has a score.
         tied: others with the same validation metric.
+        settings: number of candidates; those that differ only in rates that are alike count once.
         replicas: the winner's replicate-stage rows, one per fresh seed; of runs that others made, or that no
             sweep plans, the winner's rows.
         stale: replicas that do not count, by the sweep whose search used their seed.
@@ -72,6 +76,7 @@ class Choice:
     tied: list[Candidate]
     replicas: list[Row]
     stale: Counter[str]
+    settings: int
     dropped: int = 0
     elsewhere: int = 0
     rows: Sequence[Row] = ()
@@ -84,7 +89,7 @@ class Choice:
     @property
     def tried(self) -> int:
         """How many settings were tried, also those that can't win any more."""
-        return len(self.candidates) + self.dropped + self.elsewhere
+        return self.settings + self.dropped + self.elsewhere
 
     @property
     def budget(self) -> int:
@@ -164,10 +169,34 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    cut = {run["candidate"] for run in dropped} - candidates.keys()
-    others = {run["candidate"] for run in elsewhere} - candidates.keys() - cut
+    own, planned, tried = (
+        count_settings(runs) for runs in (group, group + dropped, group + dropped + elsewhere)
+    )
     ties = [candidates[name] for name in tied]
-    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(cut), len(others), rows)
+    counts = own, planned - own, tried - planned
+    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows)
+
+
+def count_settings(runs: Iterable[Row]) -> int:
+    """How many settings the runs of a row have: padding a grid makes it no longer.
+
+    Rates that are alike count once, with all else as it is; draws of a search each, as nobody chose them.
+    """
+    first = {run["candidate"]: run for run in runs}
+    listed = [run for run in first.values() if not run["slot"]]
+    tuned = tuned_columns(listed) if listed else []
+    counted: dict[str, dict[float, float]] = {}
+    for name in filter(lambda name: is_rate(setting_name(name)), tuned):
+        values = numbers(x for run in listed if not is_missing(x := run[name]))
+        if len(few := apart(values)) < len(values):
+            counted[name] = {value: max(x for x in few if x <= value) for value in values}
+    if not counted:
+        return len(first)
+    shown = {
+        tuple(counted[name].get(run[name]) if name in counted else repr(run[name]) for name in tuned)
+        for run in listed
+    }
+    return len(first) - len(listed) + len(shown)
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:

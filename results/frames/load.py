@@ -178,6 +178,7 @@ def _place(point: Point) -> Row:
         "slot": point.slot,
         "look": point.look,
         "allowed": point.allowed,
+        "refines": point.refines,
     }
 
 

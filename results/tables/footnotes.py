@@ -151,15 +151,16 @@ def caveats(
     notes: dict[str, tuple[Note, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
-    for column, edge in edges(choice, axes).items():
+    for column, beside in edges(choice, axes).items():
+        advice = following(beside)
         note = Note(
             "edge",
             column=column,
-            value=f"{edge.value:g}",
-            place="grid" if edge.place == "grid" else "searched range",
-            side="higher" if edge.upwards else "lower",
-            name="" if edge.following is not None else str(choice.fixed["optimizer"]),
-            following=following(edge),
+            value=f"{beside[0].value:g}",
+            where=_where(beside),
+            side="another" if len(beside) > 1 else "higher" if beside[0].upwards else "lower",
+            name="" if advice else str(choice.fixed["optimizer"]),
+            following=advice,
             outlook=outlook(column) if outlook is not None else "",
         )
         notes[column] = (*notes.get(column, ()), note)
@@ -194,18 +195,32 @@ def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Not
     return (Note("tie", others=others),) if others else ()
 
 
-def following(edge: Edge) -> Note | str:
-    """What to try next; empty if no value is allowed."""
-    if edge.following is None:
+def _where(beside: Sequence[Edge]) -> Note:
+    """What is missing beside a value: at an end, in a hole, or both."""
+    if any(edge.place == "hole" for edge in beside):
+        return Note("edge_hole", sides=["above" if edge.upwards else "below" for edge in beside])
+    return Note("edge_of", place="grid" if beside[0].place == "grid" else "searched range")
+
+
+def following(beside: Sequence[Edge]) -> Note | str:
+    """What to do next, so that the file which it is about takes it; empty if no value is allowed."""
+    wanted = [edge for edge in beside if edge.following is not None]
+    if not wanted:
         return ""
-    kind = "edge_widen" if edge.place == "range" else "edge_listed" if edge.is_listed else "edge_add"
+    first = wanted[0]
+    if first.is_searched:
+        return Note("edge_trials", trials=first.trials) if first.trials else Note("edge_goes_on")
+    alike = [edge for edge in wanted if edge.is_listed == first.is_listed]
+    kind = "edge_widen" if first.place == "range" else "edge_listed" if first.is_listed else "edge_add"
     return Note(
         kind,
-        setting=edge.setting,
-        side="high" if edge.upwards else "low",
-        value=edge.following,
-        count=len(edge.blocks),
-        blocks=edge.blocks,
+        setting=first.setting,
+        side="high" if first.upwards else "low",
+        values=[f"{edge.following:g}" for edge in alike],
+        count=len(first.blocks),
+        blocks=first.blocks,
+        trials=first.trials,
+        option="--replace" if first.is_drawn else "",
     )
 
 

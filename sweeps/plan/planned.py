@@ -103,8 +103,10 @@ def plan_point(
         _block(spec, block).resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
-    allowed = spec.search.trials if stage == SEARCH and spec.search.mode == REFINE else 0
-    return Planned(Point(spec.name, block, stage, run_key(config), settings, allowed=allowed), config)
+    search = spec.search if stage == SEARCH and spec.search.mode == REFINE else None
+    allowed, refines = (search.trials, search.rate) if search is not None else (0, "")
+    point = Point(spec.name, block, stage, run_key(config), settings, allowed=allowed, refines=refines)
+    return Planned(point, config)
 
 
 def block_of(spec: SweepSpec, point: Point) -> Block:

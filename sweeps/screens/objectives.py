@@ -2,18 +2,19 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness import tasks
 from harness.choice.edge import Edge, numbers, of_range, of_values
 from harness.config.settings import FIELDS
+from harness.show.note import Note
 from harness.show.numbers import pairs
 from harness.store import RunState
 from harness.store.points import SEARCH, Point, is_tuned
 from sweeps.plan.planned import block_of
 from sweeps.plan.replicas import Course
-from sweeps.spec.search import Range
+from sweeps.spec.search import REFINE, Range
 from sweeps.spec.sweep import SweepSpec
 
 
@@ -58,9 +59,14 @@ class Objective:
         return "" if self.value is None else tasks.metric_text(self.metric, self.value)
 
     def to_add(self) -> str:
-        """What the file lacks beyond the edges, in words; empty if nothing."""
-        values = {_name(edge.setting): edge.following for edge in self.edges}
-        return f"add {words}" if (words := pairs({k: v for k, v in values.items() if v is not None})) else ""
+        """What the file lacks beside the best values, in words; empty if nothing."""
+        missing = [edge for edge in self.edges if edge.following is not None]
+        named = [(_name(edge.setting), edge.following) for edge in missing if not edge.is_searched]
+        values = [pairs({name: value}) for name, value in named]
+        option = "--replace" if any(edge.is_drawn for edge in missing) else ""
+        parts = [Note("to_add", values=values, option=option)] if values else []
+        trials = max((edge.trials for edge in missing), default=0)
+        return ", ".join(map(str, [*parts, *([Note("to_raise", trials=trials)] if trials else [])]))
 
 
 def objective(spec: SweepSpec, course: Course, known: Mapping[str, RunState]) -> Objective:
@@ -116,18 +122,26 @@ def _name(axis: str) -> str:
 
 
 def _edges(spec: SweepSpec, course: Course) -> list[Edge]:
-    """The edges at which the winner lies, of the grid or the ranges of this sweep alone."""
-    best = course.best[0].overrides
+    """The edges and holes at which the winner lies, of the grid or the ranges of this sweep alone."""
+    best, search = course.best[0].overrides, spec.search
     rule = str(best.get("optimizer.name", FIELDS["optimizer.name"].default))
     axes = {axis: tried for axis, tried in _axes(spec, course.best[0]).items() if is_tuned(axis)}
-    found = []
+    known = len({point.candidate() for point in course.search})
+    found: list[Edge] = []
     for axis, tried in axes.items():
+        drawn = numbers(p.overrides.get(axis) for p in course.search)
         if isinstance(tried, Range):
-            found.append(of_range(rule, axis, best[axis], tried.low, tried.high, log=tried.log))
+            beside = of_range(rule, axis, best[axis], tried.low, tried.high, drawn, log=tried.log)
+            found += [e.beside_trials(search.trials, known) if e.place == "hole" else e for e in beside]
             continue
         others = [other for other in axes if other != axis]
         near = [p for p in course.search if all(p.overrides.get(other) == best[other] for other in others)]
-        every = numbers([*tried, *(p.overrides.get(axis) for p in course.search)])  # `refine` adds some
-        beside = every if spec.search.has_slots else numbers(p.overrides.get(axis) for p in near)
-        found.append(of_values(rule, axis, best[axis], beside if len(beside) > 1 else every, every))
-    return [at for at in found if at is not None]
+        every = numbers([*tried, *drawn])  # `refine` adds some
+        refines, is_rate = search.mode == REFINE, axis == search.rate
+        whole = search.has_slots or (refines and not is_rate)
+        tried_there = every if whole else numbers(p.overrides.get(axis) for p in near)
+        listed = () if refines else every
+        beside = of_values(rule, axis, best[axis], tried_there if len(tried_there) > 1 else every, listed)
+        values = 0 if is_rate else len(every)
+        found += [e.beside_trials(search.trials, known, values) if refines else e for e in beside]
+    return [replace(edge, is_drawn=search.has_slots) for edge in found]

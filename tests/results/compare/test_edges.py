@@ -68,6 +68,42 @@ def test_whole_numbers_stay_whole(bench, make):
     assert edge_hints(bench, make, [3, 5], 5, "ns_steps") == ["add `optimizer.ns_steps: 8` to block muon"]
 
 
+@pytest.mark.parametrize(
+    ("values", "chosen", "hints"),
+    [
+        ([1e-4, 5e-4, 3.0], 5e-4, ["add `optimizer.lr: 0.001, 0.00022` to block muon"]),
+        ([1e-7, 4.999e-4, 5e-4, 5.001e-4, 3], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
+        ([0.01, 0.02, 0.18], 0.02, ["add `optimizer.lr: 0.06` to block muon"]),  # the geometric middle
+        ([0.001, 0.01, 0.1], 0.1, ["add `optimizer.lr: 0.2, 0.032` to block muon"]),  # an edge and a hole
+        ([0.01, 0.02, 0.02001], 0.02, ["add `optimizer.lr: 0.04` to block muon"]),  # nothing else is above
+        ([5e-4, 5.001e-4], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
+        ([0.01, 0.04, 0.16], 0.04, []),  # two octaves
+        ([0.0097, 0.039, 0.16], 0.039, []),  # the same, rounded
+        ([0.01, 0.032, 0.1], 0.032, []),  # half a decade
+    ],
+)
+def test_a_rate_without_a_neighbour_within_two_octaves_is_told(bench, make, values, chosen, hints):
+    assert edge_hints(bench, make, values, chosen) == hints
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "chosen"),
+    [
+        ("momentum", [0.0, 0.5, 0.99], 0.5),  # not a scale of octaves
+        ("weight_decay", [0.0, 0.1, 0.3], 0.1),  # none of it is no far value
+    ],
+)
+def test_what_is_no_hole(bench, make, name, values, chosen):
+    assert edge_hints(bench, make, values, chosen, name) == []
+
+
+def test_a_grid_as_the_paper_published_it_has_no_holes(bench, make):
+    for lr, accuracy in ((0.001, 0.9), (0.005, 0.95), (0.02, 0.9)):
+        metrics = make.image(accuracy, 0.4)
+        bench.add("digits", "muon", lr, metrics=metrics, base={"protocol": "paper"})
+    assert found(bench) == {}
+
+
 def test_words_have_no_edge(bench, make):
     assert edge_hints(bench, make, ["shape", "rms0.2"], "rms0.2", "scale_rule") == []
 
@@ -101,13 +137,13 @@ def ragged(bench, make, points, chosen):
 def test_a_ragged_grid_is_looked_at_by_slices(bench, make):
     ragged(bench, make, [(0.01, 0.1), (0.02, 0.1), (0.01, 0.2), (0.02, 0.2), (0.04, 0.2)], (0.02, 0.1))
     assert found(bench) == {
-        "lr": "add `optimizer.lr: 0.04` with its other chosen settings to block htmuon",
+        "lr": "take `optimizer.lr: 0.04` with its other chosen settings out of `exclude`",
         "p": "add `optimizer.p: 0.05` to block htmuon",
     }
 
 
-MORE = "add `optimizer.lr: 0.02` with its other chosen settings to block htmuon"
-UNEVEN = [*((lr, 0.1) for lr in (0.01, 0.02, 0.04)), *((lr, 0.2) for lr in (0.001, 0.01))]
+MORE = "take `optimizer.lr: 0.02` with its other chosen settings out of `exclude`"
+UNEVEN = [*((lr, 0.1) for lr in (0.01, 0.02, 0.04)), *((lr, 0.2) for lr in (0.005, 0.01))]
 
 
 @pytest.mark.parametrize(("chosen", "hints"), [((0.01, 0.2), {"lr": MORE}), ((0.02, 0.1), {})])
@@ -127,31 +163,43 @@ def test_a_candidate_alone_in_its_slice_is_held_against_its_block(bench, make, c
 
 # --- searches ---
 
+ANEW = " and run it with --replace: a changed axis begins a new search"
+
 
 @pytest.mark.parametrize(
     ("axis", "best", "hints"),
     [
-        (LOG, 0.0999, {"lr": "widen `optimizer.lr` to high: 0.3 in block muon"}),
-        (LOG, 0.00104, {"lr": "widen `optimizer.lr` to low: 0.00033 in block muon"}),
+        (LOG, 0.0999, {"lr": f"widen `optimizer.lr` to high: 0.3 in block muon{ANEW}"}),
+        (LOG, 0.00104, {"lr": f"widen `optimizer.lr` to low: 0.00033 in block muon{ANEW}"}),
         (LOG, 0.08, {}),
         (LOG, 0.0012, {}),
-        (LOG | {"log": False}, 0.0995, {"lr": "widen `optimizer.lr` to high: 0.15 in block muon"}),
+        (LOG | {"log": False}, 0.0995, {"lr": f"widen `optimizer.lr` to high: 0.15 in block muon{ANEW}"}),
         (LOG | {"log": False}, 0.0012, {"lr": ""}),  # the next value would be negative, and 0 is illegal
         (LOG | {"log": False}, 0.097, {}),
-        ({"choices": [0.001, 0.01, 0.1]}, 0.1, {"lr": "add `optimizer.lr: 1` to block muon"}),
-        ({"choices": [0.001, 0.01, 0.1]}, 0.01, {}),
+        ({"choices": [0.01, 0.03, 0.1]}, 0.1, {"lr": f"add `optimizer.lr: 0.33` to block muon{ANEW}"}),
+        ({"choices": [0.01, 0.03, 0.1]}, 0.03, {}),
     ],
 )
 def test_the_winner_of_a_search_at_its_bound(bench, make, axis, best, hints):
-    search(bench, make, {"optimizer.lr": axis}, lrs(0.02, 0.05, best))
+    search(bench, make, {"optimizer.lr": axis}, lrs(0.004, 0.02, 0.05, best))
     assert found(bench) == hints
+
+
+def test_a_hole_between_draws_is_filled_by_more_trials(bench, make):
+    wide = LOG | {"low": 1e-7, "high": 3.0}
+    search(bench, make, {"optimizer.lr": wide}, lrs(1e-6, 3e-4, 0.09, 0.005))
+    assert found(bench) == {"lr": "raise `search.trials` to 6"}
+    bench.add("digits", "muon", 0.02, sweep="grid", metrics=make.image(0.1, 0.4))
+    assert found(bench) == {"lr": "raise `search.trials` to 6"}, "3e-4 is a sixteenth"
+    bench.add("digits", "muon", 0.002, sweep="grid", metrics=make.image(0.1, 0.4))
+    assert found(bench) == {}, "another sweep was near"
 
 
 def test_a_whole_number_at_its_bound(bench, make):
     axes = {"optimizer.lr": LOG, "optimizer.ns_steps": {"low": 3, "high": 7, "log": False, "whole": True}}
     trials = [{"optimizer.lr": 0.02, "optimizer.ns_steps": n} for n in (4, 5, 7)]
     search(bench, make, axes, trials)
-    assert found(bench) == {"ns_steps": "widen `optimizer.ns_steps` to high: 9 in block muon"}
+    assert found(bench) == {"ns_steps": f"widen `optimizer.ns_steps` to high: 9 in block muon{ANEW}"}
 
 
 @pytest.mark.parametrize(
@@ -164,15 +212,15 @@ def test_choices_that_are_no_numbers_have_no_edge(bench, make, name, choices):
 
 
 def test_beyond_the_bound_of_one_search_another_sweep_may_have_been(bench, make):
-    search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
+    search(bench, make, {"optimizer.lr": LOG}, lrs(0.04, 0.0999))
     assert found(bench)
-    search(bench, make, {"optimizer.lr": LOG | {"high": 1.0}}, lrs(0.01), sweep="wide")
+    search(bench, make, {"optimizer.lr": LOG | {"high": 1.0}}, lrs(0.2), sweep="wide")
     assert found(bench) == {}
     assert len(load(bench.store)) == 3
 
 
 def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
-    search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
+    search(bench, make, {"optimizer.lr": LOG}, lrs(0.04, 0.0999))
     bench.add("digits", "muon", 0.3, sweep="grid", metrics=make.image(0.1, 0.4))
     assert found(bench) == {}
 

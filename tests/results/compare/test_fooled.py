@@ -176,6 +176,36 @@ def test_2_nothing_is_bold_while_a_rival_may_be_better_beyond_its_grid(bench, ma
     assert lines(bench)["adamw"]["verdict"]["value"] == "worse", "as far as it was tried"
 
 
+HOLES = [{1e-4: 0.2, 5e-4: 0.26, 3.0: 0.1}, {1e-7: 0.1, 4.999e-4: 0.25, 5e-4: 0.26, 5.001e-4: 0.25, 3.0: 0.1}]
+
+
+@pytest.mark.parametrize("rates", HOLES, ids=["holes", "padded"])
+def test_2_nothing_is_bold_while_a_rival_may_be_better_in_a_hole_of_its_grid(bench, make, rates):
+    """AdamW at [0.0001, 0.0005, 3.0] lost to Muon in bold and without a mark; padding did not help it."""
+    contest(bench, make, {"muon": MUON, "adamw": rates}, RIGHT)
+    assert bold(bench) == [] and edge_kind(bench) == "outlook_open"
+    [edge] = [note for note in edges_of(bench, "adamw") if note.kind == "edge"]
+    assert (edge["where"].kind, edge["where"]["sides"]) == ("edge_hole", ["above", "below"])
+    assert edge["following"]["values"][0] == "0.001", "the line to add is named"
+
+
+def test_2_a_parabola_may_exclude_a_hole(bench, make):
+    flat = {0.003 * 2**octave: 0.27 - 0.01 * (octave - 2.1) ** 2 for octave in (-3, 0, 2, 5, 7)}
+    contest(bench, make, {"muon": MUON, "adamw": flat}, RIGHT)
+    assert edge_kind(bench) == "outlook_excluded" and bold(bench) == ["muon"]
+
+
+def test_3_rates_that_are_alike_count_once(bench, make):
+    contest(bench, make, {"muon": MUON, "adamw": HOLES[1]}, RIGHT)
+    found = lines(bench)
+    assert found["adamw"]["tried"]["value"] == 3 == found["muon"]["tried"]["value"]
+    bench.add("digits", "adamw", 5.002e-4, sweep="before", metrics=make.image(0.2, 0.4))
+    assert lines(bench)["adamw"]["tried"]["value"] == 3, "whatever sweep tried them"
+    bench.add("digits", "adamw", 5e-4, weight_decay=0.0, metrics=make.image(0.2, 0.4))
+    bench.add("digits", "adamw", 5.001e-4, weight_decay=0.0, metrics=make.image(0.2, 0.4))
+    assert lines(bench)["adamw"]["tried"]["value"] == 4, "with all else as it is"
+
+
 def test_2_unless_a_parabola_over_its_rates_says_that_it_can_not(bench, make):
     flat = {0.003 * 2**octave: 0.27 - 0.01 * (octave + 0.1) ** 2 for octave in range(5)}
     contest(bench, make, {"muon": MUON, "adamw": flat}, RIGHT)
