@@ -1,10 +1,13 @@
 """Compact records: archives that are a store again once they lie unpacked side by side.
 
 `docs/reproduction_records.py` makes one for a sweep: its plan, and of each run what tables and figures read.
-Anybody may have made an archive, so only plain files of runs and plans leave it, for a folder of their own.
+Anybody may have made an archive. So it is read in memory, up to bounds, before the first file is written; and
+only plain files of runs and plans leave it, for a folder of their own. The headers are walked here: `tarfile`
+believes the sizes in them, and its patterns take hours for some.
 """
 
 import lzma
+import os
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -12,30 +15,107 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from harness.errors import UsageError
-from harness.store.archive import LARGEST
 from harness.store.layout import RUNS, STORE, SWEEPS
 
 SUFFIX = ".tar.xz"
+LARGEST = 128 << 20  # bytes of an archive, before it is packed and after: twenty times the largest of ours
+FILES = 100_000  # and other members, at most
+_MEMORY = 256 << 20  # bytes to unpack; the highest level of xz takes 65 MB
+_DEEPEST, _LONGEST = 5, 4096  # folders of a path; bytes of a header that tells a long one
+_EMPTY = (
+    tarfile.LNKTYPE,
+    tarfile.SYMTYPE,
+    tarfile.DIRTYPE,
+    tarfile.FIFOTYPE,
+    tarfile.CHRTYPE,
+    tarfile.BLKTYPE,
+)
+
+
+class _MalformedError(Exception):
+    """Why bytes are no archive of compact records."""
 
 
 def unpack(archive: Path, target: Path) -> None:
     """Put the files of an archive below a folder.
 
     Raises:
-        UsageError: it can't be read to its end.
+        UsageError: it can't be read to its end, or is larger than such an archive may be.
     """
     try:
-        with tarfile.open(archive, "r:xz") as members:
-            for member in members:
-                parts = PurePosixPath(member.name).parts
-                ours = parts[:1] in ((RUNS,), (SWEEPS,), (STORE,)) and ".." not in parts
-                file = members.extractfile(member) if member.isreg() and ours else None
-                if file is not None and member.size <= LARGEST:
-                    path = target.joinpath(*parts)
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(file.read())
-    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
-        raise UsageError(f"'{archive}' can't be read as an archive of compact records: {error}") from None
+        if not archive.is_file():
+            raise _MalformedError("it is no file")
+        files = _files(_tar(archive))
+    except (_MalformedError, tarfile.TarError, lzma.LZMAError, ValueError) as error:
+        raise UsageError(f"'{archive}' can't be read as an archive of compact records: {error}.") from None
+    for path, content in files.items():
+        place = target / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+def _tar(archive: Path) -> bytes:
+    """What is packed in an archive."""
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+    with archive.open("rb") as file:
+        data = unpacker.decompress(file.read(LARGEST), LARGEST + 1)
+    if len(data) > LARGEST:
+        raise _MalformedError(f"it holds more than {LARGEST >> 20} MB")
+    if not unpacker.eof:
+        raise _MalformedError("its end is missing")
+    return data
+
+
+def _files(data: bytes) -> dict[PurePosixPath, memoryview]:
+    """The plain files of runs and plans in a tar, by their paths; of two with one path the last."""
+    files: dict[PurePosixPath, memoryview] = {}
+    for name, content in _members(memoryview(data)):
+        path = PurePosixPath(name)
+        if path.parts[:1] in ((RUNS,), (SWEEPS,), (STORE,)) and ".." not in path.parts:
+            if (
+                len(path.parts) > _DEEPEST
+                or "\0" in name
+                or max(map(len, map(os.fsencode, path.parts))) > 255
+            ):
+                raise _MalformedError(f"no file of a store has the path {name[:200]!r}")
+            files[path] = content
+    both = {folder for path in files for folder in path.parents}.intersection(files)
+    if both:
+        raise _MalformedError(f"'{min(both)}' is a file and a folder")
+    return files
+
+
+def _members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
+    """The names and the contents of the plain files of a tar."""
+    place, long = 0, ""
+    for _ in range(FILES):
+        block = bytes(data[place : place + tarfile.BLOCKSIZE])
+        if not block.strip(b"\0"):  # the end
+            return
+        head = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        size = 0 if head.type in _EMPTY else head.size
+        place += tarfile.BLOCKSIZE
+        content = data[place : place + size]
+        place += -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        if len(content) != size or head.type == tarfile.GNUTYPE_SPARSE:
+            raise _MalformedError(f"the size of {head.name!r} is wrong")
+        if head.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
+            if size > _LONGEST:
+                raise _MalformedError("a header is too long")
+            long = _long_name(head.type, bytes(content)) or long
+        elif head.type not in (tarfile.GNUTYPE_LONGLINK, tarfile.XGLTYPE):
+            if head.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
+                yield long or head.name, content
+            long = ""
+    raise _MalformedError(f"it has more than {FILES} members")
+
+
+def _long_name(kind: bytes, content: bytes) -> str:
+    """The name that a header of GNU's or of POSIX's gives to the member after it; empty if it gives none."""
+    if kind == tarfile.GNUTYPE_LONGNAME:
+        return content.rstrip(b"\0").decode()
+    lines = (line.partition(b" ")[2].partition(b"=") for line in content.split(b"\n"))
+    return next((value.decode() for name, _, value in lines if name == b"path"), "")
 
 
 @contextmanager

@@ -2,13 +2,16 @@
 
 import io
 import json
+import lzma
 import tarfile
+import tempfile
 
 import numpy as np
 import pytest
 
 from docs import reproduction_records as records
 from harness import cli
+from harness.errors import UsageError
 from harness.store import Store, compact, curve, items
 from harness.store.integrity import contradiction
 from harness.store.points import REPLICATE, Point, read_points, write_points
@@ -153,6 +156,72 @@ def test_an_archive_of_a_stranger_writes_only_into_the_store(tmp_path):
     compact.unpack(path, tmp_path / "in" / "store")
     found = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if not one.is_dir())
     assert found == ["evil.tar.xz", "in/store/runs/ab/ok"]
+
+
+def header(name="runs/ab/x", size=0, kind=tarfile.REGTYPE, content=b""):
+    """A member with a size that is told, whatever follows."""
+    member = tarfile.TarInfo(name)
+    member.size, member.type = size, kind
+    return member.tobuf(tarfile.GNU_FORMAT) + content.ljust(-(-len(content) // 512) * 512, b"\0")
+
+
+MALFORMED = {
+    "more than it has": (header(size=10**15), "wrong"),
+    "less than nothing": (header(size=-512), "wrong"),
+    "sparse": (header(kind=tarfile.GNUTYPE_SPARSE), "wrong"),
+    "long header": (header(size=5000, kind=tarfile.XHDTYPE, content=b" " * 5000), "too long"),
+    "deep": (header("runs/" + "a/" * 40 + "x"), "no file of a store"),
+    "long": (
+        header(size=300, kind=tarfile.GNUTYPE_LONGNAME, content=b"runs/" + b"a" * 295) + header(),
+        "no file",
+    ),
+    "a file and a folder": (header("runs/ab") + header("runs/ab/x"), "a file and a folder"),
+    "odd letters": (header("runs/ab/\udcff"), "utf-8"),
+    "half a header": (header()[:100], "truncated"),
+    "a wrong sum": (header().replace(b"ustar", b"USTAR"), "bad checksum"),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_what_is_malformed_is_one_sentence_and_leaves_nothing(what, tmp_path, capsys, monkeypatch):
+    content, why = MALFORMED[what]
+    path, temporary = tmp_path / "bad.tar.xz", tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    path.write_bytes(
+        lzma.compress(header("store.json") + content + bytes(1024)[: 1024 * (len(content) > 511)])
+    )
+    assert cli.call(["runs", "import", str(path), "--root", str(tmp_path / "store")]) == 2
+    said = capsys.readouterr().err
+    assert f"'{path}' can't be read as an archive" in said and why in said and said.count("\n") == 1
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("bound", ["LARGEST", "FILES"])
+def test_what_an_archive_may_hold_is_bounded_before_a_file_is_written(bound, tmp_path, monkeypatch):
+    first = records.PLACE / f"{SWEEP}{compact.SUFFIX}"
+    monkeypatch.setattr(compact, bound, {"LARGEST": 1 << 20, "FILES": 100}[bound])
+    with pytest.raises(UsageError, match="more than 1 MB|more than 100 members"):
+        compact.unpack(first, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_archives_of_any_tar_are_read(kind, tmp_path):
+    long = "sweeps/" + "n" * 90 + "/slots/" + "o" * 60 + "/1.json"
+    with tarfile.open(tmp_path / "a.tar.xz", "w:xz", format=kind) as archive:
+        folder = tarfile.TarInfo("runs")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in ((long, b"{}"), ("runs/ab/x", b"y" * 1000), ("store.json", b"")):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    compact.unpack(tmp_path / "a.tar.xz", tmp_path / "out")
+    files = {
+        str(path.relative_to(tmp_path / "out")): path for path in tmp_path.glob("out/**/*") if path.is_file()
+    }
+    assert set(files) == {long, "runs/ab/x", "store.json"} and files["runs/ab/x"].read_bytes() == b"y" * 1000
 
 
 @pytest.mark.slow
