@@ -4,6 +4,8 @@ import argparse
 import difflib
 import errno
 import os
+import sysconfig
+import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,6 +16,8 @@ EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
 _MOST_WORDS = 24  # that a sentence may list
+_OURS = ("harness", "sweeps", "optimizers", "models", "results")
+_NOT_A_USERS = (sysconfig.get_path("stdlib"), *(Path(__file__).resolve().parents[1] / name for name in _OURS))
 
 
 class UsageError(Exception):
@@ -71,6 +75,17 @@ def reason(error: Exception) -> str:
     """The kind of an exception of a library or of a user's code, and the first line of what it says."""
     first, _, _ = str(error).strip().partition("\n")
     return f"{type(error).__name__}: {first[:300]}".rstrip(".")
+
+
+def where(error: BaseException) -> str:
+    """The line of a user's own code that an exception comes from: " (my_opt.py:12)"; empty without one."""
+    lines = [
+        f"{os.path.relpath(path) if path.is_relative_to(Path.cwd()) else path}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if (path := Path(frame.filename)).is_absolute() and not any(map(path.is_relative_to, _NOT_A_USERS))
+        if {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+    ]
+    return f" ({lines[-1]})" if lines else ""
 
 
 def nearest(word: str, known: Iterable[str], listed: str = "docs/config.md lists them") -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from harness.choice.winner import grouped
 from harness.config.parts import search_no_more
 from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
@@ -32,6 +33,8 @@ from sweeps.spec.sweep import SweepSpec
 if TYPE_CHECKING:
     from sweeps.screens.plan import Preview
 
+_MOST_NAMES = 3  # of runs in a line
+
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Train what is missing, on this machine; then say what came out, unless another command will."""
@@ -50,8 +53,9 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     if runner.interrupted:
         say(Note("sweep_stopped"))
         return EXIT_INTERRUPTED
-    for name, why in runner.unfinished.items():
-        say(f"run {name} {why}")
+    for why, names in grouped(runner.unfinished, lambda name: runner.unfinished[name]).items():
+        few = names[:_MOST_NAMES]
+        say(Note("runs_ended", runs=len(names), names=few, more=len(names) - len(few), why=why))
     if runner.unfinished:
         say(Note("sweep_goes_on"))
     if not args.is_step:

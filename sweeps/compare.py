@@ -155,7 +155,11 @@ def _learns(wanted: Comparison) -> bool:
     from harness.bench.contract import LEARNS  # imports torch, as the check has done
 
     learns = not wrong.get(LEARNS)
-    say(Note("compare_goes_on" if learns else "compare_stops", name=wanted.optimizer))
+    say(
+        Note("compare_goes_on", name=wanted.optimizer)
+        if learns
+        else Note("compare_stops", name=wanted.optimizer, why=wrong[LEARNS])
+    )
     return learns
 
 

@@ -6,6 +6,7 @@ makes the optimizer of a model as `optimizers.build` does. If it does not hold, 
 
 import copy
 import io
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 import optimizers
-from harness.errors import reason
+from harness.errors import reason, where
 from optimizers.cost import separable
 from optimizers.groups import Model
 from optimizers.modes import switching, training
@@ -45,13 +46,14 @@ class Net(nn.Module):
 
 
 def backward(net: nn.Module, seed: int = 0) -> float:
-    """The loss of the batch of `seed`; the gradients are in `.grad` afterwards."""
+    """The loss of the batch of `seed`, which must be finite; the gradients are in `.grad` afterwards."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randint(0, 11, (32, 6), generator=generator)
     y = torch.randint(0, 5, (32,), generator=generator)
     net.zero_grad()
     loss = nn.functional.cross_entropy(net(x), y)
     torch.autograd.backward(loss)
+    _demand(bool(loss.isfinite()), "its steps make weights that are not finite")  # NaN equals nothing
     return loss.item()
 
 
@@ -112,6 +114,7 @@ def lowers_a_quadratic(build: Build, **settings: Any) -> None:
         torch.autograd.backward(loss)
         optimizer.step()
         losses.append(loss.item())
+    _demand(math.isfinite(losses[-1]), "its steps make weights that are not finite")
     ratio = min(losses[-10:]) / losses[0]
     _demand(ratio < 0.05, f"{ratio:.2g} of the loss of a quadratic is left after 150 steps, not below 0.05")
 
@@ -381,7 +384,7 @@ def builder(name: str, settings: Mapping[str, Any]) -> Build:
         build(Net())
     except Exception as error:  # a user's class may raise anything
         why = str(error) if type(error) is ValueError else reason(error)
-        raise ValueError(f"'{name}' can't be built: {why}") from None
+        raise ValueError(f"'{name}' can't be built: {why}{where(error)}") from None
     return build
 
 
@@ -399,7 +402,7 @@ def check(build: Build) -> Iterator[tuple[str, str]]:
         try:
             holds(build)
         except AssertionError as error:
-            wrong = str(error).partition("\n")[0]
+            wrong = str(error).partition("\n")[0] or reason(error)  # a bare `assert` has no words
         except Exception as error:  # a user's class may raise anything
-            wrong = reason(error)
+            wrong = f"{reason(error)}{where(error)}"
         yield name, wrong

@@ -192,7 +192,13 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
             wrong[name] = reason
             progress.advance()
     states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
-    rows = [(states[name], str(Note(f"property_{name}")), reason) for name, reason in wrong.items()]
+    order = [*dict.fromkeys(filter(None, wrong.values())), ""]  # what is wrong in one way stands together
+    shown = sorted(wrong.items(), key=lambda pair: order.index(pair[1]))
+    again = str(Note("zoo_as_above"))
+    rows = [
+        (states[name], str(Note(f"property_{name}")), again if why and why == before else why)
+        for before, (name, why) in zip(["", *(why for _, why in shown)], shown, strict=False)
+    ]
     return Report("check", "", [table(_CHECK, rows)], data=wrong)
 
 

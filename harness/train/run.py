@@ -22,7 +22,14 @@ from harness.config import RunConfig
 from harness.config.key import ResolvedRun
 from harness.config.settings import to_yaml
 from harness.data.task import Scores
-from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
+from harness.errors import (
+    LostOwnershipError,
+    PeerLostError,
+    RunFailedError,
+    StoppedError,
+    UsageError,
+    where,
+)
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.show.status import Status
@@ -106,9 +113,10 @@ def run(
         except Exception as error:
             reason = _reason(error)
             log.error("the run ended: %s", reason, exc_info=reason is not Reason.STOPPED)
-            attempt.end(reason, f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}{where(error)}"
+            attempt.end(reason, why)
             raise RunFailedError(
-                f"Run {key} ended ({reason}) with {type(error).__name__}: {error}; see {attempt.files.log}."
+                f"Run {key} ended ({reason}) with {why}; see {attempt.files.log}."
             ) from error
 
 

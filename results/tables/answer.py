@@ -13,6 +13,7 @@ from harness.show.note import Note
 from harness.show.numbers import setting as plain
 from harness.show.progress import each
 from harness.show.report import Cell, Column, Section, by_columns, dangers, without
+from harness.show.status import Status
 from harness.store import Store
 from results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
 from results.compare.select import WORKLOAD
@@ -321,7 +322,7 @@ def _verdict(found: Outcome, verdict: Verdicts | None) -> Note:
 def _without_test(found: Outcome, ahead: str) -> Note:
     """Why the rows are not compared."""
     if all(cell.spread is None for cell in found.tests[found.metric]):
-        return Note("answer_none")
+        return _without_values(found)
     if len(found.names) == 1:
         return Note("answer_alone", best=ahead)
     if found.verdict is not None:
@@ -330,6 +331,30 @@ def _without_test(found: Outcome, ahead: str) -> Note:
         return Note("answer_unplanned", best=ahead)
     fair = found.staged and rows(found.part)[0]["protocol"] != "paper"
     return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
+
+
+def _without_values(found: Outcome) -> Note:
+    """That no row has a value, and of those whose runs have ended what became of them."""
+    told = []
+    for choice, name in zip(found.choices, found.names, strict=True):
+        runs = choice.replicas if choice.winner else [run for own in choice.candidates for run in own.runs]
+        states, count = {Status(run["state"]) for run in runs}, len(choice.candidates)
+        if not runs or not all(state.is_settled for state in states):
+            continue
+        steps = sorted({int(run["steps"]) for run in runs if states == {Status.DIVERGED}})
+        fields = {
+            "name": name,
+            "state": Note(f"reason_{min(states)}"),
+            "steps": steps[:: max(1, len(steps) - 1)],
+        }
+        if len(states) > 1:
+            told.append(Note("answer_ended_unlike", name=name, rest=footnotes.tally(runs)))
+        elif choice.winner is None:
+            told.append(Note("answer_ended", runs=count, many=count if count > 1 else 0, **fields))
+        else:
+            told.append(Note("answer_ended_fresh", **fields))
+    lower = any(note.kind == "answer_ended" and note["steps"] for note in told)
+    return Note("answer_none", rows=told, over=int(len(told) == len(found.names)), lower=int(lower))
 
 
 def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:

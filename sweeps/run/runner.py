@@ -236,7 +236,10 @@ class Runner(Schedule):
         left = sum(sweep.steps_left() for sweep in self.sweeps)
         self._progress.to(self._steps_done, self._steps_done + left, f"{point.sweep} {point.block}")
         if now.reason or not sys.stderr.isatty():
-            self._progress.note(f"[{self._progress.eta()}] {describe(point)}: {outcome(now)}")
+            end = outcome(now)
+            again = list(self.unfinished.values()).count(end) > 1
+            shown = Note("run_failed_again", reason=now.reason) if again else end
+            self._progress.note(f"[{self._progress.eta()}] {describe(point)}: {shown}")
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:

@@ -260,7 +260,10 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
         if block.rounds and block.rounds.rates
     ]
     at_work = any(block.running or block.queued for block in blocks)
-    alone = not any(block.left for block in blocks) and not any(own.replicas for _, own in rows)
+    chosen = [own for _, own in rows if own.value is not None]
+    alone = (
+        bool(chosen) and not any(block.left for block in blocks) and not any(own.replicas for own in chosen)
+    )
     return by_columns(
         {
             column: cells

@@ -1,5 +1,7 @@
 """`htbench compare`: from a class in a file, in an otherwise empty folder, to a table."""
 
+import re
+
 import pytest
 
 from harness import cli
@@ -24,6 +26,12 @@ class NoOptimizer:
 class Raises(torch.optim.SGD):
     def step(self, closure=None):
         raise RuntimeError("shapes differ")
+
+
+class MakesNan(torch.optim.SGD):
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            p.data.fill_(torch.nan)
 
 
 class NoClosure(torch.optim.SGD):
@@ -156,10 +164,18 @@ def test_what_is_wrong_is_one_sentence_and_leaves_no_file(folder, capfd, words, 
 def test_a_class_that_raises_is_sent_back(folder, capfd):
     assert cli.main(["compare", "others_of_mine:Raises"]) == 1
     shown = capfd.readouterr()
-    assert (
-        "RuntimeError: shapes differ" in shown.out and "can't be compared: it must lower a loss" in shown.err
-    )
+    once = re.compile(r"RuntimeError: shapes differ \(\S*others_of_mine\.py:\d+\)")
+    assert len(once.findall(shown.out)) == 1 and shown.out.count("as above") > 5, "once for all properties"
+    assert re.search(f"can't be compared: {once.pattern}; correct it", shown.err)
     assert written(folder) == []
+
+
+def test_a_class_whose_steps_make_nan_is_sent_back_with_that_and_nothing_that_follows_from_it(folder, capfd):
+    assert cli.main(["compare", "others_of_mine:MakesNan"]) == 1
+    shown = capfd.readouterr()
+    assert "can't be compared: with no lr of" in shown.err and "make weights that are not finite" in shown.err
+    for untrue in ("end with different weights", "takes other steps", 'although "lr" is 0', "not close"):
+        assert untrue not in shown.out
 
 
 def test_a_class_with_another_fault_is_compared_and_the_fault_told(folder, monkeypatch, capfd):

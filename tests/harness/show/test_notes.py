@@ -64,7 +64,7 @@ def test_every_sentence_is_made_somewhere():
 # These stand in files of results as well, whose bytes do not depend on the place of the store.
 IN_FILES = {"too_wide", "undecidable_languages", "page_left_out"}
 # What is about no store, and what is only named or asked for help.
-_OF_NO_STORE = r"htbench( of| into|`| sweep`| (zoo|models|doctor|bench)\b| data prepare --help)"
+_OF_NO_STORE = r"htbench( of| names|`| sweep`| (zoo|models|doctor|bench)\b| data prepare --help)"
 
 
 def test_every_command_to_type_names_the_store():

@@ -201,6 +201,44 @@ def test_without_enough_runs_there_is_no_verdict(bench, make, tests, kind):
     assert str(found.verdict).endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        (
+            [("muon", 0.02, "diverged", 3), ("muon", 0.04, "diverged", 9), ("adamw", 0.1, "diverged", 3)],
+            "No result: all 2 settings of muon diverged at step 3-9; the only setting of adamw diverged at "
+            "step 3. Try lower rates.",
+        ),
+        (
+            [("muon", 0.02, "failed", 0), ("muon", 0.04, "failed", 0)],
+            "No result: all 2 settings of muon failed.",
+        ),
+        (
+            [("muon", 0.02, "failed", 0), ("muon", 0.04, "diverged", 4)],
+            "No result: muon: 1 diverged, 1 failed.",
+        ),
+        (
+            [("muon", 0.02, "diverged", 3), ("adamw", 0.1, "waiting", 0)],
+            "No result yet: the only setting of muon diverged at step 3. Try lower rates.",
+        ),
+        ([("muon", 0.02, "waiting", 0)], "No result yet."),
+    ],
+    ids=lambda value: "",
+)
+def test_without_a_value_it_says_what_became_of_the_runs(bench, runs, verdict):
+    for optimizer, lr, state, steps in runs:
+        reason = "error" if state == "failed" else ""
+        bench.add("digits", optimizer, lr, state=state, steps=steps, reason=reason)
+    assert str(answer(bench).verdict) == verdict
+
+
+def test_a_winner_that_diverges_on_its_fresh_seeds_is_said_to(bench, make):
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    for seed in (1, 2):
+        bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=seed, state="diverged", steps=seed)
+    assert str(answer(bench).verdict) == "No result: muon diverged on all fresh seeds at step 1-2."
+
+
 def screen(store, width, monkeypatch, sweeps=None, notes=False):
     """What a terminal of this width shows of the main table, without colours."""
     monkeypatch.setenv("COLUMNS", str(width))

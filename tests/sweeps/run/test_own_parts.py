@@ -172,3 +172,23 @@ def test_a_snapshot_takes_own_parts_along(tmp_path, monkeypatch):
     part.write_text(part.read_text() + "# edited\n")
     assert snapshot.version(tmp_path / "store", configs).folder != taken
     assert "# edited" not in (taken / "outside" / "my_own_opt.py").read_text()
+
+
+def test_an_error_of_a_users_code_is_said_once_with_its_line_and_the_runs_that_it_ended(user):
+    (user.cwd / "my_bad.py").write_text(
+        "import torch\n\n\nclass Bad(torch.optim.SGD):\n    def step(self, closure=None):\n"
+        "        raise ValueError('shapes differ')\n"
+    )
+    spec = user.cwd / "bad.yaml"
+    spec.write_text(
+        "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16, device: cpu}\n"
+        "space: {optimizer.lr: [0.1, 0.2, 0.3, 0.4]}\n"
+        "blocks: [{name: bad, set: {optimizer.name: 'my_bad:Bad'}}]\n"
+    )
+    ended = user("sweep", "run", spec, "--workers", "1")
+    message = "failed (error): ValueError: shapes differ (my_bad.py:6)"
+    first, *others, last, _ = ended.stderr.splitlines()
+    assert first.endswith(message) and all(line.endswith("failed (error), as before") for line in others)
+    assert len(others) == 3 and last.startswith("htbench: runs ") and last.endswith(f" and 1 more {message}")
+    assert ended.returncode == 1 and "all 4 settings of my_bad:Bad failed" in ended.stdout
+    assert "replicate" not in done(user, "sweep", "status", "bad"), "more seeds of nothing are no advice"
