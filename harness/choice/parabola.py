@@ -13,6 +13,7 @@ from harness.choice.rates import apart
 OCTAVES = 3.0  # the least span of the rates of a fit
 RATES = 4  # the least number of rates of a fit: a parabola goes through any three
 _LEVEL = 0.05
+_FARTHEST = 100.0  # octaves to a minimum; what is nearly a straight line has none
 _ROUNDING = 1e-9  # octaves
 
 
@@ -67,9 +68,8 @@ def minimum(losses: Mapping[float, float]) -> Parabola | None:
     x = np.log2(list(losses))
     middle = x.mean()
     (curvature, slope, level), covariance = np.polyfit(x - middle, list(losses.values()), 2, cov=True)
-    if curvature <= 0:
+    if curvature <= 0 or abs(at := -slope / (2 * curvature)) > _FARTHEST:
         return None
-    at = -slope / (2 * curvature)
     # At the minimum L* does not depend on where it is, so its error is that of the fit there.
     point = np.array([at**2, at, 1.0])
     return Parabola(

@@ -9,7 +9,7 @@ from harness.show.note import Note
 from harness.show.numbers import counted
 from harness.show.report import Cell, Column, Report, Section, table
 from harness.show.status import ENDED, Status
-from harness.store.points import DROPPED
+from harness.store.points import DROPPED, ELSEWHERE
 from harness.store.record import IMPORTED
 from results.frames.cost import TOTAL_FLOPS
 from results.frames.metrics import word
@@ -39,7 +39,7 @@ def finished(frame: pd.DataFrame) -> pd.DataFrame:
 
 def scope(frame: pd.DataFrame) -> Note:
     """What the page is about: the sweeps, and how far they are."""
-    planned = frame[(frame["stage"] != DROPPED) & (frame["sweep"] != "")]
+    planned = frame[~frame["stage"].isin([DROPPED, ELSEWHERE]) & (frame["sweep"] != "")]
     names = list(map(str, planned["sweep"].unique()))
     states = planned.drop_duplicates("key")["state"].value_counts()
     return Note(
@@ -48,7 +48,8 @@ def scope(frame: pd.DataFrame) -> Note:
         runs=int(states.sum()),
         ended=int(states.reindex(ENDED).sum()),
         failed=int(states.get(Status.FAILED, 0)),
-        others=frame["key"].nunique() - planned["key"].nunique(),
+        dropped=len({*frame.loc[frame["stage"] == DROPPED, "key"]} - {*planned["key"]}),
+        others=len({*frame.loc[frame["sweep"] == "", "key"]} - {*planned["key"]}),
     )
 
 

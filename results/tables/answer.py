@@ -410,6 +410,9 @@ def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verd
         row.seeds_needed.estimate if row.seeds_needed else row.items_needed or row.search_seeds_needed
         for row in own
     ]
+    # A search that draws has one seed for each setting, and a file that asks for more is refused.
+    drawn = kind == "open_search" and any(run["slot"] for choice in found.choices for run in choice.rows)
+    needed = [None] * len(own) if drawn else needed
     seeds = MIN_SEEDS if kind == "open_few" else max(filter(None, needed), default=0)
     fields = {
         "names": [row.name for row in own],
@@ -420,7 +423,7 @@ def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verd
             for row, count in zip(own, needed, strict=True)
             if count is not None
         ],
-        "over": [row.name for row, count in zip(own, needed, strict=True) if count is None],
+        "over": [row.name for row, count in zip(own, needed, strict=True) if count is None and not drawn],
         "most": _MOST.get(kind, MOST_SEEDS),
         "seeds": seeds,
         "plan": seeds if found.staged else 0,  # a sweep file can ask for them

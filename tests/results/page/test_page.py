@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from harness.show.html import prose
 from harness.show.note import Note
 from harness.show.report import Cell
 from harness.store import Store
+from harness.store.points import DROPPED
 from results.compare.judge import Kind
 from results.compare.view import View
 from results.figures import files
@@ -259,3 +261,18 @@ def test_no_static_file_can_end_its_element():
     for name in (*page.SCRIPTS, *page.STYLES):
         text = page.static(name)
         assert "</" not in text and "\r" not in text and "-->" not in text, name
+
+
+def test_replicas_of_a_former_winner_are_of_a_plan(bench, make):
+    """So are the runs of a sweep that is not shown; others were planned by none."""
+    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "muon", 0.02, stage=DROPPED, seed=1000, metrics=make.image(0.9, 0.4))
+    bench.add("digits", "muon", 0.04, sweep="other", metrics=make.image(0.8, 0.4))
+    bench.add("digits", "muon", 0.08, sweep="gone", metrics=make.image(0.7, 0.4))
+    store = bench.write()
+    shutil.rmtree(store.root / "sweeps" / "gone")
+    told = overview.scope(load(store))
+    assert (told["runs"], told["dropped"], told["others"]) == (2, 1, 1)
+    told = overview.scope(load(store, ["demo-digits"]))
+    assert (told["runs"], told["dropped"], told["others"]) == (1, 1, 1)
+    assert "1 run of earlier plans" in str(told)
