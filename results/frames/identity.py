@@ -4,6 +4,7 @@ The settings of a finished run are those in its record, not those of the plan wi
 default, other data or other code make another candidate.
 """
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +14,7 @@ import models
 from harness import tasks
 from harness.config.key import run_key
 from harness.config.names import canonical
-from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
+from harness.config.settings import FIELDS, declarations, params_of, resolve_around, resolve_config, to_settings
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RUN, RunRecord, is_imported
@@ -55,41 +56,61 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
     """
     if is_imported(point.overrides):
         return imported.settings(point.key, point.overrides)
-    given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
+    given = _given(point)
     try:
         config = resolve_config(given)
-    except UsageError:  # of older or newer code
+    except UsageError:  # of older or newer code, or with a part from outside, which no table imports
         rule = given.get("optimizer.name", FIELDS["optimizer.name"].default)
         params = params_of(ZOO.get(str(rule)))
         defaults = {name: param.default for name, param in params.items()}
+        with contextlib.suppress(UsageError):
+            defaults |= {name: _plain(value) for name, value in to_settings(resolve_around(given)).items()}
         values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
-        return _with_origin(values, point, made)
+        return _with_origin(values, point, made, of_code="")
     values = {name: _plain(value) for name, value in to_settings(config).items()}
     return values if run_key(config) == point.key else _with_origin(values, point, made)
 
 
+def _given(point: Point) -> dict[str, Any]:
+    return {canonical(name): value for name, value in point.overrides.items() if value is not None}
+
+
 def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
-    """The data and code of runs by (sweep, task, block), and by (sweep, task) without that of the rule."""
+    """What runs have that their points leave open, by (sweep, task, block): data, code and defaults.
+
+    By (sweep, task) without what the optimizer decides.
+    """
     found: dict[tuple[str, ...], Values] = {}
     for point in points:
         record = records.get(point.key)
         if record is not None and (point.sweep, record.config["task"], point.block) not in found:
-            values = of_record(record)
-            own = {n: value for n, value in values.items() if n == DATA or n.startswith(_REVISIONS)}
+            values, given = of_record(record), _given(point).keys() - {DATA}
+            own = {name: value for name, value in values.items() if name not in given}
             found.setdefault((point.sweep, values["task"], point.block), own)
-            others = {name: value for name, value in own.items() if name != _OPTIMIZER_CODE}
+            others = {n: own[n] for n in own if n != _OPTIMIZER_CODE and n.startswith((DATA, _REVISIONS))}
+            others |= {name: own[name] for name in ("seq_len", *tasks.OPTIONS) if name in own}
             found.setdefault((point.sweep, values["task"]), others)
     return found
 
 
 def _with_origin(
-    values: dict[str, Any], point: Point, made: Mapping[tuple[str, ...], Values]
+    values: dict[str, Any],
+    point: Point,
+    made: Mapping[tuple[str, ...], Values],
+    of_code: str | tuple[str, ...] = (DATA, _REVISIONS),
 ) -> dict[str, Any]:
+    """The settings with those of finished runs where the point leaves them open.
+
+    Args:
+        values, point, made: as in `of_plan`.
+        of_code: how the names of those begin that are taken; empty: all.
+    """
     place = (point.sweep, values["task"])
     origin = made.get((*place, point.block)) or made.get(place)
     if origin is None:
         return values
-    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | dict(origin)
+    taken = {n: v for n, v in origin.items() if n.startswith(of_code) and (n == DATA or n not in _given(point))}
+    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | taken
 
 
 def candidate(values: Values) -> str:
