@@ -64,6 +64,7 @@ class Choice:
         dropped: number of other settings that were tried for it and that no plan has any more.
         rows: those of the search stage, also of a run that an earlier one of them stands for.
         elsewhere: number of further settings with a record, of sweeps that are not shown or of no sweep.
+        left_out: runs of the winner's settings on further fresh seeds, which no plan that is shown wants.
     """
 
     fixed: dict[str, Any]
@@ -75,6 +76,7 @@ class Choice:
     dropped: int = 0
     elsewhere: int = 0
     rows: Sequence[Row] = ()
+    left_out: Sequence[Row] = ()
 
     @functools.cached_property
     def axes(self) -> list[str]:
@@ -155,8 +157,9 @@ def _choose(
     best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
     chosen = candidates[best] if best is not None else None
     fresh, stale = [], Counter[str]()
+    users = [*group, *(other for other in elsewhere if other["sweep"])]
     for run in replicas.get(best, ()) if best is not None else ():
-        user = _search_with_seed_of(run, [*group, *(other for other in elsewhere if other["sweep"])])
+        user = _search_with_seed_of(run, users)
         if user is None:
             fresh.append(run)
         else:
@@ -166,8 +169,19 @@ def _choose(
         fresh = chosen.runs if chosen is not None else []
     cut = {run["candidate"] for run in dropped} - candidates.keys()
     others = {run["candidate"] for run in elsewhere} - candidates.keys() - cut
+    reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
+    left_out = [
+        run
+        for run in _unique([*dropped, *elsewhere])
+        if run["candidate"] == best
+        and run["key"] not in reported
+        and has_stages(group[0])
+        and _search_with_seed_of(run, users) is None
+    ]
     ties = [candidates[name] for name in tied]
-    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, len(cut), len(others), rows)
+    return Choice(
+        fixed, list(candidates.values()), chosen, ties, fresh, stale, len(cut), len(others), rows, left_out
+    )
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:

@@ -18,7 +18,7 @@ from results.frames.metrics import reported, word
 from results.frames.provenance import CAN_CHANGE, is_told
 from results.frames.rows import Frame, parts
 
-KINDS = ("edge", "not_final", "stale", "mixture_cell")
+KINDS = ("edge", "not_final", "stale", "fresh_left_out", "mixture_cell")
 _MOST_NAMES = 4  # above a panel; the CSV file has all
 
 
@@ -53,7 +53,12 @@ def marks(frame: Frame | None) -> Marks:
         for choice in choose(part, OPTIMIZER):
             if choice.winner is None or not has_stages(choice.winner.runs[0]):
                 continue
-            kinds = {"edge": reach(choice, metric), "not_final": choice.unfinished, "stale": choice.stale}
+            kinds = {
+                "edge": reach(choice, metric),
+                "not_final": choice.unfinished,
+                "stale": choice.stale,
+                "fresh_left_out": choice.left_out,
+            }
             own = tuple(kind for kind, found in kinds.items() if found)
             choices |= {str(run["key"]): own for run in [*choice.winner.runs, *choice.replicas] if own}
     return Marks(choices, environments)

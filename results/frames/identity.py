@@ -14,7 +14,14 @@ import models
 from harness import tasks
 from harness.config.key import run_key
 from harness.config.names import canonical
-from harness.config.settings import FIELDS, declarations, params_of, resolve_around, resolve_config, to_settings
+from harness.config.settings import (
+    FIELDS,
+    declarations,
+    params_of,
+    resolve_around,
+    resolve_config,
+    to_settings,
+)
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RUN, RunRecord, is_imported
@@ -109,7 +116,8 @@ def _with_origin(
     origin = made.get((*place, point.block)) or made.get(place)
     if origin is None:
         return values
-    taken = {n: v for n, v in origin.items() if n.startswith(of_code) and (n == DATA or n not in _given(point))}
+    given = _given(point).keys() - {DATA}
+    taken = {name: v for name, v in origin.items() if name.startswith(of_code) and name not in given}
     return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | taken
 
 

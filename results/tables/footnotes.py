@@ -14,7 +14,7 @@ from harness.store.record import IMPORTED
 from results.compare.edges import edges
 from results.compare.fixed import not_default
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
-from results.compare.summary import metric_summary
+from results.compare.summary import finite_values, metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
 from results.frames.metrics import Metric, word
@@ -123,6 +123,15 @@ def unfinished(choice: Choice) -> tuple[Note, ...]:
 def stale(choice: Choice) -> tuple[Note, ...]:
     """The footnotes on replicas that are not fresh."""
     return tuple(Note("stale", count=count, sweep=sweep) for sweep, count in sorted(choice.stale.items()))
+
+
+def left_out(choice: Choice, metric: Metric) -> tuple[Note, ...]:
+    """The footnote on fresh runs of the chosen settings that the store has, and the row not."""
+    runs = choice.left_out
+    mean = metric_summary(runs, "test", metric)
+    rest = [run for run in runs if not finite_values([run], f"test_{metric.name}")]
+    fields = {"mean": round(mean.mean, metric.digits) if mean else None, "rest": tally(rest)}
+    return (Note("fresh_left_out", count=len(runs), **fields),) if runs else ()
 
 
 def fewer(kind: str, seeds: int, others: Iterable[int]) -> tuple[Note, ...]:

@@ -272,7 +272,7 @@ def test_a_missing_record_beside_a_finished_curve_is_not_called_not_run_yet(benc
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_waiting_runs_of_a_class_from_outside_belong_to_their_workload_and_candidate(bench, make, begun):
-    """No table imports the class; what the task decides is known all the same, the rest from finished runs."""
+    """No table imports the class; what the task decides is known, and the rest from finished runs."""
     for name in ("adamw", "my_opt:Mine"):
         ended = "completed" if name == "adamw" or begun else "waiting"
         for lr, loss in ((0.001, 4.3), (0.003, 4.2), (0.01, 4.25)):
