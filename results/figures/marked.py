@@ -15,7 +15,7 @@ from results.figures.kinds import Panel
 from results.figures.of_losses import Losses
 from results.figures.style import display_name
 from results.frames.metrics import reported, word
-from results.frames.provenance import CAN_CHANGE, is_told
+from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
 from results.frames.rows import Frame, parts
 
 KINDS = ("edge", "not_final", "stale", "fresh_left_out", "mixture_cell")
@@ -49,7 +49,7 @@ def marks(frame: Frame | None) -> Marks:
         metric = reported(part)[0]
         for run in part:
             if is_told(run):
-                environments[str(run["key"])] = tuple(word(run.get(name)) for name in CAN_CHANGE)
+                environments[str(run["key"])] = tuple(word(run.get(name)) for name in (*CAN_CHANGE, OF_A_ROW))
         for choice in choose(part, OPTIMIZER):
             if choice.winner is None or not has_stages(choice.winner.runs[0]):
                 continue

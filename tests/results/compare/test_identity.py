@@ -196,6 +196,26 @@ def test_a_mixture_that_can_change_numbers_is_marked_and_strict_refuses_it(
     assert cli.main(["table", "main_result", "--format", "md", "--root", str(root)]) == 0
 
 
+@pytest.mark.parametrize("which", ["replicas", "search"])
+def test_a_row_that_ran_two_versions_of_what_is_in_no_key_is_a_mixture(bench, make, capsys, which):
+    """Code that a part imports unseen. Another row may run other such code."""
+    ran = [{"imports": {"helper.py": digit * 12}} for digit in "12"]
+    keys = chosen(bench, make, (0.80, 0.90), environment=ran[0])
+    chosen(bench, make, (0.80, 0.90), "adamw", environment={"imports": {"other.py": "3" * 12}})
+    words = ["table", "main_result", "--format", "md", "--root", str(bench.write().root), "--strict"]
+    assert cli.main(words) == 0
+    rewrite(bench, keys[0], environment=ran[1])
+    if which == "search":
+        rewrite(bench, keys[1], environment=ran[1])
+    capsys.readouterr()
+    assert cli.main(words) == 1
+    told = "imports of muon (helper.py 111111111111 and helper.py 222222222222)"
+    assert told in capsys.readouterr().err
+    [section] = GENERAL["main_result"](View(load(bench.store))).sections
+    assert "mixture_cell" in [note.kind for row in section.rows for cell in row for note in cell.notes]
+    assert told in "".join(str(note.danger()) for note in section.notes if note.danger())
+
+
 def test_two_versions_of_our_code_with_the_same_numbers_are_told_and_no_mixture(bench, make, capsys):
     """Code that makes other numbers makes other runs: see tests/harness/config/test_revisions.py."""
     keys = chosen(bench, make, (0.80, 0.90))
