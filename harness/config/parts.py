@@ -17,6 +17,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
@@ -36,9 +37,7 @@ from optimizers.zoo.registry import OptimizerSpec
 
 _SETTINGS = ("optimizer.name", "model", "task")
 _INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
-_executed: dict[
-    Path, str
-] = {}  # the digest of each loose file as this process ran it, once a part is allowed
+_executed: dict[Path, str] = {}  # digests of loose files as this process ran them, once a part is allowed
 folders: list[Path] = []  # where the modules of allowed parts are looked for, after all that is installed
 
 
@@ -199,13 +198,8 @@ def unseen(config: RunConfig) -> dict[str, str]:
         a digest of each as it was when it ran, by its path below the folder of a part.
     """
     known, roots = _places(frozenset(parts(config).values()))
-    found = {}
-    for path, code in _executed.items():
-        root = next((root for root in roots if path.is_relative_to(root)), None)
-        name = path.relative_to(root).as_posix() if root else ""
-        if name and path not in known and not name.startswith("torchinductor"):  # the compiler's own
-            found[name] = code
-    return dict(sorted(found.items()))
+    ran = ((root, path) for root in roots for path in sorted(_executed) if path.is_relative_to(root))
+    return {path.relative_to(root).as_posix(): _executed[path] for root, path in ran if path not in known}
 
 
 def edited_since(config: RunConfig, ran: Mapping[str, str]) -> list[str]:
@@ -235,13 +229,13 @@ def _code_of(path: Path, below: Path) -> str:
 def _watch_once() -> None:
     """Note what this process executes from now on; Python keeps an audit hook for good."""
     installed = (os.path.dirname(os.__file__), *(str(HOME / name) for name in OWN))
+    others = re.compile(r"/(site-packages|dist-packages|torchinductor_[^/]*)/")  # compilers write code, too
 
     def note(event: str, args: tuple[Any, ...]) -> None:
         name = getattr(args[0], "co_filename", "") if event == "exec" else ""
-        if name.endswith(".py") and not name.startswith(installed):
+        if name.endswith(".py") and not name.startswith(installed) and not others.search(name):
             path = Path(name).resolve()
-            if path not in _executed and not any(folder in _INSTALLED for folder in path.parts):
-                _executed[path] = _code_of(path, path.parent)
+            _executed[path] = _executed.get(path) or _code_of(path, path.parent)
 
     sys.addaudithook(note)
 

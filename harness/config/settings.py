@@ -134,25 +134,21 @@ def resolve_config(settings: Settings) -> RunConfig:
         limits.check_config(config, task, model)
         optimizer, schedules = _resolve_rule(config, rule, task.adamw_lr)
         config = dataclasses.replace(
-            _beside_task(config, task),
+            config,
             optimizer=optimizer,
             schedule=dataclasses.replace(config.schedule, hyper=schedules),
+            seq_len=config.seq_len or task.seq_len,
+            **_options(config, task),
+            # One process has the statistics of its whole batch anyway.
+            sync_batch_norm=config.sync_batch_norm and config.processes > 1,
+            # The whole batch at once is what happens without micro-batches.
+            micro_batch=None
+            if config.micro_batch == config.batch_size // config.processes
+            else config.micro_batch,
+            data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
         )
         found = config.revisions or revisions.current(config, task, model, rule)
         return dataclasses.replace(config, revisions=found)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-
-
-def resolve_around(settings: Settings) -> RunConfig:
-    """As `resolve_config`, but for what optimizer and model decide: those from outside may not be imported.
-
-    Raises:
-        UsageError: as there; or the task is from outside, too.
-    """
-    try:
-        config = _as_given(settings)
-        return _beside_task(config, tasks.spec(config.task))
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -244,22 +240,6 @@ def _build(kind: type, given: Settings, prefix: str = "") -> Any:
         elif name in given:
             values[field.name] = given[name]
     return kind(**values)
-
-
-def _beside_task(config: RunConfig, task: tasks.TaskSpec) -> RunConfig:
-    """The config with what the task decides, and without what changes nothing."""
-    return dataclasses.replace(
-        config,
-        seq_len=config.seq_len or task.seq_len,
-        **_options(config, task),
-        # One process has the statistics of its whole batch anyway.
-        sync_batch_norm=config.sync_batch_norm and config.processes > 1,
-        # The whole batch at once is what happens without micro-batches.
-        micro_batch=None
-        if config.micro_batch == config.batch_size // config.processes
-        else config.micro_batch,
-        data_fingerprint=config.data_fingerprint or tasks.fingerprint(config.task),
-    )
 
 
 def _options(config: RunConfig, task: tasks.TaskSpec) -> dict[str, Value]:

@@ -170,18 +170,11 @@ def _choose(
     cut = {run["candidate"] for run in dropped} - candidates.keys()
     others = {run["candidate"] for run in elsewhere} - candidates.keys() - cut
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
-    left_out = [
-        run
-        for run in _unique([*dropped, *elsewhere])
-        if run["candidate"] == best
-        and run["key"] not in reported
-        and has_stages(group[0])
-        and _search_with_seed_of(run, users) is None
-    ]
+    twins = (run for run in _unique([*dropped, *elsewhere]) if run["candidate"] == best)
+    left_out = [one for one in twins if one["key"] not in reported and not _search_with_seed_of(one, users)]
     ties = [candidates[name] for name in tied]
-    return Choice(
-        fixed, list(candidates.values()), chosen, ties, fresh, stale, len(cut), len(others), rows, left_out
-    )
+    counts = len(cut), len(others)
+    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out)
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:

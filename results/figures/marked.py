@@ -53,12 +53,8 @@ def marks(frame: Frame | None) -> Marks:
         for choice in choose(part, OPTIMIZER):
             if choice.winner is None or not has_stages(choice.winner.runs[0]):
                 continue
-            kinds = {
-                "edge": reach(choice, metric),
-                "not_final": choice.unfinished,
-                "stale": choice.stale,
-                "fresh_left_out": choice.left_out,
-            }
+            kinds = {"edge": reach(choice, metric), "not_final": choice.unfinished, "stale": choice.stale}
+            kinds["fresh_left_out"] = choice.left_out
             own = tuple(kind for kind, found in kinds.items() if found)
             choices |= {str(run["key"]): own for run in [*choice.winner.runs, *choice.replicas] if own}
     return Marks(choices, environments)

@@ -14,14 +14,7 @@ import models
 from harness import tasks
 from harness.config.key import run_key
 from harness.config.names import canonical
-from harness.config.settings import (
-    FIELDS,
-    declarations,
-    params_of,
-    resolve_around,
-    resolve_config,
-    to_settings,
-)
+from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import RUN, RunRecord, is_imported
@@ -54,8 +47,8 @@ def of_record(record: RunRecord) -> dict[str, Any]:
 def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
     """The settings of a point that has no record yet.
 
-    If this machine's code or data would give the point another key, the code and data of finished runs of its
-    block, else of its sweep, are taken instead: tables may be printed on a machine that does not train.
+    If this machine's code or data would give the point another key, what it leaves open is taken from
+    finished runs of its block, else of its sweep: tables may be printed on a machine that does not train.
 
     Args:
         point: the point.
@@ -69,11 +62,11 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
     except UsageError:  # of older or newer code, or with a part from outside, which no table imports
         rule = given.get("optimizer.name", FIELDS["optimizer.name"].default)
         params = params_of(ZOO.get(str(rule)))
-        defaults = {name: param.default for name, param in params.items()}
-        with contextlib.suppress(UsageError):
-            defaults |= {name: _plain(value) for name, value in to_settings(resolve_around(given)).items()}
-        values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
-        return _with_origin(values, point, made, of_code="")
+        values = {name: param.default for name, param in params.items()} | _of_task(given["task"])
+        with contextlib.suppress(UsageError, ValueError):
+            values[DATA] = tasks.fingerprint(given["task"])
+        values |= {name: _coerced(params.get(name), name, value) for name, value in given.items()}
+        return _with_origin(values, point, made)
     values = {name: _plain(value) for name, value in to_settings(config).items()}
     return values if run_key(config) == point.key else _with_origin(values, point, made)
 
@@ -82,43 +75,40 @@ def _given(point: Point) -> dict[str, Any]:
     return {canonical(name): value for name, value in point.overrides.items() if value is not None}
 
 
+def _of_task(name: str) -> dict[str, Any]:
+    """What a task of ours decides where a run leaves it open."""
+    row = tasks.TASKS.get(name)
+    return {} if row is None else {"seq_len": row.seq_len, **row.defaults}
+
+
 def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
     """What runs have that their points leave open, by (sweep, task, block): data, code and defaults.
 
-    By (sweep, task) without what the optimizer decides.
+    By (sweep, task) what no optimizer decides of it.
     """
     found: dict[tuple[str, ...], Values] = {}
+    shared = (DATA, _REVISIONS, "seq_len", *tasks.OPTIONS)
     for point in points:
         record = records.get(point.key)
         if record is not None and (point.sweep, record.config["task"], point.block) not in found:
             values, given = of_record(record), _given(point).keys() - {DATA}
             own = {name: value for name, value in values.items() if name not in given}
             found.setdefault((point.sweep, values["task"], point.block), own)
-            others = {n: own[n] for n in own if n != _OPTIMIZER_CODE and n.startswith((DATA, _REVISIONS))}
-            others |= {name: own[name] for name in ("seq_len", *tasks.OPTIONS) if name in own}
+            others = {name: own[name] for name in own if name.startswith(shared) and name != _OPTIMIZER_CODE}
             found.setdefault((point.sweep, values["task"]), others)
     return found
 
 
 def _with_origin(
-    values: dict[str, Any],
-    point: Point,
-    made: Mapping[tuple[str, ...], Values],
-    of_code: str | tuple[str, ...] = (DATA, _REVISIONS),
+    values: dict[str, Any], point: Point, made: Mapping[tuple[str, ...], Values]
 ) -> dict[str, Any]:
-    """The settings with those of finished runs where the point leaves them open.
-
-    Args:
-        values, point, made: as in `of_plan`.
-        of_code: how the names of those begin that are taken; empty: all.
-    """
     place = (point.sweep, values["task"])
     origin = made.get((*place, point.block)) or made.get(place)
     if origin is None:
         return values
     given = _given(point).keys() - {DATA}
-    taken = {name: v for name, v in origin.items() if name.startswith(of_code) and name not in given}
-    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | taken
+    open_before = {name: value for name, value in origin.items() if name not in given}
+    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | open_before
 
 
 def candidate(values: Values) -> str:
@@ -192,9 +182,7 @@ def _fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple[str,
     Each with its default beside this task; UNSET: there is none.
     """
     apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
-    row = tasks.TASKS.get(task)
-    own = {} if row is None else {"seq_len": row.seq_len, **row.defaults}
-    defaults = {name: param.default for name, param in FIELDS.items()} | own
+    defaults = {name: param.default for name, param in FIELDS.items()} | _of_task(task)
     fixed = (name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
     return tuple((name, defaults.get(name, UNSET) if name in FIELDS else UNSET) for name in fixed)
 

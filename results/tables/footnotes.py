@@ -265,9 +265,8 @@ def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
 def _of_rows(runs: Iterable[Row]) -> list[Note]:
     """Where a part has run code that is not in its key, and not always the same."""
     own = grouped((run for run in runs if run["stage"] in (SEARCH, REPLICATE)), itemgetter("optimizer"))
-    return [
-        note for name, row in own.items() for note in _differences(row, [(OF_A_ROW, f"imports of {name}")])
-    ]
+    parts = ((row, [(OF_A_ROW, f"imports of {name}")]) for name, row in own.items())
+    return [note for row, columns in parts for note in _differences(row, columns)]
 
 
 def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:

@@ -102,13 +102,13 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
         (
             Column("tried"),
             [
-                Cell(own.tried, notes=(*_elsewhere(own), *gone, *notes))
+                Cell(own.tried, notes=(*_elsewhere(own), *footnotes.left_out(own, first), *gone, *notes))
                 for own, notes in zip(choices, budgets, strict=True)
             ],
         ),
         *((summary(metric, "test"), tests) for metric, tests in found.tests.items()),
         *((summary(metric.averaged, "test"), cells) for metric, cells in found.averaged.items()),
-        (Column("", "n"), _counts(choices, found.tests[first], first)),
+        (Column("", "n"), _counts(choices, found.tests[first])),
         *(verdict.columns() if verdict else []),
         *_smaller_budgets(choices, first),
         (summary(first, "val"), [] if once else _validations(choices, first)),
@@ -143,21 +143,14 @@ def summary(metric: Metric, split: str) -> Column:
     return Column(f"{split}_{metric.column}", f"{split} {metric.label}", "summary", bounds=metric.bounds)
 
 
-def _counts(choices: Sequence[Choice], tests: Sequence[Cell], metric: Metric) -> list[Cell]:
+def _counts(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
     """The fresh seeds behind each test metric: how many, with a footnote if others have more."""
     seeds = [cell.spread.n if cell.spread else None for cell in tests]
     known = [n for n in seeds if n is not None]
     return [
         Cell()
         if n is None
-        else Cell(
-            n,
-            notes=(
-                *footnotes.stale(choice),
-                *footnotes.left_out(choice, metric),
-                *footnotes.fewer("fewer_reported", n, known),
-            ),
-        )
+        else Cell(n, notes=(*footnotes.stale(choice), *footnotes.fewer("fewer_reported", n, known)))
         for choice, n in zip(choices, seeds, strict=True)
     ]
 

@@ -206,13 +206,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         jobs=list(map(_array, jobs)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         trained_again=trained_again(store, spec, planned, found),
-        edited=Counter(
-            name
-            for one in planned
-            if (record := found[one.point.id].record) is not None
-            and isinstance(ran := record.environment.get("imports"), dict)
-            for name in parts.edited_since(one.config, ran)
-        ),
+        edited=Counter(name for one in planned for name in _edited(one.config, found[one.point.id])),
         lost=len(lost(store.root, spec, planned)),
         points=[
             PointFacts(
@@ -224,6 +218,12 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         ],
     )
     return Preview(facts, spec, planned, found, rows)
+
+
+def _edited(config: RunConfig, state: RunState) -> list[str]:
+    """The files that a finished run executed, that are in no key, and that were edited since."""
+    ran = state.record.environment.get("imports") if state.record is not None else None
+    return parts.edited_since(config, ran) if isinstance(ran, dict) else []
 
 
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
