@@ -3,17 +3,21 @@
 A part may lie anywhere on Python's path: in a loose file, which is digested with all loose files that it
 imports, or in an installed distribution, whose version says more than a digest of one of its files. A loose
 file belongs to no distribution: a script beside the sweep file, a package on PYTHONPATH or one that is
-installed as editable. It may be edited at any time. What it imports is read, not run.
+installed as editable. It may be edited at any time. What it imports is read, not run, so what no `import`
+statement names is not in the digest: of that `unseen` tells what a run has executed.
 
 Its code runs as soon as it is imported. So a process imports only what `allow` was told, by the commands that
 train, check or cost what their user names; all others show such a name as a word.
 """
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec
@@ -25,6 +29,7 @@ import optimizers
 from harness import tasks
 from harness.config import RunConfig, digest
 from harness.config.groups import PREFIX
+from harness.system.environment import HOME
 from models import imported as of_models
 from optimizers.zoo import imported as of_optimizers
 from optimizers.zoo.imported import OWN, load, target
@@ -32,6 +37,7 @@ from optimizers.zoo.registry import OptimizerSpec
 
 _SETTINGS = ("optimizer.name", "model", "task")
 _INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
+_executed: dict[Path, str] = {}  # digests of loose files as this process ran them, once a part is allowed
 folders: list[Path] = []  # where the modules of allowed parts are looked for, after all that is installed
 
 
@@ -46,6 +52,8 @@ def allow(names: Iterable[str], *places: Path) -> None:
     others = set(names).difference(optimizers.ZOO, models.SIZES, tasks.TASKS)
     of_optimizers.allowed.update(others)
     of_models.allowed.update(others)
+    if others:
+        _watch_once()
     for place in (*places, Path()) if others else ():
         if (folder := place.resolve()) not in folders:
             folders.append(folder)
@@ -178,6 +186,58 @@ def loose_files(starts: Iterable[str]) -> dict[Path, Path]:
                 if not any(part.startswith((".", "__pycache__")) for part in name.parts):
                     found[name] = path
     return found
+
+
+# --- what no `import` statement names ---
+
+
+def unseen(config: RunConfig) -> dict[str, str]:
+    """The loose files beside the parts of a run that this process ran, but that are in no digest of a part.
+
+    Returns:
+        a digest of each as it was when it ran, by its path below the folder of a part.
+    """
+    known, roots = _places(frozenset(parts(config).values()))
+    ran = ((root, path) for root in roots for path in sorted(_executed) if path.is_relative_to(root))
+    return {path.relative_to(root).as_posix(): _executed[path] for root, path in ran if path not in known}
+
+
+def edited_since(config: RunConfig, ran: Mapping[str, str]) -> list[str]:
+    """Those of the files in `ran`, as `unseen` gave it for an earlier run, that are not what they were."""
+    _, roots = _places(frozenset(parts(config).values()))
+    return [name for name, code in ran.items() if code not in {_code_of(root / name, root) for root in roots}]
+
+
+@functools.cache
+def _places(targets: frozenset[str]) -> tuple[set[Path], list[Path]]:
+    """The loose files in the digests of some parts, and the folders from which they are imported."""
+    homes = {home for place in targets for home in (place.partition(":")[0], *_homes(place))}
+    found = {name: path.resolve() for name, path in loose_modules(homes).items()}
+    roots = {path.parents[name.count(".") + (path.name == "__init__.py")] for name, path in found.items()}
+    return set(found.values()), sorted(roots)
+
+
+def _code_of(path: Path, below: Path) -> str:
+    """A digest of what Python executes of a file; empty if it can't be read, or lies elsewhere."""
+    with contextlib.suppress(OSError, ValueError, SyntaxError, RecursionError):
+        if path.resolve().is_relative_to(below):
+            return hashlib.sha256(digest.whole(path).encode()).hexdigest()[:12]
+    return ""
+
+
+@functools.cache
+def _watch_once() -> None:
+    """Note what this process executes from now on; Python keeps an audit hook for good."""
+    installed = (os.path.dirname(os.__file__), *(str(HOME / name) for name in OWN))
+    others = re.compile(r"/(site-packages|dist-packages|torchinductor_[^/]*)/")  # compilers write code, too
+
+    def note(event: str, args: tuple[Any, ...]) -> None:
+        name = getattr(args[0], "co_filename", "") if event == "exec" else ""
+        if name.endswith(".py") and not name.startswith(installed) and not others.search(name):
+            path = Path(name).resolve()
+            _executed[path] = _executed.get(path) or _code_of(path, path.parent)
+
+    sys.addaudithook(note)
 
 
 def _top(name: str) -> ModuleSpec | None:

@@ -68,6 +68,7 @@ class Choice:
         dropped: number of other settings that were tried for it and that no plan has any more.
         rows: those of the search stage, also of a run that an earlier one of them stands for.
         elsewhere: number of further settings with a record, of sweeps that are not shown or of no sweep.
+        left_out: runs of the winner's settings on further fresh seeds, which no plan that is shown wants.
     """
 
     fixed: dict[str, Any]
@@ -80,6 +81,7 @@ class Choice:
     dropped: int = 0
     elsewhere: int = 0
     rows: Sequence[Row] = ()
+    left_out: Sequence[Row] = ()
 
     @functools.cached_property
     def axes(self) -> list[str]:
@@ -160,8 +162,9 @@ def _choose(
     best, tied = winner({name: candidate.score for name, candidate in candidates.items()})
     chosen = candidates[best] if best is not None else None
     fresh, stale = [], Counter[str]()
+    users = [*group, *(other for other in elsewhere if other["sweep"])]
     for run in replicas.get(best, ()) if best is not None else ():
-        user = _search_with_seed_of(run, [*group, *(other for other in elsewhere if other["sweep"])])
+        user = _search_with_seed_of(run, users)
         if user is None:
             fresh.append(run)
         else:
@@ -174,7 +177,10 @@ def _choose(
     )
     ties = [candidates[name] for name in tied]
     counts = own, planned - own, tried - planned
-    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows)
+    reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
+    twins = (run for run in _unique([*dropped, *elsewhere]) if run["candidate"] == best)
+    left_out = [one for one in twins if one["key"] not in reported and not _search_with_seed_of(one, users)]
+    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out)
 
 
 def count_settings(runs: Iterable[Row]) -> int:

@@ -15,10 +15,10 @@ from results.figures.kinds import Panel
 from results.figures.of_losses import Losses
 from results.figures.style import display_name
 from results.frames.metrics import reported, word
-from results.frames.provenance import CAN_CHANGE, is_told
+from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
 from results.frames.rows import Frame, parts
 
-KINDS = ("edge", "not_final", "stale", "mixture_cell")
+KINDS = ("edge", "not_final", "stale", "fresh_left_out", "mixture_cell")
 _MOST_NAMES = 4  # above a panel; the CSV file has all
 
 
@@ -49,11 +49,12 @@ def marks(frame: Frame | None) -> Marks:
         metric = reported(part)[0]
         for run in part:
             if is_told(run):
-                environments[str(run["key"])] = tuple(word(run.get(name)) for name in CAN_CHANGE)
+                environments[str(run["key"])] = tuple(word(run.get(name)) for name in (*CAN_CHANGE, OF_A_ROW))
         for choice in choose(part, OPTIMIZER):
             if choice.winner is None or not has_stages(choice.winner.runs[0]):
                 continue
             kinds = {"edge": reach(choice, metric), "not_final": choice.unfinished, "stale": choice.stale}
+            kinds["fresh_left_out"] = choice.left_out
             own = tuple(kind for kind, found in kinds.items() if found)
             choices |= {str(run["key"]): own for run in [*choice.winner.runs, *choice.replicas] if own}
     return Marks(choices, environments)

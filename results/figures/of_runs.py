@@ -136,7 +136,8 @@ def _against(part: Rows, axis: str, kind: str) -> Panel:
     metric = reported(part)[0]
     overall = {str(choice.fixed["optimizer"]): choice for choice in choose(part, OPTIMIZER)}
     rows = []
-    for own in parts([run for run in part if not is_missing(run[axis])], ["optimizer"]):
+    known = [run for run in part if not is_missing(run[axis]) and run["optimizer"] in overall]
+    for own in parts(known, ["optimizer"]):
         if axis == "lr" or searched(own, [axis]):
             name = str(own[0]["optimizer"])
             winner = overall[name].winner

@@ -4,6 +4,7 @@ The settings of a finished run are those in its record, not those of the plan wi
 default, other data or other code make another candidate.
 """
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
@@ -46,8 +47,8 @@ def of_record(record: RunRecord) -> dict[str, Any]:
 def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
     """The settings of a point that has no record yet.
 
-    If this machine's code or data would give the point another key, the code and data of finished runs of its
-    block, else of its sweep, are taken instead: tables may be printed on a machine that does not train.
+    If this machine's code or data would give the point another key, what it leaves open is taken from
+    finished runs of its block, else of its sweep: tables may be printed on a machine that does not train.
 
     Args:
         point: the point.
@@ -55,29 +56,45 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
     """
     if is_imported(point.overrides):
         return imported.settings(point.key, point.overrides)
-    given = {canonical(name): value for name, value in point.overrides.items() if value is not None}
+    given = _given(point)
     try:
         config = resolve_config(given)
-    except UsageError:  # of older or newer code
+    except UsageError:  # of older or newer code, or with a part from outside, which no table imports
         rule = given.get("optimizer.name", FIELDS["optimizer.name"].default)
         params = params_of(ZOO.get(str(rule)))
-        defaults = {name: param.default for name, param in params.items()}
-        values = defaults | {name: _coerced(params.get(name), name, value) for name, value in given.items()}
+        values = {name: param.default for name, param in params.items()} | _of_task(given["task"])
+        with contextlib.suppress(UsageError, ValueError):
+            values[DATA] = tasks.fingerprint(given["task"])
+        values |= {name: _coerced(params.get(name), name, value) for name, value in given.items()}
         return _with_origin(values, point, made)
     values = {name: _plain(value) for name, value in to_settings(config).items()}
     return values if run_key(config) == point.key else _with_origin(values, point, made)
 
 
+def _given(point: Point) -> dict[str, Any]:
+    return {canonical(name): value for name, value in point.overrides.items() if value is not None}
+
+
+def _of_task(name: str) -> dict[str, Any]:
+    """What a task of ours decides where a run leaves it open."""
+    row = tasks.TASKS.get(name)
+    return {} if row is None else {"seq_len": row.seq_len, **row.defaults}
+
+
 def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
-    """The data and code of runs by (sweep, task, block), and by (sweep, task) without that of the rule."""
+    """What runs have that their points leave open, by (sweep, task, block): data, code and defaults.
+
+    By (sweep, task) what no optimizer decides of it.
+    """
     found: dict[tuple[str, ...], Values] = {}
+    shared = (DATA, _REVISIONS, "seq_len", *tasks.OPTIONS)
     for point in points:
         record = records.get(point.key)
         if record is not None and (point.sweep, record.config["task"], point.block) not in found:
-            values = of_record(record)
-            own = {n: value for n, value in values.items() if n == DATA or n.startswith(_REVISIONS)}
+            values, given = of_record(record), _given(point).keys() - {DATA}
+            own = {name: value for name, value in values.items() if name not in given}
             found.setdefault((point.sweep, values["task"], point.block), own)
-            others = {name: value for name, value in own.items() if name != _OPTIMIZER_CODE}
+            others = {name: own[name] for name in own if name.startswith(shared) and name != _OPTIMIZER_CODE}
             found.setdefault((point.sweep, values["task"]), others)
     return found
 
@@ -89,7 +106,9 @@ def _with_origin(
     origin = made.get((*place, point.block)) or made.get(place)
     if origin is None:
         return values
-    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | dict(origin)
+    given = _given(point).keys() - {DATA}
+    open_before = {name: value for name, value in origin.items() if name not in given}
+    return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | open_before
 
 
 def candidate(values: Values) -> str:
@@ -163,9 +182,7 @@ def _fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple[str,
     Each with its default beside this task; UNSET: there is none.
     """
     apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
-    row = tasks.TASKS.get(task)
-    own = {} if row is None else {"seq_len": row.seq_len, **row.defaults}
-    defaults = {name: param.default for name, param in FIELDS.items()} | own
+    defaults = {name: param.default for name, param in FIELDS.items()} | _of_task(task)
     fixed = (name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
     return tuple((name, defaults.get(name, UNSET) if name in FIELDS else UNSET) for name in fixed)
 

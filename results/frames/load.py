@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from harness.choice.winner import grouped
 from harness.config.names import canonical, settings_of
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
@@ -32,7 +33,7 @@ from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import identity, row_cache, run_row
 from results.frames.rows import Frame, Rows, rows
-from results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, Row
+from results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, TWIN, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,8 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     A run that a plan has dropped has the stage `dropped` if it belongs to the budget of others: workload,
     optimizer, code and data are those of a point that is planned. Else it is an unplanned run. So that no
     choice of sweeps hides what was tried, ended runs of searches that are left out, and unplanned runs, are
-    rows once more with the stage `elsewhere` where they belong to the budget of others.
+    rows once more with the stage `elsewhere` where they belong to the budget of others. Runs that no row of a
+    table reports, but a reader must know of (`_untold`), are rows with the stage `dropped`.
 
     Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
     as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
@@ -114,13 +116,14 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
         command = write_command("demo")
         what = "No run is planned in" if store.root.is_dir() else "There is no store"
         raise UsageError(f"{what} '{store.root}'; `{command}` plans and trains some runs.")
+    untold = list(_untold(shown, rows))
     rows = _dropped_last(shown, [row for row in rows if row["sweep"] not in named], sweeps is not None)
     for planned in (True, False):  # what nobody planned must not rename what somebody did
         own = [row for row in rows if _competes(row) is planned]
         _tell_data_apart(own)
         _tell_variants_apart(own)
     _tell_unplanned_apart(rows)
-    return _whole(rows)
+    return _whole([*rows, *(row | {name: beside[name] for name in names} for row, beside, *names in untold)])
 
 
 def _all_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:
@@ -167,6 +170,37 @@ def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool)
     }
     others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
     return [*wanted, *budgets, *tried.values(), *([] if left_out else others)]
+
+
+def _untold(shown: Sequence[Row], rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+    """Ended runs from which those that a table reports were perhaps chosen, as dropped ones.
+
+    They have the settings of a search that is shown, with other seeds, another word of a replica or in
+    another sweep; or they are what the sweep has of an optimizer that it has dropped from a workload.
+
+    Args:
+        shown: the rows of the sweeps that are shown.
+        rows: those of the whole store.
+
+    Yields:
+        each with a row beside which it is told, and the columns that it must have of that one in the end.
+    """
+    workload = itemgetter("task", "model", "setting")
+    planned = [row for row in shown if row["sweep"] and row["stage"] != DROPPED]
+    reported = {(row["key"], row["setting"]) for row in planned}
+    searches = grouped((row for row in planned if row["stage"] == SEARCH), lambda row: row.get(TWIN))
+    for row in rows:
+        for beside in {one["setting"]: one for one in searches.get(row.get(TWIN, ""), ())}.values():
+            others = row["stage"] == REPLICATE or row["setting"] != beside["setting"]
+            if others and row["state"] in ENDED and (row["key"], beside["setting"]) not in reported:
+                gone = row | _place(_NOWHERE) | _NO_SEARCH | {"stage": DROPPED}
+                yield gone, beside, "setting", "optimizer", "candidate"
+    rules = {(workload(row), row["rule"]) for row in planned}
+    places = {(row["sweep"], workload(row)): row for row in planned}
+    for row in (row for row in shown if row["stage"] == DROPPED and row["state"] in ENDED):
+        place = row["sweep"], workload(row)
+        if place in places and (workload(row), row["rule"]) not in rules:
+            yield dict(row), places[place], "setting"
 
 
 def _place(point: Point) -> Row:

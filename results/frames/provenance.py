@@ -8,13 +8,14 @@ from results.frames.metrics import is_missing, word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
-    *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest"),
+    *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest", "imports"),
 )
 # Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
 CAN_CHANGE = (
     *("torch", "machine", "device", "threads", "processes", "micro_batch", "compile"),
     "items_digest",  # which items of the test split were scored; empty for a run that diverged
 )
+OF_A_ROW = "imports"  # likewise, but between rows it may differ: each has parts of its own
 # Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
 TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
 
@@ -37,6 +38,7 @@ def timings(runs: Iterable[Mapping[str, Any]]) -> int:
 def outcome(record: RunRecord) -> dict[str, Any]:
     """The columns of COLUMNS and `machine`, read from a record."""
     where, config, timing = record.environment, record.config, record.timing
+    ran = where.get("imports")  # `harness.config.parts.unseen`
     if is_imported(config):
         return {**dict.fromkeys(COLUMNS), "machine": where.get("gpu")}
     return {
@@ -55,4 +57,7 @@ def outcome(record: RunRecord) -> dict[str, Any]:
         "seconds_per_step_sd": timing.get("sd"),
         "cpu_seconds_per_step": timing.get("cpu"),
         "items_digest": record.items_digest,
+        "imports": ", ".join(f"{name} {code}" for name, code in ran.items())
+        if isinstance(ran, dict)
+        else None,
     }

@@ -14,9 +14,10 @@ from results.frames import cost, downstream, identity, imported, metrics, proven
 Row = dict[str, Any]
 
 # Entries of a row that do not become columns: the names of its tuned settings, whether the optimizer's code
-# is of no release, the studies that pruned its run (None: it was not pruned), what the cache of rows notes.
-TUNED, EDITED, PRUNED_BY, MARK = "tuned", "edited", "pruned_by", "mark"
-HIDDEN = (TUNED, EDITED, PRUNED_BY, MARK)
+# is of no release, the studies that pruned its run (None: it was not pruned), what the cache of rows notes,
+# the candidate without the word of a deliberate rerun.
+TUNED, EDITED, PRUNED_BY, MARK, TWIN = "tuned", "edited", "pruned_by", "mark", "twin"
+HIDDEN = (TUNED, EDITED, PRUNED_BY, MARK, TWIN)
 
 FIRST = (
     *(
@@ -58,12 +59,14 @@ def finished(record: RunRecord, store: Store) -> Row:
     """The row of a run that has ended. Its state is `damaged` if record and curve contradict each other."""
     wrong = integrity.contradiction(store.run_folder(record.key), record, cut_counts=False)
     values = identity.of_record(record)
+    candidate = identity.candidate(values)
     return {
         "key": record.key,
         "state": "damaged" if wrong else str(record.status),
         "reason": str(wrong or record.note),
         **_settings(values),
-        "candidate": identity.candidate(values),
+        "candidate": candidate,
+        TWIN: identity.candidate({**values, "replica": ""}) if values["replica"] else candidate,
         "score": None if wrong else score(record),
         PRUNED_BY: tuple(record.pruned_by) if record.status is Status.PRUNED else None,
         **({} if wrong else _outcome(record)),

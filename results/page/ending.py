@@ -21,6 +21,8 @@ from results.tables.answer import Answer, Place, answers
 _MOST, _MOST_DOUBTS = 5, 3  # lines on workloads, and on what could change them: a screen has 24
 _MOST_NAMES = 2  # of workloads in a line
 _MILD = ("danger_fixed_not_default", "danger_fixed_unlike")  # no run could change it: it stands last
+# What is reported may be false: these stand first.
+_GRAVE = ("danger_mixture", "danger_fresh_left_out", "danger_row_dropped")
 
 
 def ending(
@@ -50,7 +52,7 @@ def ending(
     dangers = grouped(
         [(label, note) for label, own in named.items() for note in _doubts(own)], lambda pair: pair[1]
     )
-    ordered = sorted(dangers.items(), key=lambda pair: pair[0].kind in _MILD)
+    ordered = sorted(dangers.items(), key=lambda pair: (pair[0].kind in _MILD, pair[0].kind not in _GRAVE))
     doubts = [_doubt([label for label, _ in own], note) for note, own in ordered]
     section = by_columns(
         {

@@ -3,22 +3,25 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from harness.choice.edge import Edge
+from harness.choice.winner import grouped
 from harness.paper import scales
 from harness.show.note import Note, text
 from harness.show.report import Cell, Section
 from harness.show.status import Status
+from harness.store.points import REPLICATE, SEARCH
 from harness.store.record import IMPORTED
 from results.compare.edges import edges
 from results.compare.fixed import not_default
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
-from results.compare.summary import metric_summary
+from results.compare.summary import finite_values, metric_summary
 from results.frames import imported
 from results.frames.identity import DATA
 from results.frames.metrics import Metric, word
-from results.frames.provenance import CAN_CHANGE, is_told
+from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
 from results.frames.rows import Frame, rows
 
 SPREAD = Note("spread")
@@ -123,6 +126,15 @@ def unfinished(choice: Choice) -> tuple[Note, ...]:
 def stale(choice: Choice) -> tuple[Note, ...]:
     """The footnotes on replicas that are not fresh."""
     return tuple(Note("stale", count=count, sweep=sweep) for sweep, count in sorted(choice.stale.items()))
+
+
+def left_out(choice: Choice, metric: Metric) -> tuple[Note, ...]:
+    """The footnote on fresh runs of the chosen settings that the store has, and the row not."""
+    runs = choice.left_out
+    mean = metric_summary(runs, "test", metric)
+    rest = [run for run in runs if not finite_values([run], f"test_{metric.name}")]
+    fields = {"mean": round(mean.mean, metric.digits) if mean else None, "rest": tally(rest)}
+    return (Note("fresh_left_out", count=len(runs), **fields),) if runs else ()
 
 
 def fewer(kind: str, seeds: int, others: Iterable[int]) -> tuple[Note, ...]:
@@ -247,7 +259,7 @@ def complete(section: Section, part: Frame) -> Section:
         known[key]
         for key in sorted({key for row in cells for cell in row for key in cell.runs} & known.keys())
     ]
-    differences = _differences(runs, [(name, name) for name in CAN_CHANGE])
+    differences = [*_differences(runs, [(name, name) for name in CAN_CHANGE]), *_of_rows(known.values())]
     versions = _differences(runs, _CANNOT)
     notes = [
         *([Note("mixture", differences=differences)] if differences else []),
@@ -260,8 +272,16 @@ def complete(section: Section, part: Frame) -> Section:
 
 def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
     runs = [known[key] for key in cell.runs if key in known]
-    differences = _differences(runs, [(name, name) for name in CAN_CHANGE]) if len(runs) > 1 else []
+    columns = [(name, name) for name in (*CAN_CHANGE, OF_A_ROW)]
+    differences = _differences(runs, columns) if len(runs) > 1 else []
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
+
+
+def _of_rows(runs: Iterable[Row]) -> list[Note]:
+    """Where a part has run code that is not in its key, and not always the same."""
+    own = grouped((run for run in runs if run["stage"] in (SEARCH, REPLICATE)), itemgetter("optimizer"))
+    parts = ((row, [(OF_A_ROW, f"imports of {name}")]) for name, row in own.items())
+    return [note for row, columns in parts for note in _differences(row, columns)]
 
 
 def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:

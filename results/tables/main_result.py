@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ from harness.show.note import Note
 from harness.show.numbers import listing
 from harness.show.report import Cell, Column, Section
 from harness.show.status import Status
-from harness.store.points import SEARCH
+from harness.store.points import DROPPED, SEARCH
 from results.compare.contender import settings_of
 from results.compare.select import Choice
 from results.compare.summary import finite_values
@@ -78,6 +79,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
     choices, first, verdict = found.choices, found.metric, found.verdict
     budgets = verdict.budgets if verdict else [()] * len(choices)
     ended = [run for run in rows(found.part) if run["state"] == Status.COMPLETED]
+    gone = _dropped_rows(found)
     once = bool(found.source) and imported.has_one_split(ended, first.name)
     return [
         (
@@ -100,7 +102,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
         (
             Column("tried"),
             [
-                Cell(own.tried, notes=(*_elsewhere(own), *notes))
+                Cell(own.tried, notes=(*_elsewhere(own), *footnotes.left_out(own, first), *gone, *notes))
                 for own, notes in zip(choices, budgets, strict=True)
             ],
         ),
@@ -197,6 +199,13 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
     (most, own), *others = groups
     rest = [Note("budget_rest", names=names, settings=tried) for tried, names in others]
     return [Note("budget", names=own, count=len(own), most=most, rest=rest), *notes]
+
+
+def _dropped_rows(found: Outcome) -> list[Note]:
+    """The optimizers that have results of the sweep, but no row any more."""
+    counts = Counter(str(run["optimizer"]) for run in rows(found.part) if run["stage"] == DROPPED)
+    gone = sorted(counts.keys() - set(found.names))
+    return [Note("row_dropped", name=name, runs=counts[name]) for name in gone]
 
 
 def _elsewhere(choice: Choice) -> tuple[Note, ...]:

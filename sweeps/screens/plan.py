@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.cost.estimate import RunCost
 from harness.cost.run_class import Cost, RunClass
 from harness.errors import UsageError
@@ -126,6 +126,7 @@ class PlanFacts:
         jobs: the arrays that `submit` would make.
         other_code: finished runs by version of other code.
         trained_again: runs that are trained again, by what has changed.
+        edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
         points: all of them.
         sbatch: scripts, with `--sbatch`.
@@ -142,6 +143,7 @@ class PlanFacts:
     jobs: Sequence[JobsFacts]
     other_code: Mapping[str, int]
     trained_again: Mapping[Note, int]
+    edited: Mapping[str, int]
     lost: int
     points: Sequence[PointFacts]
     sbatch: list[str] = field(default_factory=list)
@@ -204,6 +206,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         jobs=list(map(_array, jobs)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         trained_again=trained_again(store, spec, planned, found),
+        edited=Counter(name for one in planned for name in _edited(one.config, found[one.point.id])),
         lost=len(lost(store.root, spec, planned)),
         points=[
             PointFacts(
@@ -215,6 +218,12 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         ],
     )
     return Preview(facts, spec, planned, found, rows)
+
+
+def _edited(config: RunConfig, state: RunState) -> list[str]:
+    """The files that a finished run executed, that are in no key, and that were edited since."""
+    ran = state.record.environment.get("imports") if state.record is not None else None
+    return parts.edited_since(config, ran) if isinstance(ran, dict) else []
 
 
 def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
@@ -464,6 +473,7 @@ def _jobs(view: Preview) -> list[Note]:
 def _others(view: Preview) -> list[Note]:
     notes = [Note("trained_again", runs=n, why=why) for why, n in view.facts.trained_again.items()]
     notes += [Note("of_other_code", runs=n, code=code) for code, n in view.facts.other_code.items()]
+    notes += [Note("plan_edited", runs=n, name=name) for name, n in view.facts.edited.items()]
     return [*notes, *([Note("plan_lacks", points=view.facts.lost)] if view.facts.lost else [])]
 
 

@@ -255,6 +255,45 @@ def test_an_import_that_names_another_class_is_another_code(write, folder):
     assert word(module) != first
 
 
+def test_what_no_import_statement_names_is_noted_by_the_run_that_executes_it(write, folder, tmp_path, capsys):
+    """It can't be in the key, as keys are made without running code; the plan says what was edited since."""
+    names = [write(f"FACTOR = {number}") for number in (1, 2)]
+    lazy = f"spec_from_file_location('lazy', {str(folder / names[1])!r} + '.py')"
+    text = textwrap.dedent(PLAIN).replace("        super()", f"        lazy = {lazy}\n        super()")
+    text = text.replace(
+        "        super()", "        lazy.loader.exec_module(module_from_spec(lazy))\n        super()"
+    )
+    head = "import importlib\nfrom importlib.util import module_from_spec, spec_from_file_location\n"
+    module = write(f"{head}importlib.import_module('{names[0]}')\n{text}")
+    write("unrelated = 1")
+    settings = BASE | {"optimizer.name": f"{module}:Plain", "optimizer.lr": 0.1}
+    words = [f"{name}={value}" for name, value in settings.items()]
+    root = ["--root", str(tmp_path)]
+    assert main(["run", *root, *words]) == 0
+    [record] = [json.loads(path.read_text()) for path in tmp_path.glob("runs/*/*/record.json")]
+    ran = record["environment"]["imports"]
+    assert list(ran) == [f"{name}.py" for name in names]
+    config, key = resolve_config(settings), record["key"]
+    spec = tmp_path / "s.yaml"
+    block = {"name": "own", "set": {"optimizer.name": f"{module}:Plain"}, "space": {"optimizer.lr": [0.1]}}
+    spec.write_text(json.dumps({"name": "s", "base": BASE, "blocks": [block]}))
+
+    def plan():
+        capsys.readouterr()
+        assert main(["sweep", "plan", str(spec), "--json", "--no-measure", *root]) == 0
+        [facts] = json.loads(capsys.readouterr().out)
+        assert facts["states"] == {"completed": 1}, "the key does not depend on what was executed"
+        return facts["edited"]
+
+    assert plan() == {}
+    for name, text, edited in ((0, "# more\nFACTOR = 1", []), (1, "FACTOR = 3", [f"{names[1]}.py"])):
+        (folder / f"{names[name]}.py").write_text(text)
+        assert parts.edited_since(config, ran) == edited
+    assert plan() == {f"{names[1]}.py": 1} and run_key(resolve_config(settings)) == key
+    outside = {"../s.yaml": ran[f"{names[0]}.py"], "/etc/passwd": "0", "\0": "0"}
+    assert parts.edited_since(config, outside) == list(outside), "no record leads out of the folder"
+
+
 def test_an_installed_part_has_its_version_in_the_key():
     (found,) = of("torch.optim:RAdam").revisions.values()
     name, version, digest = found.split()

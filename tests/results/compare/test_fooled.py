@@ -1,4 +1,4 @@
-"""The thirteen ways in which a table was fooled: a store for each."""
+"""The ways in which a table was fooled: a store for each."""
 
 import dataclasses
 import json
@@ -8,12 +8,14 @@ import pytest
 
 from harness.show import tidy
 from harness.show.report import Report
-from harness.store.points import REPLICATE
+from harness.store.points import DROPPED, REPLICATE
 from results.compare.view import View
 from results.figures.kinds import MARK, csv_text
 from results.figures.marked import marked, marks
-from results.figures.of_runs import seed_spread
+from results.figures.of_runs import lr_curve, seed_spread
 from results.frames.load import load
+from results.frames.rows import rows
+from results.tables.answer import answers
 from results.tables.registry import TABLES
 from tests.helpers.rendering import render
 
@@ -103,6 +105,58 @@ def test_1_whether_the_auxiliary_split_was_tuned_is_told(bench, make, own, parts
     found = [note for note in section.notes if note.kind == "split"]
     told = [sorted((part.kind, " ".join(sorted(part["names"]))) for part in note["parts"]) for note in found]
     assert told == ([parts] if parts else [])
+
+
+def dropped(bench, sweep, wanted):
+    """What `--replace` leaves of a plan: the points that are not wanted any more stay as dropped ones."""
+    bench.points[sweep] = [
+        point if wanted(point) else dataclasses.replace(point, stage=DROPPED) for point in bench.points[sweep]
+    ]
+
+
+def short_lines(store, sweeps):
+    return [str(note) for own in answers(load(store, sweeps), store) for note in own.dangers]
+
+
+@pytest.mark.parametrize("how", ["replaced", "another sweep", "another replica"])
+def test_14_seeds_that_were_chosen_after_a_look_are_told(bench, make, how):
+    """Three of six replicas in the table, the better ones; the others are in the store all the same."""
+    good, poor = [285, 286, 287], [270, 271, 272]
+    rivals = {"adamw": {0.003: 0.9, 0.01: 0.94, 0.03: 0.91}}
+    if how == "replaced":
+        replicas = {"muon": good + poor, "adamw": [279, 280, 281]}
+        contest(bench, make, {"muon": MUON} | rivals, replicas)
+        dropped(bench, "demo-digits", lambda p: p.overrides["seed"] < 1003)
+    else:
+        contest(bench, make, {"muon": MUON} | rivals, {"muon": good, "adamw": [279, 280, 281]})
+        base = {"replica": "b"} if how == "another replica" else {}
+        other = {"sweep": "before", "base": base}
+        bench.add("digits", "muon", 0.06, seed=7, metrics=make.image(0.95, 0.4), **other)
+        for seed, right in enumerate(poor, start=2000):
+            metrics = make.image(0.95, 0.4, test=right / 299)
+            bench.add("digits", "muon", 0.06, stage=REPLICATE, seed=seed, metrics=metrics, **other)
+    store = bench.write()
+    told = "muon: 3 more fresh runs of its setting in the store, mean 90.64, left out"
+    assert told in short_lines(store, ["demo-digits"])
+    assert "fresh_left_out" in marks(load(store, ["demo-digits"])).of([bench.points["demo-digits"][3].key])
+    [section] = TABLES["main_result"](View(load(store, ["demo-digits"]))).sections
+    tried = section.rows[0][[column.name for column in section.columns].index("tried")]
+    assert tried.value == 3, "they are no further settings"
+    everything = "\n".join(short_lines(store, None))
+    assert ("left out" in everything) is (how != "another sweep"), "a table reports them"
+
+
+def test_14_a_row_that_was_dropped_after_a_look_is_named(bench, make):
+    search = {"muon": MUON, "adamw": {0.003: 0.9, 0.01: 0.94, 0.03: 0.91}, "soap": {0.003: 0.93, 0.01: 0.96}}
+    contest(bench, make, search, {name: [280, 281, 279] for name in search})
+    told = "soap was in this sweep before: 5 runs in the store, no row here"
+    assert told not in short_lines(bench.write(), ["demo-digits"])
+    dropped(bench, "demo-digits", lambda p: p.block != "soap")
+    for sweeps in (["demo-digits"], None):
+        assert told in short_lines(bench.write(), sweeps)
+        [panel, *_] = lr_curve(rows(load(bench.write(), sweeps)), bench.store)
+        assert set(panel.frame["optimizer"]) == {"muon", "adamw"}
+    assert "row_dropped" in table(bench, "json") and "row_dropped" in table(bench, "csv")
 
 
 SEVEN = {0.015: 0.9, 0.02: 0.91, 0.04: 0.93, 0.08: 0.93}

@@ -8,6 +8,7 @@ import pytest
 from harness import cli
 from harness.store.points import REPLICATE
 from harness.store.record import RunRecord
+from harness.tasks import fingerprint
 from results.compare.view import View
 from results.frames.load import load
 from results.tables.registry import GENERAL
@@ -195,6 +196,26 @@ def test_a_mixture_that_can_change_numbers_is_marked_and_strict_refuses_it(
     assert cli.main(["table", "main_result", "--format", "md", "--root", str(root)]) == 0
 
 
+@pytest.mark.parametrize("which", ["replicas", "search"])
+def test_a_row_that_ran_two_versions_of_what_is_in_no_key_is_a_mixture(bench, make, capsys, which):
+    """Code that a part imports unseen. Another row may run other such code."""
+    ran = [{"imports": {"helper.py": digit * 12}} for digit in "12"]
+    keys = chosen(bench, make, (0.80, 0.90), environment=ran[0])
+    chosen(bench, make, (0.80, 0.90), "adamw", environment={"imports": {"other.py": "3" * 12}})
+    words = ["table", "main_result", "--format", "md", "--root", str(bench.write().root), "--strict"]
+    assert cli.main(words) == 0
+    rewrite(bench, keys[0], environment=ran[1])
+    if which == "search":
+        rewrite(bench, keys[1], environment=ran[1])
+    capsys.readouterr()
+    assert cli.main(words) == 1
+    told = "imports of muon (helper.py 111111111111 and helper.py 222222222222)"
+    assert told in capsys.readouterr().err
+    [section] = GENERAL["main_result"](View(load(bench.store))).sections
+    assert "mixture_cell" in [note.kind for row in section.rows for cell in row for note in cell.notes]
+    assert told in "".join(str(note.danger()) for note in section.notes if note.danger())
+
+
 def test_two_versions_of_our_code_with_the_same_numbers_are_told_and_no_mixture(bench, make, capsys):
     """Code that makes other numbers makes other runs: see tests/harness/config/test_revisions.py."""
     keys = chosen(bench, make, (0.80, 0.90))
@@ -267,3 +288,28 @@ def test_a_missing_record_beside_a_finished_curve_is_not_called_not_run_yet(benc
     bench.store.rebuild_index()
     row = load(bench.write()).query(f"key == '{keys[0]}'").iloc[0]
     assert row["state"] == "damaged" and "record.json is missing" in row["reason"]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_waiting_runs_of_a_class_from_outside_belong_to_their_workload_and_candidate(bench, make, begun):
+    """No table imports the class; what the task decides is known, and the rest from finished runs."""
+    for name in ("adamw", "my_opt:Mine"):
+        ended = "completed" if name == "adamw" or begun else "waiting"
+        for lr, loss in ((0.001, 4.3), (0.003, 4.2), (0.01, 4.25)):
+            state = ended if name == "adamw" or lr < 0.01 else "waiting"
+            bench.add("pydocs", name, lr, metrics=make.text(loss), state=state)
+        for seed in FRESH if begun else ():
+            state = "completed" if name == "adamw" or seed == 1000 else "waiting"
+            metrics = make.text(3.2 + seed / 1000)
+            bench.add("pydocs", name, 0.003, stage=REPLICATE, seed=seed, state=state, metrics=metrics)
+    for point in bench.points["demo-pydocs"]:
+        del point.overrides["data_fingerprint"]  # as in a sweep file
+        if bench.store.record(point.key) is not None:
+            rewrite(bench, point.key, config={"data_fingerprint": fingerprint("pydocs")})
+    frame = load(bench.write())
+    assert set(frame["setting"]) == {"batch_size=16, steps=200"}
+    best = frame[(frame["lr"] == 0.003) & (frame["rule"] == "my_opt:Mine")]
+    assert best["candidate"].nunique() == 1 and len(best) == (3 if begun else 1)
+    [section] = GENERAL["main_result"](View(frame)).sections
+    kinds = [note.kind for row in section.rows for cell in row for note in cell.notes]
+    assert ("replicas_count" in kinds) is begun and "budget_unequal" not in kinds

@@ -26,7 +26,7 @@ from results.compare.view import View
 from results.figures import files
 from results.figures.style import POINTS
 from results.frames.load import load
-from results.page import page
+from results.page import overview, page
 from results.page.forest import Axis, outlook, words
 from results.tables import footnotes
 from results.tables.answer import Place, answers
