@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from harness import tasks
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.config.key import ResolvedRun
 from harness.config.settings import to_yaml
 from harness.data.task import Scores
@@ -214,6 +214,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
         repeated_steps=attempt.store.repeated_steps(attempt.key),
         environment=environment.describe(kind, config.data_fingerprint, learner.group.size)
         | tasks.described(run.task)
+        | parts.described(config)
         | made,
         began=timestamp(attempt.first_began),
         ended=timestamp(time.time()),
