@@ -197,6 +197,44 @@ def test_1_what_our_own_files_fix_is_no_danger_where_rows_are_alike(bench, make,
     assert [(kind, "ns_dtype") for kind, words in dangers(bench) if "ns_dtype" in words] == seen
 
 
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ({"muon": MUON, "adamw": {0.003: 0.91, 0.01: 0.95, 0.06: 0.9}}, None),
+        (
+            {"muon": MUON, "adamw": {1e-9: 0.1, 0.01: 0.95, 10: 0.1}},
+            "lr was searched far more coarsely for adamw than for muon",
+        ),
+    ],
+)
+def test_4_a_range_far_wider_than_a_rival_has_is_seen(bench, make, search, told):
+    contest(bench, make, search, EVEN)
+    assert [words for kind, words in dangers(bench) if kind.startswith("axis")] == ([told] if told else [])
+    assert (
+        "3 values from 1e-09 to 10 for adamw; 3 values from 0.03 to 0.12 for muon" in table(bench)
+    ) is bool(told)
+
+
+def test_4_an_axis_of_one_row_alone_is_seen(bench, make):
+    for optimizer, rates in {"muon": MUON, "adamw": ADAMW}.items():
+        for rate, level in rates.items():
+            for warmup in (0.1, 0.2) if optimizer == "muon" else (0.1,):
+                metrics = make.image(level - warmup, 0.4)
+                bench.add("digits", optimizer, rate, metrics=metrics, base={"schedule.warmup": warmup})
+    told = "schedule.warmup was searched for muon alone, others have 0.1 of adamw"
+    assert [own for own in dangers(bench) if own[0].startswith("axis")] == [("axis_fixed", told)]
+
+
+@pytest.mark.parametrize("name", ["schedule_free", "my:Free"])
+def test_4_weights_averaged_by_the_optimizer_are_seen(bench, make, name):
+    own = {"my:Free": {"environment": {"outside": {"defaults": {}, "switches": True}}}}
+    schedule = {"base": {"schedule.name": "constant"}}
+    seeds = {name: [280, 281, 279], "muon": [280, 281, 279]}
+    contest(bench, make, {name: ADAMW, "muon": MUON}, seeds, **{name: schedule | own.get(name, {})})
+    told = f"{name} is evaluated at a mean of the weights, others at their last ones"
+    assert ("averaged_in_some", told) in dangers(bench)
+
+
 SEVEN = {0.015: 0.9, 0.02: 0.91, 0.04: 0.93, 0.08: 0.93}
 
 
