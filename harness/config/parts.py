@@ -33,7 +33,7 @@ from harness.system.environment import HOME
 from models import imported as of_models
 from optimizers.zoo import imported as of_optimizers
 from optimizers.zoo.imported import OWN, load, target
-from optimizers.zoo.registry import OptimizerSpec
+from optimizers.zoo.registry import UNSET, OptimizerSpec
 
 _SETTINGS = ("optimizer.name", "model", "task")
 _INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
@@ -94,6 +94,27 @@ def of_groups(config: RunConfig) -> dict[str, OptimizerSpec]:
     """The optimizers that train named groups besides the main one, by "group NAME"."""
     rules = {f"group {name}": str(own["optimizer"]) for name, own in config.optimizer.groups.items()}
     return {part: optimizers.spec(rule) for part, rule in rules.items() if rule != config.optimizer.name}
+
+
+def described(config: RunConfig) -> dict[str, Any]:
+    """What a record notes of parts from outside, so that tables need no module of theirs; empty for ours.
+
+    Returns:
+        `outside`, with `defaults`: of the settings that depend on such a part, by dotted names, if there are
+        any; and `switches`: whether such an optimizer is evaluated at other weights than those it trains.
+    """
+    rule, task = optimizers.spec(config.optimizer.name, config.optimizer.routing), tasks.spec(config.task)
+    takers = {f"{PREFIX}{part.partition(' ')[2]}.": row for part, row in of_groups(config).items()}
+    outside = {prefix: row for prefix, row in {"optimizer.": rule, **takers}.items() if row.outside}
+    if not outside and task.name in tasks.TASKS:
+        return {}
+    defaults: dict[str, Any] = {"optimizer.aux_lr": task.adamw_lr} if rule.has_aux else {}
+    defaults |= {"schedule.name": rule.schedules[0]} if rule.outside and rule.schedules else {}
+    for prefix, row in outside.items():
+        params = {"lr": row.lr, "weight_decay": row.weight_decay, **row.params}
+        defaults |= {f"{prefix}{name}": param.default for name, param in params.items()}
+    known = {name: value for name, value in defaults.items() if value is not UNSET}
+    return {"outside": {"defaults": known, "switches": any(row.switches for row in outside.values())}}
 
 
 @functools.cache

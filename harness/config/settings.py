@@ -49,6 +49,13 @@ def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str
             yield name, field
 
 
+# Values as usual as the default, which our own sweep files fix: alike in all rows, they are no danger.
+USUAL: Mapping[str, tuple[Value, ...]] = {
+    "grad_clip": (1.0,),
+    "optimizer.ns_dtype": ("float32",),
+    "schedule.floor": (0.0,),
+    "schedule.warmup": (0.0, 0.3),
+}
 FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
 
 

@@ -222,6 +222,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
         repeated_steps=attempt.store.repeated_steps(attempt.key),
         environment=environment.describe(kind, config.data_fingerprint, learner.group.size)
         | tasks.described(run.task)
+        | parts.described(config)
         | made
         | ({"imports": ran} if (ran := parts.unseen(config)) else {}),
         began=timestamp(attempt.first_began),

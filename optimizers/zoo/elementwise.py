@@ -212,6 +212,7 @@ ROWS: Final = (
         shaped=False,
         state="z, v",
         schedules=("constant",),
+        switches=True,
         paper="Defazio et al., The Road Less Scheduled, 2024",
         url="https://arxiv.org/abs/2405.15682",
     ),

@@ -55,6 +55,7 @@ def spec(name: str) -> OptimizerSpec | None:
         schedules=("constant",) if any(c.__module__.partition(".")[0] == _FREE for c in cls.__mro__) else (),
         outside=True,
         has_weight_decay=decay is not None,
+        switches=hasattr(cls, "train") and hasattr(cls, "eval"),
     )
 
 

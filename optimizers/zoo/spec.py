@@ -34,6 +34,7 @@ class OptimizerSpec:
         revision: raised when the row's numbers change; part of the config hash above 1.
         outside: whether it is a user's own class or that of another package (`optimizers/zoo/outside.py`).
         has_weight_decay: whether it takes one.
+        switches: whether it is evaluated at other weights than those it trains (`optimizers/modes.py`).
         shaped: whether its steps can be told what `STEP` names; those of torch's classes can't.
     """
 
@@ -56,6 +57,7 @@ class OptimizerSpec:
     revision: int = 1
     outside: bool = False
     has_weight_decay: bool = True
+    switches: bool = False
     shaped: bool = True
 
     @property

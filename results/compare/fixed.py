@@ -3,18 +3,17 @@
 A rival with crippled fixed settings loses as surely as one with a crippled grid.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from harness.choice.winner import grouped
-from harness.config import groups
-from harness.config.settings import params_of
+from harness.config.settings import USUAL
 from harness.show.note import Note
 from harness.show.numbers import setting as printed
 from harness.store.record import IMPORTED
-from optimizers.zoo.grouped import KINDS, usual
-from optimizers.zoo.registry import ZOO
+from optimizers.zoo.registry import UNSET
 from optimizers.zoo.same import rule_of
+from results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
 from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
@@ -23,6 +22,8 @@ from results.frames.metrics import is_missing
 Notes = tuple[Note, ...]
 
 _BESIDE = ("aux_", "groups.")  # what columns of settings begin with that are not of the main rule
+_MEANS = "average."  # of the weights: they leave the training as it is, and have columns of results
+_NEAR = 4.0  # numbers closer than by this factor are close
 
 
 def notes(
@@ -39,25 +40,32 @@ def notes(
         the footnotes to each row, and what stands under the table: what is no default in all rows alike, and
         what is not alike.
     """
-    runs = [choice.winner.runs[0] if choice.winner is not None else None for choice in choices]
-    other = [{} if run is None else _not_defaults(run, columns) for run in runs]
-    known = [own for own, run in zip(other, runs, strict=True) if run is not None]
-    everywhere = (
-        [note for note in known[0].values() if all(note in own.values() for own in known)] if known else []
-    )
-    of_rows = [tuple(note for note in own.values() if note not in everywhere) for own in other]
-    unlike = [note for name in columns if (note := _unlike(name, names, runs)) is not None]
-    return (
-        [(Note("fixed_not_default", settings=list(own)),) if own else () for own in of_rows],
-        (
-            *((Note("fixed_everywhere", settings=everywhere),) if everywhere else ()),
-            *(
-                (Note("fixed_unlike", settings=unlike, columns=[own["name"] for own in unlike]),)
-                if unlike
-                else ()
-            ),
-        ),
-    )
+    runs = {
+        name: own.winner.runs[0] for name, own in zip(names, choices, strict=True) if own.winner is not None
+    }
+    acting = {name: defaults(run, columns) for name, run in runs.items()}
+    other = {name: _not_defaults(run, acting[name]) for name, run in runs.items()}
+    first = next(iter(other.values()), {})
+    everywhere = [name for name in first if all(own.get(name) == first[name] for own in other.values())]
+    far = [
+        name for name in everywhere if any(_is_far(run, name, acting[at][name]) for at, run in runs.items())
+    ]
+    rows = {
+        at: _of_row(run, acting[at], {name: other[at][name] for name in other[at] if name not in everywhere})
+        for at, run in runs.items()
+    }
+    told = {own["name"] for row in rows.values() for note in row if note.danger() for own in note["settings"]}
+    unlike = [note for column in columns for note in _unlike(column, runs, acting)]
+    parts = {
+        "fixed_everywhere": [first[name] for name in far],
+        "fixed_alike": [first[name] for name in everywhere if name not in far],
+        "fixed_unlike": [own for own in unlike if own["name"] not in told],
+        "fixed_unlike_told": [own for own in unlike if own["name"] in told],
+    }
+    below = [
+        Note(kind, settings=own, columns=[one["name"] for one in own]) for kind, own in parts.items() if own
+    ]
+    return [rows.get(name, ()) for name in names], tuple(below)
 
 
 def split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]) -> Notes:
@@ -121,58 +129,60 @@ def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:
     if choice.winner is None:
         return ()
     columns = [name for name in tuned_columns(choice.rows) if name not in searched]
-    own = _not_defaults(choice.winner.runs[0], columns)
-    return (Note("fixed_not_default", settings=list(own.values())),) if own else ()
+    run = choice.winner.runs[0]
+    acting = defaults(run, columns)
+    return _of_row(run, acting, _not_defaults(run, acting))
 
 
-def _not_defaults(run: Row, columns: Collection[str]) -> dict[str, Note]:
-    """The settings of a run that are not its optimizer's defaults. One from outside the zoo has none."""
-    spec = ZOO.get(str(run["rule"]))
-    params = params_of(spec) if spec is not None else {}
-    found = {}
-    for name in columns:
-        if is_missing(run[name]):
-            continue
-        param, of_group = params.get(setting_name(name)), groups.parse(setting_name(name))
-        default = _around(run, *of_group) if of_group else None if param is None else param.default
-        if (is_missing(default) and not of_group) or printed(run[name]) == printed(default):
-            continue
-        told = {"value": printed(run[name]), "default": "none" if is_missing(default) else printed(default)}
-        found[name] = Note("fixed_setting", name=name, **told)
-    return found
-
-
-def _around(run: Row, group: str, word: str) -> Any:
-    """What a named group has if it leaves a setting open (`optimizers.zoo.grouped`); None: nobody knows."""
-    rule, taker = (ZOO.get(str(run.get(name))) for name in ("rule", f"groups.{group}.optimizer"))
-    if word in groups.SCHEDULE:
-        return run.get(f"schedule.{groups.SCHEDULE[word]}")
-    if word == "optimizer":
-        return None if rule is None or group not in KINDS else usual(rule, group)
-    if taker is None or taker is rule:
-        return run.get(word)
-    if taker.name == "adamw" and rule is not None and rule.has_aux:
-        own = run.get(f"aux_{word}")
-        return run.get(word) if is_missing(own) else own
-    param = params_of(taker).get(f"optimizer.{word}")
-    return None if param is None else param.default
-
-
-def _is_inert(run: Row, column: str) -> bool:
-    """Whether a setting changes nothing in a run."""
-    spec = ZOO.get(str(run["rule"]))
-    param = params_of(spec).get(setting_name(column)) if spec is not None else None
-    return param is not None and param.is_inert(run)
-
-
-def _unlike(column: str, names: Sequence[str], runs: Sequence[Row | None]) -> Note | None:
-    having = {
-        name: printed(run[column])
-        for name, run in zip(names, runs, strict=True)
-        if run is not None and not is_missing(run[column]) and not _is_inert(run, column)
+def _not_defaults(run: Row, acting: Defaults) -> dict[str, Note]:
+    """The settings of a run that are not the defaults, by column."""
+    return {
+        name: Note("fixed_setting", name=name, value=setting_word(run[name]), default=setting_word(default))
+        for name, default in acting.items()
+        if setting_word(run[name]) != setting_word(default) and not name.startswith(_MEANS)
     }
-    values = grouped(having, having.__getitem__)
-    if len(values) < 2:
-        return None
-    parts = [Note("fixed_value", value=value, names=own) for value, own in values.items()]
-    return Note("fixed_values", name=column, values=parts)
+
+
+def _of_row(run: Row, acting: Defaults, other: Mapping[str, Note]) -> Notes:
+    """The footnotes to a row: what could mislead, what is usual, and what has a default that nobody noted."""
+    kinds: dict[str, list[Note]] = {"fixed_not_default": [], "fixed_usual": [], "fixed_unrecorded": []}
+    unknown = not noted_outside(run)
+    for name, note in other.items():
+        is_unknown = unknown and acting[name] is UNSET and not name.startswith(_BESIDE[1])
+        usual = run[name] in USUAL.get(setting_name(name), ())
+        kinds["fixed_unrecorded" if is_unknown else "fixed_usual" if usual else "fixed_not_default"].append(
+            note
+        )
+    return tuple(Note(kind, settings=own) for kind, own in kinds.items() if own)
+
+
+def _is_far(run: Row, column: str, default: Any) -> bool:
+    """Whether a setting is a number far from its default, and not one that our own files have, too."""
+    own, usual = _numbers(run, column, run[column]), _numbers(run, column, default)
+    if run[column] in USUAL.get(setting_name(column), ()):
+        return False
+    return len(own) != len(usual) or not all(map(_is_near, own, usual))
+
+
+def _numbers(run: Row, column: str, value: Any) -> tuple[float, ...]:
+    """The numbers in a setting; a warm-up in steps is a fraction of the run."""
+    parts = value if isinstance(value, list | tuple) else (value,)
+    if any(isinstance(x, bool) or not isinstance(x, int | float) or x != x for x in parts):
+        return ()
+    return tuple(x / run["steps"] if column == "schedule.warmup" and x >= 1 else x for x in parts)
+
+
+def _is_near(one: float, other: float) -> bool:
+    """Whether two numbers are close, and their distances from 1, too: a mean of .999 is not one of .9."""
+    pairs = ((one, other), *([(1 - one, 1 - other)] if max(one, other) < 1 else []))
+    return all(x == y or (x * y > 0 and 1 / _NEAR <= x / y <= _NEAR) for x, y in pairs)
+
+
+def _unlike(column: str, runs: Runs, acting: Mapping[str, Defaults]) -> list[Note]:
+    """The values of a setting that some rows have alike by name and meaning, and do not share."""
+    found = []
+    for names in rows_with(column, runs, acting) if not column.startswith(_MEANS) else ():
+        values = grouped(names, lambda name: setting_word(runs[name][column]))
+        parts = [Note("fixed_value", value=value, names=own) for value, own in values.items()]
+        found += [Note("fixed_values", name=column, values=parts)] if len(values) > 1 else []
+    return found

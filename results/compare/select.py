@@ -14,9 +14,11 @@ from typing import Any
 from harness.choice.edge import numbers
 from harness.choice.rates import apart, is_rate
 from harness.choice.winner import Score, grouped, mean_score, winner
-from harness.show.status import HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
+from harness.show.status import ENDED, HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
 from harness.store.record import IMPORTED
+from optimizers.zoo.registry import UNSET
+from results.compare.defaults import defaults
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
 from results.frames.metrics import is_missing
@@ -232,6 +234,15 @@ def axes_of(choices: Sequence[Choice]) -> list[str]:
 
 
 def _varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
-    """The columns with two values or more; most are of other optimizers, and NaN in all rows."""
+    """The columns with two values or more, None among them; most are of others, and NaN in all rows."""
     several = [name for name in columns if len({row[name] for row in group}) > 1]
-    return [name for name in several if len({x for row in group if not is_missing(x := row[name])}) > 1]
+    return [
+        name for name in several if len({x for row in group if (x := _value(row, name)) is not UNSET}) > 1
+    ]
+
+
+def _value(row: Row, column: str) -> Any:
+    """A setting of a run; UNSET: there is none, or it is not known before the run has ended."""
+    if not is_missing(value := row[column]):
+        return value
+    return None if row["state"] in ENDED and column in defaults(row, [column]) else UNSET

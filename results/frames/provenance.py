@@ -1,5 +1,6 @@
 """How a run was made, as columns of the frame: its code, torch, machine, processes and times."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from results.frames.metrics import is_missing, word
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
     *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest", "imports"),
+    "outside",  # as JSON what a record notes of parts from outside
 )
 # Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
 CAN_CHANGE = (
@@ -39,6 +41,8 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     """The columns of COLUMNS and `machine`, read from a record."""
     where, config, timing = record.environment, record.config, record.timing
     ran = where.get("imports")  # `harness.config.parts.unseen`
+    noted = where.get("outside")
+    is_noted = isinstance(noted, Mapping) and isinstance(noted.get("defaults"), Mapping)
     if is_imported(config):
         return {**dict.fromkeys(COLUMNS), "machine": where.get("gpu")}
     return {
@@ -60,4 +64,5 @@ def outcome(record: RunRecord) -> dict[str, Any]:
         "imports": ", ".join(f"{name} {code}" for name, code in ran.items())
         if isinstance(ran, dict)
         else None,
+        "outside": json.dumps(noted, sort_keys=True) if is_noted else None,
     }

@@ -28,7 +28,7 @@ _DECLARED = {str: WORD, float: NUMBER, int: COUNT, bool: FLAG}  # type of a sett
 
 _WORDS = (
     *(*run_row.FIRST, *metrics.TASK[:2], identity.DATA),
-    *("code", "python", "torch", "device", "machine", "items_digest", "imports"),
+    *("code", "python", "torch", "device", "machine", "items_digest", "imports", "outside"),
 )
 _COUNTS = (
     *(*SEED_FIELDS, "look", "allowed", "steps", "trunk_steps"),

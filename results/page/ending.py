@@ -20,7 +20,8 @@ from results.tables.answer import Answer, Place, answers
 
 _MOST, _MOST_DOUBTS = 5, 3  # lines on workloads, and on what could change them: a screen has 24
 _MOST_NAMES = 2  # of workloads in a line
-_MILD = ("danger_fixed_not_default", "danger_fixed_unlike")  # no run could change it: it stands last
+# No run could change these: they stand last.
+_MILD = tuple(f"danger_fixed_{kind}" for kind in ("everywhere", "not_default", "unlike", "unrecorded"))
 # What is reported may be false: these stand first.
 _GRAVE = ("danger_mixture", "danger_fresh_left_out", "danger_row_dropped")
 

@@ -4,7 +4,7 @@ It is made of what the table `main_result` is made of, and says it in the unit o
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,7 +128,7 @@ def answer(found: Outcome, whole: Section) -> Answer:
         found: what is known of it.
         whole: the table of it, whose footnotes say what could mislead.
     """
-    notes = [_unsaid([note for cell in row for note in cell.notes], whole) for row in whole.rows]
+    notes = [_unsaid([note for cell in row for note in cell.notes]) for row in whole.rows]
     places = [_place(found, at, notes[at]) for at in _order(found)]
     counts = [cell.spread.n for cell in found.tests[found.metric] if cell.spread is not None]
     verdict = found.verdict
@@ -145,21 +145,12 @@ def answer(found: Outcome, whole: Section) -> Answer:
     )
 
 
-def _unsaid(notes: Iterable[Note], whole: Section) -> tuple[Note, ...]:
-    """The notes of a row without those that another one, or one below the table, says as well."""
+def _unsaid(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """The notes of a row without those that another one says as well."""
     found = [note for note in dict.fromkeys(notes) if note.kind != "budget_unequal"]
     if any(note.kind == "replicas_count" for note in found):
         found = [note for note in found if note.kind != "fewer_reported"]
-    unlike = {name for note in whole.notes if note.kind == "fixed_unlike" for name in note["columns"]}
-    return tuple(note for note in (_but(unlike, note) for note in found) if note is not None)
-
-
-def _but(told: Collection[str], note: Note) -> Note | None:
-    """A note without the fixed settings that are told elsewhere; None if nothing is left of it."""
-    if note.kind != "fixed_not_default":
-        return note
-    left = [own for own in note["settings"] if own["name"] not in told]
-    return Note(note.kind, settings=left) if left else None
+    return tuple(found)
 
 
 # --- the screen ---

@@ -12,6 +12,7 @@ from harness.show.numbers import listing
 from harness.show.report import Cell, Column, Section
 from harness.show.status import Status
 from harness.store.points import DROPPED, SEARCH
+from results.compare import axes
 from results.compare.contender import settings_of
 from results.compare.select import Choice
 from results.compare.summary import finite_values
@@ -40,6 +41,7 @@ def section(found: Outcome) -> Section:
         *_budgets(choices, found.names),
         *found.fixed,
         *_terms(part),
+        *axes.unlike(choices, found.names),
         *_averaged(choices),
         footnotes.SPREAD,
         *((RULES if verdict is None else verdict.notes()) if judged else ()),

@@ -17,6 +17,7 @@ from harness.store import Store
 from harness.store.points import SEARCH
 from results.compare import fixed as fixed_settings
 from results.compare.contender import contender, reach
+from results.compare.defaults import setting_word
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, values_by_seed
 from results.frames import imported
@@ -115,7 +116,7 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         {metric: _averaged(choices, metric) for metric in metrics},
         timing.cells(choices),
         [
-            {name: own.get(name) or _value(choice.winner, name) for name in columns if name in shown}
+            {name: own.get(name) or _value(choice, name) for name in columns if name in shown}
             for choice, own in zip(choices, schedules, strict=True)
         ],
         [name for name in columns if name in shown],
@@ -163,8 +164,10 @@ def _schedules(winner: Candidate | None) -> dict[str, str]:
     }
 
 
-def _value(winner: Candidate | None, name: str) -> str | float | None:
-    return None if winner is None else footnotes.plain(winner.value(name))
+def _value(choice: Choice, name: str) -> str | float | None:
+    """A chosen setting; "none" only if another one was tried."""
+    value = None if choice.winner is None else footnotes.plain(choice.winner.value(name))
+    return setting_word(value) if value is None and choice.winner and name in choice.axes else value
 
 
 def _tests(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from harness import cli
-from harness.config import parts
+from harness.config import parts, settings
 from harness.store import Store
-from harness.store.points import read_points
+from harness.store.points import is_tuned, read_points
 from optimizers.zoo.registry import spec as row_of
 from sweeps import compare
 from sweeps.compare import FULL, LADDER, QUICK, USUAL, WORKLOADS, Budget, Comparison
@@ -73,6 +73,7 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
     assert [(point.block, point.stage) for point in points].count(("SignMomentum", "search")) == 4
     assert len(points) == len(Store(folder / "store").records([point.key for point in points])) == 10
     assert OWN in shown.out and "sgdm" in shown.out and "1 fresh seed" in shown.out
+    assert not any(words in shown.out for words in ("not the default", "in all rows,")), "it wrote them"
 
     assert cli.main(words) == 0
     again = capfd.readouterr()
@@ -82,6 +83,16 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
     assert cli.main(words) == 0
     more = capfd.readouterr()
     assert f"{name} was edited" in more.err and "2 fresh seeds" in more.out
+
+
+@pytest.mark.parametrize("task", WORKLOADS)
+def test_what_it_fixes_is_a_default_or_usual(task):
+    parts.allow([OWN])
+    made = Comparison(OWN, ["adamw", "muon"], task, QUICK).file()
+    for block in made.blocks:
+        for name, value in {**made.base, **block.set}.items():
+            if is_tuned(name):
+                assert value in settings.USUAL.get(name, ())
 
 
 @pytest.mark.parametrize("budget", [QUICK, USUAL])

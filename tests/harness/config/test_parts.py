@@ -99,6 +99,19 @@ def test_hyperparameters_are_those_of_the_signature(write, tmp_path):
     assert run_key(of(name, power=3)) == run_key(of(name, power="3.0")) != run_key(of(name))
 
 
+def test_a_record_notes_the_defaults_of_constructors_and_nothing_of_ours(write):
+    name = f"{write(PLAIN)}:Plain"
+    noted = parts.described(of(name, power=3, routing="hidden"))["outside"]
+    known = noted["defaults"]
+    assert (known["optimizer.power"], known["optimizer.extra"], known["optimizer.lr"]) == (2, None, 0.5)
+    assert known["optimizer.aux_lr"] == 0.03 and not noted["switches"] and json.dumps(noted)
+    group = resolve_config(
+        BASE | {"optimizer.groups.vectors.optimizer": name, "optimizer.groups.vectors.lr": 1}
+    )
+    assert parts.described(group)["outside"]["defaults"]["optimizer.groups.vectors.every"] == 10
+    assert parts.described(of("muon")) == {}
+
+
 def test_it_gets_all_trainable_parameters_and_its_settings():
     model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.LayerNorm(2))
     model[0].bias.requires_grad = False

@@ -92,6 +92,7 @@ def test_what_is_kept_are_the_weights_that_were_evaluated(tmp_path, tiny, two_mo
         assert not any(p.any() for name, p in weights.items() if name.endswith("weight"))
     assert record.metrics["val_loss"] == pytest.approx(torch.log(torch.tensor(10.0)).item(), abs=1e-5)
     assert record.metrics["train_loss"] != pytest.approx(record.metrics["val_loss"], abs=1e-3)
+    assert record.environment["outside"]["switches"] is True, "tables say so"
 
 
 def test_batch_norm_has_the_statistics_of_the_weights_that_are_evaluated(tmp_path, tiny):

@@ -9,6 +9,7 @@ import pytest
 from harness.show import tidy
 from harness.show.report import Report
 from harness.store.points import DROPPED, REPLICATE
+from optimizers import ZOO
 from results.compare.view import View
 from results.figures.kinds import MARK, csv_text
 from results.figures.marked import marked, marks
@@ -157,6 +158,134 @@ def test_14_a_row_that_was_dropped_after_a_look_is_named(bench, make):
         [panel, *_] = lr_curve(rows(load(bench.write(), sweeps)), bench.store)
         assert set(panel.frame["optimizer"]) == {"muon", "adamw"}
     assert "row_dropped" in table(bench, "json") and "row_dropped" in table(bench, "csv")
+
+
+def dangers(bench):
+    """The short lines of the first screen, by kind, in words."""
+    [found] = answers(load(bench.write()))
+    return [(note.kind.removeprefix("danger_"), str(note)) for note in found.dangers]
+
+
+EVEN = {"muon": [280, 281, 279], "adamw": [280, 281, 279]}
+ADAMW = {0.003: 0.91, 0.01: 0.95, 0.03: 0.9}
+
+
+@pytest.mark.parametrize(
+    ("crippled", "told"),
+    [
+        ({"aux_lr": 1e-7}, "muon: not the default: aux_lr 1e-07 (default 0.03)"),
+        ({"aux_weight_decay": 5}, "muon: not the default: aux_weight_decay 5 (default none)"),
+        ({"base": {"grad_clip": 1e-3}}, "muon: not the default: grad_clip 0.001 (default none)"),
+        ({"base": {"schedule.floor": 1.0}}, "muon: not the default: schedule.floor 1 (default 0.1)"),
+    ],
+)
+def test_1_a_fixed_setting_without_a_default_is_seen(bench, make, crippled, told):
+    contest(bench, make, {"muon": MUON, "adamw": ADAMW}, EVEN, muon=crippled)
+    assert ("fixed_not_default", told) in dangers(bench)
+    name, value = told.rpartition("default: ")[2].split(" (")[0].split(" ")
+    unlike = "schedule" in name or name == "grad_clip"  # adamw has it, too, at its default
+    usual = {"grad_clip": "none", "schedule.floor": "0.1"}.get(name)
+    assert (f"{name} {value} of muon, {usual} of adamw" in table(bench)) is unlike
+
+
+def test_1_none_beside_a_value_is_a_choice_and_an_axis(bench, make):
+    """A grid of none and 1 is searched, and the winner's none is a value."""
+    for optimizer, rates in {"muon": MUON, "adamw": ADAMW}.items():
+        for rate, level in rates.items():
+            for clip in (None, 1.0) if optimizer == "muon" else (None,):
+                metrics = make.image(level - 0.1 * (clip or 0), 0.4)
+                bench.add("digits", optimizer, rate, metrics=metrics, base={"grad_clip": clip})
+    assert lines(bench)["muon"]["grad_clip"]["value"] == "none"
+    assert ("axis_fixed", "grad_clip was searched for muon alone, others have none of adamw") in dangers(
+        bench
+    )
+
+
+OUTSIDE = {f"optimizer.{name}": param.default for name, param in ZOO["adamw"].params.items()}
+
+
+@pytest.mark.parametrize(
+    ("own", "defaults", "told"),
+    [
+        ({}, {}, None),
+        ({"betas": [0.8, 0.9]}, {"optimizer.betas": [0.8, 0.9]}, None),
+        ({"betas": [0, 0.5]}, {"optimizer.betas": [0.8, 0.9]}, "betas [0,0.5] (default [0.8,0.9])"),
+        ({}, {"optimizer.clip": 1.0, "optimizer.eps": None}, "eps 1e-08 (default none)"),
+        ({"weight_decay": 5}, {"optimizer.weight_decay": 0.5}, "weight_decay 5 (default 0.5)"),
+    ],
+)
+def test_1_a_class_from_outside_is_compared_with_its_constructor(bench, make, own, defaults, told):
+    """Its words mean what they mean in its class: another class of ours may have them, too."""
+    noted = {"defaults": {"optimizer.weight_decay": 0.1} | OUTSIDE | defaults, "switches": False}
+    mine = own | {"environment": {"outside": noted}}
+    seeds = {"my:Ema": [280, 281, 279], "adam": [280, 281, 279]}
+    contest(bench, make, {"my:Ema": ADAMW, "adam": ADAMW}, seeds, **{"my:Ema": mine})
+    found = [words for kind, words in dangers(bench) if kind == "fixed_not_default"]
+    assert found == ([f"my:Ema: not the default: {told}"] if told else [])
+    assert "of my:Ema, [0.9,0.999] of adam" not in table(bench), "the betas of another class"
+
+
+def test_1_an_old_record_of_a_class_from_outside_shows_its_settings(bench, make):
+    seeds = {"my:Ema": [280, 281, 279], "muon": [280, 281, 279]}
+    contest(bench, make, {"my:Ema": ADAMW, "muon": MUON}, seeds, **{"my:Ema": {"betas": [0, 0.5]}})
+    [words] = [words for kind, words in dangers(bench) if kind == "fixed_unrecorded"]
+    assert words.startswith("my:Ema: its record does not say its defaults") and "betas [0,0.5]" in words
+
+
+def test_1_what_is_common_and_far_from_the_default_stands_on_the_first_screen(bench, make):
+    common = {"weight_decay": 5, "base": {"schedule.warmup": 0.3, "grad_clip": 1.0}}
+    contest(bench, make, {"muon": MUON, "adamw": ADAMW}, EVEN, muon=common, adamw=common)
+    assert [words for kind, words in dangers(bench) if kind.startswith("fixed")] == [
+        "in all rows, far from the default: weight_decay 5 (default 0.1)"
+    ]
+    assert "grad_clip 1 (default none) and schedule.warmup 0.3 (default 0.1)" in table(bench)
+
+
+@pytest.mark.parametrize(("other", "seen"), [("float32", []), ("bfloat16", [("fixed_unlike", "ns_dtype")])])
+def test_1_what_our_own_files_fix_is_no_danger_where_rows_are_alike(bench, make, other, seen):
+    own = {"muon": {"ns_dtype": "float32"}, "normuon": {"ns_dtype": other}}
+    seeds = {"muon": [280, 281, 279], "normuon": [280, 281, 279], "adamw": [280, 281, 279]}
+    contest(bench, make, {"muon": MUON, "normuon": MUON, "adamw": ADAMW}, seeds, **own)
+    assert lines(bench)["muon"]["optimizer"]["kinds"] == ["fixed_usual"]
+    assert [(kind, "ns_dtype") for kind, words in dangers(bench) if "ns_dtype" in words] == seen
+
+
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ({"muon": MUON, "adamw": {0.003: 0.91, 0.01: 0.95, 0.06: 0.9}}, None),
+        (
+            {"muon": MUON, "adamw": {1e-9: 0.1, 0.01: 0.95, 10: 0.1}},
+            "lr was searched far more coarsely for adamw than for muon",
+        ),
+    ],
+)
+def test_4_a_range_far_wider_than_a_rival_has_is_seen(bench, make, search, told):
+    contest(bench, make, search, EVEN)
+    assert [words for kind, words in dangers(bench) if kind.startswith("axis")] == ([told] if told else [])
+    assert (
+        "3 values from 1e-09 to 10 for adamw; 3 values from 0.03 to 0.12 for muon" in table(bench)
+    ) is bool(told)
+
+
+def test_4_an_axis_of_one_row_alone_is_seen(bench, make):
+    for optimizer, rates in {"muon": MUON, "adamw": ADAMW}.items():
+        for rate, level in rates.items():
+            for warmup in (0.1, 0.2) if optimizer == "muon" else (0.1,):
+                metrics = make.image(level - warmup, 0.4)
+                bench.add("digits", optimizer, rate, metrics=metrics, base={"schedule.warmup": warmup})
+    told = "schedule.warmup was searched for muon alone, others have 0.1 of adamw"
+    assert [own for own in dangers(bench) if own[0].startswith("axis")] == [("axis_fixed", told)]
+
+
+@pytest.mark.parametrize("name", ["schedule_free", "my:Free"])
+def test_4_weights_averaged_by_the_optimizer_are_seen(bench, make, name):
+    own = {"my:Free": {"environment": {"outside": {"defaults": {}, "switches": True}}}}
+    schedule = {"base": {"schedule.name": "constant"}}
+    seeds = {name: [280, 281, 279], "muon": [280, 281, 279]}
+    contest(bench, make, {name: ADAMW, "muon": MUON}, seeds, **{name: schedule | own.get(name, {})})
+    told = f"{name} is evaluated at a mean of the weights, others at their last ones"
+    assert ("averaged_in_some", told) in dangers(bench)
 
 
 SEVEN = {0.015: 0.9, 0.02: 0.91, 0.04: 0.93, 0.08: 0.93}

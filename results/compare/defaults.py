@@ -1,0 +1,110 @@
+"""What each setting of a run would be if nobody had set it, and which settings of two runs are one setting.
+
+The defaults of a class from outside stand in the record of its run (`harness.config.parts.described`).
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.config import groups, hyper_schedules
+from harness.config.settings import FIELDS, params_of
+from harness.show.numbers import setting as printed
+from harness.store.record import IMPORTED
+from harness.tasks import TASKS
+from optimizers.zoo.grouped import KINDS, usual
+from optimizers.zoo.registry import UNSET, ZOO
+from results.frames.identity import setting_name
+from results.frames.metrics import is_missing
+
+Defaults = Mapping[str, Any]  # of the settings that act in a run, by column
+Runs = Mapping[str, Mapping[str, Any]]  # rows of the frame, by the name of their row of a table
+
+_AUX_LR = "optimizer.aux_lr"
+_OF_CLASS = (
+    "optimizer.lr",
+    "optimizer.weight_decay",
+)  # fields that every optimizer has a default of its own for
+
+
+def defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    """The default of each setting that acts in a run, by column.
+
+    None is a default and a value like others. UNSET: it has no default, or nobody has noted it.
+
+    Args:
+        run: a row of the frame whose run has ended.
+        columns: some of its tuned ones.
+    """
+    row, task, others = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"])), bool(run[IMPORTED])
+    params, noted = params_of(row), noted_outside(run).get("defaults", {})
+    known: dict[str, Any] = {n: param.default for n, param in params.items() if row or n not in _OF_CLASS}
+    known |= {"schedule.name": row.schedules[0]} if row and row.schedules else {}
+    known |= {_AUX_LR: UNSET if task is None else task.adamw_lr, **noted}
+    found: dict[str, Any] = {}
+    for column in columns:
+        name, missing = setting_name(column), is_missing(run[column])
+        if of_group := groups.parse(name):
+            default = noted[name] if name in noted else _around(run, *of_group)
+        elif name in known:
+            default = known[name]
+        elif row is None and not others and hyper_schedules.split(name) is None:
+            default = UNSET
+        else:
+            continue
+        is_scheduled = not is_missing(run.get(f"schedule.{column}.name"))
+        is_absent = missing and (default is UNSET or of_group or others or is_scheduled or name == _AUX_LR)
+        if not is_absent and not (name in params and params[name].is_inert(run)):
+            found[column] = default
+    return found
+
+
+def noted_outside(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What the record of a run notes of its parts from outside; empty if nothing."""
+    noted = run.get("outside")
+    return {} if is_missing(noted) or not noted else dict(json.loads(str(noted)))
+
+
+def rows_with(column: str, runs: Runs, acting: Mapping[str, Defaults]) -> list[list[str]]:
+    """The names of the rows in which a setting acts; those stand together in which its name means the same.
+
+    Args:
+        column: of the setting.
+        runs: a run of each row, by name.
+        acting: the defaults of each.
+    """
+    having = [name for name in runs if column in acting[name]]
+    return list(grouped(having, lambda name: _family(runs[name], column)).values())
+
+
+def _family(run: Mapping[str, Any], column: str) -> str:
+    """The class from outside that a setting is of, empty for ours: those of one name are one within it."""
+    name = setting_name(column)
+    group, word = groups.parse(name) or ("", "")
+    rule = str(run[f"groups.{group}.optimizer"] if group else run["rule"])
+    shared = word in ("optimizer", "lr", "weight_decay", *groups.SCHEDULE) or name in FIELDS
+    ours = rule in ZOO or bool(run[IMPORTED]) or name.startswith("optimizer.aux_")
+    return "" if shared or ours else rule
+
+
+def setting_word(value: Any) -> str:
+    """A setting as people read it: None is "none", and a default that there is not is empty."""
+    return "" if value is UNSET else "none" if is_missing(value) else printed(value)
+
+
+def _around(run: Mapping[str, Any], group: str, word: str) -> Any:
+    """What a named group has if it leaves a setting open (`optimizers.zoo.grouped`); UNSET: nobody knows."""
+    main, other = str(run["rule"]), str(run.get(f"groups.{group}.optimizer"))
+    rule, taker = ZOO.get(main), ZOO.get(other)
+    if word in groups.SCHEDULE:
+        return run.get(f"schedule.{groups.SCHEDULE[word]}")
+    if word == "optimizer":
+        return UNSET if rule is None or group not in KINDS else usual(rule, group)
+    if other == main:
+        return run.get(word)
+    if other == "adamw" and rule is not None and rule.has_aux:
+        own = run.get(f"aux_{word}")
+        return run.get(word) if is_missing(own) else own
+    param = params_of(taker).get(f"optimizer.{word}")
+    return UNSET if taker is None or param is None else param.default
