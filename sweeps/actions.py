@@ -188,8 +188,8 @@ def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]
     from sweeps.screens.cost_card import Costs
     from sweeps.screens.estimates import Prices
 
-    costs = Costs(store, not args.no_measure)
     named = gpus.named(_gpus(args, loaded), gpus.known(store.root, args.gpus))
+    costs = Costs(store, not args.no_measure, spare_short=not named)
     prices = Prices(store, named, simulate=bool(named) or not args.no_measure)
     for spec in loaded:
         yield screen.preview(store, spec, costs, prices)

@@ -27,6 +27,10 @@ class Progress:
         parts: of the work, each begun by `begin`; 0: it has none.
         quiet: show nothing.
         brief: it seldom takes long: a bar after a second, which goes when all is done.
+
+    Attributes:
+        pace: seconds per unit, as known before; None: not known.
+        few: calls of `eta` before what was seen says more than `pace`, such as one for each that works.
     """
 
     def __init__(
@@ -35,6 +39,10 @@ class Progress:
         self.total, self.done, self._unit = total, 0.0, unit
         self._parts, self._begun, self._quiet = parts, 0, quiet
         self._start = time.monotonic()
+        self.pace: float | None = None
+        self.few = 1
+        self._ends: list[tuple[float, float]] = []  # time and units done at each call of `eta`
+        self._said: str | None = None
         self._patience = _PATIENCE if brief else 0.0
         self._bar: Bar | None = None
         if not quiet and sys.stderr.isatty():
@@ -72,6 +80,9 @@ class Progress:
             if said is not None:
                 self._bar.update(self._task, said=in_a_line(said))
             self._refresh()
+        elif said and said != self._said and not self._patience:
+            self._said = said
+            self.note(f"{said} ...")
 
     def advance(self, units: float = 1) -> None:
         """Show that more units are done."""
@@ -86,12 +97,19 @@ class Progress:
             print(in_a_line(line), file=sys.stderr, flush=True)
 
     def eta(self) -> str:
-        """What is done and what is left, in words: "40 %, ETA 1:05"; "ETA ?" while nothing is known."""
+        """What is done and what is left, in words, for the end of a part: "40 %, ETA 1:05"; else "ETA ?".
+
+        The time before the first end is left out: much of it was spent on what is done once.
+        """
         if not self.done or not self.total:
             return "ETA ?"
-        left = (time.monotonic() - self._start) * max(0.0, self.total - self.done) / self.done
+        now, left = time.monotonic(), max(0.0, self.total - self.done)
+        self._ends.append((now, self.done))
+        (began, before), pace = self._ends[0], self.pace
+        if len(self._ends) > self.few and self.done > before:
+            pace = (now - began) / (self.done - before)
         percent = min(100, int(100 * self.done // self.total))
-        return f"{percent:3d} %, ETA {clock(left)}"
+        return f"{percent:3d} %, ETA {clock(left * (pace or 0.0)) if pace or not left else '?'}"
 
     _shown = 0.0
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from harness import tasks
+from harness.cost.from_runs import from_records
+from harness.cost.run_class import run_class
 from harness.data.cache import under_way
 from harness.show.note import Note
 from harness.show.progress import Progress
@@ -163,10 +165,19 @@ class Runner(Schedule):
                 sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)
+                self._progress.few, self._progress.pace = pool.size, self._pace(pool.size)
                 self.work(pool)
         for sweep in self.sweeps:
             sweep.write()
             sweep.refresh_studies()
+
+    def _pace(self, workers: int) -> float | None:
+        """Seconds per update of what is left, by finished runs of its classes; None if there is none."""
+        known = from_records(self.store, [record for _, record in self.store.index.rows().values()])
+        configs = [self._known[point.id].config for point in self.todo]
+        costs = [(known.get(run_class(config)), config, config.steps or 0) for config in configs]
+        seen = [(cost.seconds(config, steps), steps) for cost, config, steps in costs if cost and steps]
+        return sum(s for s, _ in seen) / sum(n for _, n in seen) / workers if seen else None
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
         """Queue points that are not settled. If settled ones complete an objective, queue its replicas."""

@@ -24,7 +24,12 @@ from harness.show.note import Note
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system.machine import visible_gpus
+from models.registry import SIZES
+from optimizers.zoo.registry import ZOO
 from sweeps.spec.resources import Resources
+
+SHORT = Note("short_runs")
+_UPDATES, _SAMPLES = 2000, 1_000_000  # of a nano model take minutes at most; to measure a class takes as long
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,14 @@ class Work:
     def wants_gpu(self) -> bool:
         """Whether the runs need a GPU."""
         return self.resources.gpus_per_node > 0 or self.config.device == "cuda"
+
+    @property
+    def updates(self) -> int | None:
+        """Updates of all runs, if all parts are ours, the model nano and the data at hand; else None."""
+        kind = self.kind
+        nano = kind.optimizer in ZOO and kind.model in SIZES and "-nano" in kind.model
+        embedded = kind.task in tasks.TASKS and not tasks.TASKS[kind.task].ready
+        return self.runs * self.config.steps if nano and embedded and self.config.steps else None
 
 
 @dataclass(frozen=True)
@@ -110,14 +123,15 @@ class Costs:
     Args:
         store: of the finished runs.
         measure: whether unknown classes are measured.
+        spare_short: whether they are not if all their runs together are short for sure.
 
     Attributes:
         known: the costs found so far.
         unknown: the classes without a cost, and the reason of each.
     """
 
-    def __init__(self, store: Store, measure: bool) -> None:
-        self.store, self.measure = store, measure
+    def __init__(self, store: Store, measure: bool, spare_short: bool = False) -> None:
+        self.store, self.measure, self.spare_short = store, measure, spare_short
         self.known: dict[RunClass, Cost] = {}
         self.unknown: dict[RunClass, Note] = {}
         records = [record for _, record in store.index.rows().values()]
@@ -128,6 +142,7 @@ class Costs:
         # Without a writable store the measurement is not kept, because planning must not create a store.
         with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
             cache, kept = _cache(self.store.root)
+            self._short = self.spare_short and _are_short([*filter(self._is_missing, works)])
             for work in filter(self._is_missing, works):  # the first of a class tells of all
                 self._look_up(work, cache if kept else Path(folder), kept)
         return [Row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
@@ -148,6 +163,8 @@ class Costs:
             self._add_measured(kind, known)
         elif not self.measure:
             self.unknown[kind] = Note("not_measured")
+        elif self._short:
+            self.unknown[kind] = SHORT
         elif work.wants_gpu and not visible_gpus():
             self.unknown[kind] = Note("no_gpu_to_measure")
         else:
@@ -157,6 +174,14 @@ class Costs:
                 self._add_measured(kind, cost.measure(cache, work.config, keep))
             except NotMeasuredError as error:
                 self.unknown[kind] = Note("measuring_failed", error=str(error))
+
+
+def _are_short(works: Sequence[Work]) -> bool:
+    """Whether runs take minutes at most, and none is for a cluster, where limits of time and memory count."""
+    if not all(work.updates and work.resources == Resources() for work in works):
+        return False
+    sizes = [(work.updates or 0, work.config.batch_size * (work.config.seq_len or 1)) for work in works]
+    return sum(n for n, _ in sizes) <= _UPDATES and sum(n * size for n, size in sizes) <= _SAMPLES
 
 
 def _cache(root: Path) -> tuple[Path, bool]:

@@ -16,7 +16,7 @@ from harness.show.note import Note
 from harness.show.numbers import worked
 from harness.store import Store
 from harness.store.layout import cache_folder
-from sweeps.screens.cost_card import Row, Work
+from sweeps.screens.cost_card import SHORT, Row, Work
 
 
 class Prices:
@@ -35,7 +35,10 @@ class Prices:
 
     def rows(self, rows: Iterable[Row]) -> list[Row]:
         """The rows, with an estimate where there is no cost."""
-        return [row if row.cost else replace(row, estimate=self._estimate(row.work)) for row in rows]
+        return [
+            row if row.cost or row.why == SHORT else replace(row, estimate=self._estimate(row.work))
+            for row in rows
+        ]
 
     def _estimate(self, work: Work) -> RunCost | None:
         config, kind = work.config, work.kind

@@ -15,7 +15,8 @@ from harness.show.note import Note
 from harness.store import Store, curve
 from harness.train import run
 from sweeps.screens import cost_card, plan
-from sweeps.screens.cost_card import Costs, Row, Work, gather
+from sweeps.screens.cost_card import SHORT, Costs, Row, Work, gather
+from sweeps.screens.estimates import Prices
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.resources import Resources
 from tests.helpers.json_fields import promised
@@ -142,7 +143,7 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
 
 @pytest.mark.slow
 def test_without_a_store_planning_makes_none(htbench, write_spec):
-    done = htbench("sweep", "plan", write_spec(SPEC))
+    done = htbench("sweep", "plan", write_spec(SPEC), "steps=1000")
     assert done.returncode == 0 and "measured" in done.stdout, done.stderr
     assert "measuring digits resnet-nano sgdm" in done.stderr and not htbench.root.exists()
 
@@ -168,6 +169,29 @@ def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, 
     assert (row.cost, row.seconds, row.why) == (None, None, Note("not_measured"))
     (row,) = Costs(store, measure=True).rows(gather([(config, Resources(gpus_per_node=1))]))
     assert row.why == Note("no_gpu_to_measure")
+
+
+@pytest.mark.parametrize(
+    ("more", "resources", "short"),
+    [
+        ({}, Resources(), True),
+        ({"steps": 900}, Resources(), False),
+        ({"batch_size": 50_000}, Resources(), False),
+        ({"steps": None, "epochs": 1.0}, Resources(), False),
+        ({"model": "resnet18"}, Resources(), False),
+        ({}, Resources(mem="1G"), False),  # too little?
+    ],
+)
+def test_runs_that_are_short_for_sure_are_not_measured(tiny, store, monkeypatch, more, resources, short):
+    """Ten of them take less than the measurement took: 25 seconds a class."""
+    measured = []
+    monkeypatch.setattr(measure, "measure", lambda *words: measured.append(words) or SEEN)
+    config = dataclasses.replace(resolve_config(tiny), **more)
+    other = resolve_config(tiny | {"optimizer.name": "muon"})
+    works = gather([(config, resources)] * 3 + [(other, Resources())])
+    rows = Costs(store, measure=True, spare_short=True).rows(works)
+    assert [row.why == SHORT for row in rows] == [short] * 2 and len(measured) == (0 if short else 2)
+    assert not short or Prices(store, [], simulate=True).rows(rows) == rows, "nor counted"
 
 
 # --- estimated ---
