@@ -19,21 +19,9 @@ TUNED, EDITED, PRUNED_BY, MARK = "tuned", "edited", "pruned_by", "mark"
 HIDDEN = (TUNED, EDITED, PRUNED_BY, MARK)
 
 FIRST = (
+    *("sweep", "block", "stage", "slot", "look", "allowed", "refines", "search", "ranges", "key", "state"),
     *(
-        "sweep",
-        "block",
-        "stage",
-        "slot",
-        "look",
-        "allowed",
-        "refines",
-        "search",
-        "ranges",
-        "key",
-        "state",
         "reason",
-    ),
-    *(
         "task",
         "model",
         "setting",
