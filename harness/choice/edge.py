@@ -66,56 +66,34 @@ def of_values(
         tried: ascending; the values with all other settings as chosen.
         listed: those of the grid, even with other settings.
     """
-    if len(tried) < 2:
-        return []
-    sides = (_of_side(optimizer, setting, value, tried, listed, upwards) for upwards in (True, False))
-    return [edge for edge in sides if edge is not None]
+    rate = is_rate(setting)
+
+    def nearest(others: Iterable[float], upwards: bool) -> float | None:
+        """On one side; of a rate none that counts as the same."""
+        there = [one for one in others if (one > value if upwards else one < value)]
+        apart = [one for one in there if not (rate and are_alike(one, value))]
+        return min(apart, key=lambda one: abs(one - value), default=None)
+
+    edges = []
+    for upwards in (True, False) if len(tried) > 1 else ():
+        beside, behind = nearest(tried, upwards), nearest(tried, not upwards)
+        is_end = beside is None and value != legal_end(optimizer, setting, upwards)
+        if not is_end and not (rate and beside is not None and are_far(beside, value)):
+            continue
+        further = nearest(listed, upwards)
+        is_listed = further is not None and (beside is None or abs(further - value) < abs(beside - value))
+        if not is_listed:
+            wanted = _wanted(rate, value, behind if is_end else beside, upwards)
+            further = beyond(optimizer, setting, value, wanted, upwards)
+        edges.append(Edge(setting, value, "grid" if is_end else "hole", upwards, further, is_listed))
+    return edges
 
 
-def _of_side(
-    optimizer: str, setting: str, value: float, tried: Sequence[float], listed: Iterable[float], upwards: bool
-) -> Edge | None:
-    """What is missing on one side of a value."""
-    beside, behind = (_neighbour(setting, value, tried, side) for side in (upwards, not upwards))
-    if beside is None and value == legal_end(optimizer, setting, upwards):
-        return None
-    if beside is not None and not (is_rate(setting) and are_far(beside, value)):
-        return None
-    place: Literal["grid", "hole"] = "grid" if beside is None else "hole"
-    further = _neighbour(setting, value, listed, upwards)
-    if further is not None and further != beside:
-        return Edge(setting, value, place, upwards, further, True)
-    return Edge(
-        *(setting, value, place, upwards),
-        beyond(optimizer, setting, value, _wanted(setting, value, beside, behind, upwards), upwards),
-    )
-
-
-def _neighbour(setting: str, value: float, others: Iterable[float], upwards: bool) -> float | None:
-    """The nearest of the other values on one side; of a rate none that counts as the same."""
-    apart = [one for one in others if not (is_rate(setting) and are_alike(one, value))]
-    return (
-        min((one for one in apart if one > value), default=None)
-        if upwards
-        else max((one for one in apart if one < value), default=None)
-    )
-
-
-def _wanted(setting: str, value: float, beside: float | None, behind: float | None, upwards: bool) -> float:
-    """The value to try next, before rounding.
-
-    Args:
-        setting, value, upwards: as in `Edge`.
-        beside: the next value on that side, behind a hole; None: there is none.
-        behind: that on the other side, as which it is as far away.
-    """
-    other = behind if beside is None else beside
-    if is_rate(setting) and (other is None or are_far(other, value)):  # near enough that the next is no hole
-        middle = math.sqrt(value * beside) if beside is not None else value
-        near = beside is not None and not are_far(middle, value) and not are_far(middle, beside)
-        return middle if near else value * 2 if upwards else value / 2
+def _wanted(rate: bool, value: float, other: float | None, upwards: bool) -> float:
+    """The value to try next, before rounding: by the step to another one, or by an octave if that is far."""
+    if other is None or (rate and are_far(other, value)):
+        return value * 2 if upwards else value / 2
     # By the ratio of the two, or by their distance where one is 0 or they differ in sign.
-    assert other is not None
     return value * value / other if value * other > 0 else 2 * value - other
 
 
@@ -123,9 +101,8 @@ def of_range(
     optimizer: str,
     setting: str,
     value: float,
-    low: float,
-    high: float,
-    drawn: Iterable[float] = (),
+    ends: tuple[float, float],
+    drawn: Iterable[float],
     *,
     log: bool,
 ) -> list[Edge]:
@@ -135,10 +112,11 @@ def of_range(
 
     Args:
         optimizer, setting, value: as for `of_values`.
-        low, high: the least and the greatest value that any sweep could have tried.
+        ends: the least and the greatest value that any sweep could have tried.
         drawn: the values that were tried, with whatever other settings.
         log: whether it was searched on a logarithmic scale.
     """
+    low, high = ends
     place = _place(value, low, high, log and low > 0)
     upwards = place >= 1 - _AT_END
     end = high if upwards else low

@@ -54,8 +54,7 @@ def _of_grid(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[
     # `refine` has each value beside some rates: all that its axes list were tried.
     tried = near if len(near) > 1 and (is_refined or not allowed) else listed
     found = of_values(own[0]["rule"], setting, own[0][column], tried, () if allowed else listed)
-    known = len({row["candidate"] for row in planned})
-    values = 0 if is_refined else len(listed)
+    known, values = len({row["candidate"] for row in planned}), 0 if is_refined else len(listed)
     return [edge.beside_trials(allowed, known, values) if allowed else edge for edge in found]
 
 
@@ -75,7 +74,7 @@ def _of_search(column: str, own: Sequence[Row], rivals: Sequence[Row], near: lis
     known = sum(state not in UNFINISHED for state in slots.values())
     return [
         edge.beside_trials(len(slots), known) if edge.place == "hole" else edge
-        for edge in of_range(*place, tried[0], tried[-1], drawn, log=bool(mine[0]["log"]))
+        for edge in of_range(*place, (tried[0], tried[-1]), drawn, log=bool(mine[0]["log"]))
     ]
 
 

@@ -192,19 +192,15 @@ def count_settings(runs: Iterable[Row]) -> int:
     """
     first = {run["candidate"]: run for run in runs}
     listed = [run for run in first.values() if not run["slot"]]
-    tuned = tuned_columns(listed) if listed else []
-    counted: dict[str, dict[float, float]] = {}
+    tuned, least = tuned_columns(listed) if listed else [], dict[str, dict[float, float]]()
     for name in filter(lambda name: is_rate(setting_name(name)), tuned):
         values = numbers(x for run in listed if not is_missing(x := run[name]))
         if len(few := apart(values)) < len(values):
-            counted[name] = {value: max(x for x in few if x <= value) for value in values}
-    if not counted:
+            least[name] = {value: max(x for x in few if x <= value) for value in values}
+    if not least:
         return len(first)
-    shown = {
-        tuple(counted[name].get(run[name]) if name in counted else repr(run[name]) for name in tuned)
-        for run in listed
-    }
-    return len(first) - len(listed) + len(shown)
+    ways = {tuple(least[at].get(own[at]) if at in least else repr(own[at]) for at in tuned) for own in listed}
+    return len(first) - len(listed) + len(ways)
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:

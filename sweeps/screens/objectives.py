@@ -61,12 +61,11 @@ class Objective:
     def to_add(self) -> str:
         """What the file lacks beside the best values, in words; empty if nothing."""
         missing = [edge for edge in self.edges if edge.following is not None]
-        named = [(_name(edge.setting), edge.following) for edge in missing if not edge.is_searched]
-        values = [pairs({name: value}) for name, value in named]
-        option = "--replace" if any(edge.is_drawn for edge in missing) else ""
-        parts = [Note("to_add", values=values, option=option)] if values else []
+        values = [pairs({_name(e.setting): e.following}) for e in missing if not e.is_searched]
         trials = max((edge.trials for edge in missing), default=0)
-        return ", ".join(map(str, [*parts, *([Note("to_raise", trials=trials)] if trials else [])]))
+        option = "--replace" if any(edge.is_drawn for edge in missing) else ""
+        kind = "to_add" if values else "to_raise"
+        return str(Note(kind, values=values, trials=trials, option=option)) if values or trials else ""
 
 
 def objective(spec: SweepSpec, course: Course, known: Mapping[str, RunState]) -> Objective:
@@ -131,7 +130,7 @@ def _edges(spec: SweepSpec, course: Course) -> list[Edge]:
     for axis, tried in axes.items():
         drawn = numbers(p.overrides.get(axis) for p in course.search)
         if isinstance(tried, Range):
-            beside = of_range(rule, axis, best[axis], tried.low, tried.high, drawn, log=tried.log)
+            beside = of_range(rule, axis, best[axis], (tried.low, tried.high), drawn, log=tried.log)
             found += [e.beside_trials(search.trials, known) if e.place == "hole" else e for e in beside]
             continue
         others = [other for other in axes if other != axis]

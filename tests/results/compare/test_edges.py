@@ -71,10 +71,10 @@ def test_whole_numbers_stay_whole(bench, make):
 @pytest.mark.parametrize(
     ("values", "chosen", "hints"),
     [
-        ([1e-4, 5e-4, 3.0], 5e-4, ["add `optimizer.lr: 0.001, 0.00022` to block muon"]),
+        ([1e-4, 5e-4, 3.0], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
         ([1e-7, 4.999e-4, 5e-4, 5.001e-4, 3], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
-        ([0.01, 0.02, 0.18], 0.02, ["add `optimizer.lr: 0.06` to block muon"]),  # the geometric middle
-        ([0.001, 0.01, 0.1], 0.1, ["add `optimizer.lr: 0.2, 0.032` to block muon"]),  # an edge and a hole
+        ([0.01, 0.02, 0.18], 0.02, ["add `optimizer.lr: 0.04` to block muon"]),
+        ([0.001, 0.01, 0.1], 0.1, ["add `optimizer.lr: 0.2, 0.05` to block muon"]),  # an edge and a hole
         ([0.01, 0.02, 0.02001], 0.02, ["add `optimizer.lr: 0.04` to block muon"]),  # nothing else is above
         ([5e-4, 5.001e-4], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
         ([0.01, 0.04, 0.16], 0.04, []),  # two octaves

@@ -54,7 +54,7 @@ CORNER = {"optimizer.lr": 0.08, "optimizer.p": 0.1}
 # advice, and what a plan of the file must have that follows it.
 CASES = {
     "edge": (file(block("muon", [0.01, 0.02, 0.04])), 9, (), 9, "edge_add", {"lr": {0.08}}),
-    "hole": (file(block("adamw", [1e-4, 5e-4, 3.0])), 5e-4, (), 9, "edge_add", {"lr": {0.00022, 0.001}}),
+    "hole": (file(block("adamw", [1e-4, 5e-4, 3.0])), 5e-4, (), 9, "edge_add", {"lr": {0.00025, 0.001}}),
     "exclude": (
         file(block("htmuon", OCTAVES, p=[0.1, 0.2]), exclude=[CORNER]),
         {"lr": 0.08, "p": 0.09},
