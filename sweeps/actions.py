@@ -25,9 +25,9 @@ from harness.system import slurm, streams
 from harness.system.folders import make_folder
 from harness.system.machine import visible_gpus
 from sweeps.plan.planned import filled, search_points, states
-from sweeps.plan.replicas import everything
+from sweeps.plan.replicas import everything, everything_with_states
 from sweeps.plan.start import check_start
-from sweeps.plan.stored import searched, stored, write_plan
+from sweeps.plan.stored import searched, stored, trained_again, write_plan
 from sweeps.spec.sweep import SweepSpec
 
 if TYPE_CHECKING:
@@ -45,8 +45,11 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     for live in runner.sweeps:
         search = live.search
         if store.root.is_dir():  # what is settled needs no machine: it may have been trained on a larger one
-            known = states(store, [p.point for p in filled(store.root, search)])
-            search = [p for p in search if not known[p.point.id].status.is_settled]
+            planned, known = everything_with_states(store, live.spec)
+            search = [p for p in planned if not known[p.point.id].status.is_settled]
+            kept = sum(state.record is not None for state in known.values())
+            for why, runs in trained_again(store, live.spec, search, known).items():
+                say(Note("trained_again", runs=runs, why=why, kept=kept))
         check_start(live.spec, search, store.root, action="run")
     make_folder(store.root)
     runner.run()

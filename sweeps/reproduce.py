@@ -227,8 +227,6 @@ def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
 
 def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> bool:
     """Show what it takes; whether it may start. Only a person at a terminal can be asked."""
-    if not (args.yes or (sys.stdin.isatty() and sys.stderr.isatty())):
-        raise UsageError(str(Note("nobody_to_ask", runs=sum(part.runs for part in left))))
     workers, seconds = args.workers or default_workers(), sum(part.seconds for part in left)
     how = (
         Note("hours_of_gpu", gpu=args.gpu)
@@ -240,6 +238,8 @@ def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> b
     terminal.show([reproduce_card.card(left, notes)], sys.stderr)
     if args.yes:
         return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(str(Note("nobody_to_ask", runs=sum(part.runs for part in left))))
     print("Start? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 from harness import tasks
 from harness.store.record import RunRecord, is_imported
 
+MIN_SEEDS = 3  # fewer than this give no verdict: two values say almost nothing about their spread
 Score = tuple[float, ...]  # to be minimised
 Name = TypeVar("Name", bound=Hashable)
 Run = TypeVar("Run")

@@ -25,6 +25,9 @@ FRESH = 30.0  # seconds for which an answer is used again: sites limit the numbe
 # How a command ends that was hit by the signal to all processes of our job; it can be asked again.
 _TERMINATED = f"exit status {-signal.SIGTERM}"
 
+# A command says so, with more, where it knows of no cluster: no file, no DNS record, no variable names one.
+_NO_CLUSTER = "DNS SRV lookup failed"
+
 # Set by the script of a job of ours (`sweeps/cluster/job_array.py`).
 GPUS_VARIABLE = "HTBENCH_GPUS_PER_NODE"
 
@@ -110,6 +113,11 @@ def call(*command: str) -> str:
             break
     if not worked:
         said = " ".join(text.replace(f"{command[0]}: ", "").split())
+        if _NO_CLUSTER in said:
+            raise SlurmError(
+                f"There is no SLURM cluster here ({command[0]} finds no configuration of one); train on this "
+                f"machine with `{write_command('sweep', 'run')}`, or submit from a login node."
+            )
         raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")
     return text
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from harness.store.submissions import Submission
 from harness.system import atomic, slurm
 from harness.system.folders import make_folder
 from harness.system.squeue import Job
-from sweeps.cluster import queue, sbatch, snapshot, troubles
+from sweeps.cluster import queue, sbatch, snapshot, troubles, verify
 from sweeps.cluster.sbatch import RefusedError, UnsureError
 from sweeps.cluster.snapshot import Snapshot
 from sweeps.cluster.troubles import Outdated, Troubles
@@ -42,6 +43,7 @@ _NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
 _LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
 # What `sbatch --test-only` refuses for now, but `sbatch` lets wait: nodes or a partition that are down.
 _FOR_NOW = re.compile(r"\((down|inactive)|busy", re.IGNORECASE)
+CHECK = "'...'"  # in place of `verify` on a screen
 _NO_WORD = "0123456789"  # in place of a submission's
 
 
@@ -458,6 +460,11 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: W
         content = job_array.order(one, array.points)
         texts.append(job_array.text(store.root, code, one, wants, array.processes, content))
     return texts
+
+
+def without_check(script: str) -> str:
+    """A script as a person reads it: CHECK stands for the Python that jobs begin with, the same in all."""
+    return script.replace(shlex.quote(Path(verify.__file__).read_text(encoding="utf-8")), CHECK)
 
 
 def ask_about(sweep: str, arrays: Sequence[str]) -> list[Note]:

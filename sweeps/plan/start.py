@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.choice.winner import MIN_SEEDS
 from harness.config import RunConfig, limits
 from harness.config.limits import MOST_STEPS
 from harness.errors import UsageError
@@ -54,6 +55,8 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
             raise UsageError(f"Sweep '{spec.name}': {error}") from None
     unmeant = [facts for p in planned for facts in limits.schedules_unmeant(p.config)]
     warnings += [str(Note("schedule_unmeant", **facts)) for facts in unmeant]
+    if planned and 0 < spec.fresh_seeds < MIN_SEEDS:
+        warnings.append(str(Note("few_seeds", seeds=spec.fresh_seeds, least=MIN_SEEDS)))
     limits.warn(f"{spec.name}: {sentence}" for sentence in warnings)
 
 

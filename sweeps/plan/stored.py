@@ -293,11 +293,16 @@ def _changes(record: RunRecord, config: RunConfig) -> Note:
     """The settings in the key that differ from those of an earlier result."""
     then, now = record.settings, to_settings(config)
     revisions = {name for name in then if name.startswith("revisions.")}
+    parts = {"revisions.optimizer": config.optimizer.name, "revisions.model": config.model}
+    parts |= {"revisions.task": config.task}
     changes = []
     for name in sorted((settings_of(identity(config)).keys() | revisions) - {*SEED_FIELDS}):
         first = 1 if name.startswith("revisions.") else Note("not_set")
         old, new = (
             list(v) if isinstance(v, tuple) else v for v in (then.get(name, first), now.get(name, first))
         )
-        changes += [Note("setting_changed", name=name, was=[old], now=[new])] if old != new else []
+        if old != new and name in parts:
+            changes.append(Note("code_changed", name=parts[name], was=[old], now=[new]))
+        elif old != new:
+            changes.append(Note("setting_changed", name=name, was=[old], now=[new]))
     return Note("settings_changed", changes=changes) if changes else Note("settings_differ")

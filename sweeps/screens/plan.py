@@ -322,8 +322,8 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     parts[0] = replace(parts[0], above=(head, *parts[0].above))
     scripts = enumerate(view.facts.sbatch if with_arrays else [], 1)
     for number, script in scripts:
-        head = Note("script", sweep=view.spec.name, n=number)
-        parts.append(replace(table([], [], above=[head]), verbatim=script))
+        head = Note("script", sweep=view.spec.name, n=number, left_out=submit.CHECK)
+        parts.append(replace(table([], [], above=[head]), verbatim=submit.without_check(script)))
     answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(view.facts.answers, 1)]
     return [*parts, *([table([], [], notes=answers)] if answers else [])]
 
@@ -471,7 +471,8 @@ def _jobs(view: Preview) -> list[Note]:
 
 
 def _others(view: Preview) -> list[Note]:
-    notes = [Note("trained_again", runs=n, why=why) for why, n in view.facts.trained_again.items()]
+    kept = sum(state.record is not None for state in view.found.values())
+    notes = [Note("trained_again", runs=n, why=why, kept=kept) for why, n in view.facts.trained_again.items()]
     notes += [Note("of_other_code", runs=n, code=code) for code, n in view.facts.other_code.items()]
     notes += [Note("plan_edited", runs=n, name=name) for name, n in view.facts.edited.items()]
     return [*notes, *([Note("plan_lacks", points=view.facts.lost)] if view.facts.lost else [])]

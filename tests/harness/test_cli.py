@@ -81,6 +81,14 @@ def test_a_mistake_in_a_sweep_file_is_one_sentence(tmp_path, capsys, write_spec,
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.parametrize(("seeds", "warned"), [(0, False), (1, True), (2, True), (3, False)])
+def test_fresh_seeds_that_give_no_verdict_are_told_before_a_run(tmp_path, capsys, write_spec, seeds, warned):
+    path = write_spec(SPEC.replace("seeds: 1", f"seeds: {seeds}"))
+    assert cli.main(["sweep", "plan", str(path), "--no-measure", "--root", str(tmp_path)]) == 0
+    said = f"replicate: {{seeds: {seeds}}} gives numbers and no verdict, which takes 3 fresh seeds"
+    assert (said in capsys.readouterr().err) == warned
+
+
 def test_the_next_command_is_about_the_store_that_was_named(tmp_path, capsys, monkeypatch):
     words, root = ["sweep", "status", "demo-digits"], str(tmp_path / "a store")
     following = "next: htbench sweep run demo-digits"

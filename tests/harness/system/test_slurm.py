@@ -55,6 +55,13 @@ def test_a_queue_that_does_not_answer_is_one_sentence_and_no_wait(squeue, monkey
     assert slurm.recent_queue() is None, "a silent controller is not asked again at once"
 
 
+def test_where_no_cluster_is_known_it_is_not_said_to_answer_later(squeue):
+    squeue(script="echo 'squeue: error: fetch_config: DNS SRV lookup failed' >&2; exit 1")
+    with pytest.raises(slurm.SlurmError, match="no SLURM cluster here .*`htbench sweep run`") as error:
+        slurm.queue()
+    assert "later" not in str(error.value)
+
+
 def test_a_command_that_the_signal_to_our_job_has_hit_is_asked_once_more(squeue, tmp_path):
     squeue(RUNNING, script=f"[ -e {tmp_path}/hit ] || {{ touch {tmp_path}/hit; kill -TERM $$; }}")
     assert list(slurm.queue()) == ["8_1"] and (tmp_path / "hit").exists()

@@ -378,6 +378,14 @@ def test_one_block_is_submitted_and_the_plan_keeps_the_others(write_spec, tmp_pa
     assert cli.main([*words, "gpu", "--dry-run"]) == 0
     out = capsys.readouterr().out
     assert "#SBATCH --job-name=tiny.gpu." in out and "tiny.cpu" not in out
+    lines = out[out.index("#!/bin/bash") :].splitlines()
+    assert all(line.startswith(("#SBATCH", "#!", "# P")) or not line for line in lines[:10]), (
+        "what is asked for"
+    )
+    assert "import hashlib" not in out and len(lines) < 45, "no Python between it and the end"
+    plan = ["sweep", "plan", str(path), "--no-measure", "--sbatch", "--json", "--root", str(root)]
+    assert cli.main(plan) == 0
+    assert "import hashlib" in capsys.readouterr().out, "programs get all of it"
 
 
 @pytest.mark.parametrize("words", [[], ["--dry-run"]])

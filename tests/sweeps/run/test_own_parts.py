@@ -1,5 +1,6 @@
 """Sweeps over a user's own parts, from a folder outside of the repository, as the README shows it."""
 
+import re
 import sys
 
 import pytest
@@ -74,10 +75,11 @@ def test_edited_code_makes_new_runs_and_the_old_ones_keep_their_rows(user):
     done(user, "sweep", "run", spec)
     before = [point.key for point in points(user)]
     part.write_text(optimizer().replace(".sign()", ".sign().mul(0.5)"))
-    assert "8 runs, 4 finished, 4 to run" in " ".join(
-        done(user, "sweep", "plan", spec, "--no-measure").split()
-    )
-    done(user, "sweep", "run", spec)
+    plan = " ".join(done(user, "sweep", "plan", spec, "--no-measure").split())
+    assert "8 runs, 4 finished, 4 to run" in plan
+    again = r"4 runs have results and are trained again: the code of my_opt:SignMomentum has .*; 4 finished"
+    assert re.search(again, plan)
+    assert re.search(again, user("sweep", "run", spec).stderr), "before they are"
     after = [point.key for point in points(user)]
     assert before[:4] == after[:4] and not set(before[4:]) & set(after[4:])
     assert Store(user.root).records(before).keys() == set(before)
