@@ -24,7 +24,7 @@ from harness.config import Value
 from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.errors import RunFailedError, UsageError
-from harness.parallel.group import is_main
+from harness.parallel.joining import is_main
 from harness.parallel.processes import Ranks
 from harness.show.emit import say
 from harness.store.points import SEARCH, Point
