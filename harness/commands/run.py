@@ -23,7 +23,8 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
-from harness.parallel.group import is_main, joined, started
+from harness.parallel.group import Group
+from harness.parallel.joining import joined, place, started
 from harness.parallel.processes import Ranks
 from harness.show.commands import write_command
 from harness.show.emit import emit
@@ -72,35 +73,40 @@ def given_settings(words: Sequence[str], for_sweeps: str, action: str) -> dict[s
 
 def run(args: argparse.Namespace) -> int:
     """Train with a progress bar and print the metrics."""
+    place()  # what can be refused is refused before a process waits for others
     config = resolve_config(given_settings(args.words, "trains it", "run"))
     run = resolved(config)
-    if not started():  # the launcher of several processes has checked it
-        limits.check_data(config, cache_folder(args.root))
+    limits.check_data(config, cache_folder(args.root))
+    warnings = limits.check_here(config)
+    if not started():  # the launcher of several processes has told them
         unmeant = [str(Note("schedule_unmeant", **facts)) for facts in limits.schedules_unmeant(config)]
-        limits.warn([*limits.check_here(config), *unmeant])
+        limits.warn([*warnings, *unmeant])
     make_folder(args.root)
     if config.processes > 1 and not started():
         return _start_all(args, config.processes)
     shown = logging.StreamHandler(sys.stderr)
     shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has all messages
     logging.basicConfig(handlers=[shown], format="%(message)s")
-    try:
-        return _train(args, run)
-    except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
-        if is_main():  # an error ends all processes: report it once
-            raise
-        return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
+    return _train(args, run)
 
 
 def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
     from harness.train import run as train  # imports torch
 
-    with Progress(run.config.steps, "steps", quiet=args.quiet or not is_main()) as progress:
+    here = place()
+    group: Group | None = None
+    train.check_processes(run, here.size)
+    with Progress(run.config.steps, "steps", quiet=args.quiet or not here.is_main) as progress:
         monitor = Monitor(progress.to)
         monitor.stop_on_signals()
-        with joined() as group:
-            record = train.run(run, Store(args.root), monitor, group, kept.for_record)
-    if group.is_main:
+        try:
+            with joined(lambda: monitor.stop_requested) as group:
+                record = train.run(run, Store(args.root), monitor, group, kept.for_record)
+        except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
+            if here.is_main or group is None:  # once joined, an error ends all processes: report it once
+                raise
+            return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
+    if here.is_main:
         end = Note("run_done", key=record.key, status=record.status, steps=record.steps, why=record.note)
         columns = (Column("metric", kind="text"), Column("value"))
         emit(Report("run", str(end), [table(columns, record.metrics.items())]), args)

@@ -12,14 +12,13 @@ its buckets after the first step: with three or more processes a resumed run wou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.errors import PeerLostError, RunFailedError, StoppedError
+from harness.errors import PeerLostError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -153,48 +152,6 @@ class Group:
 
 
 ALONE = Group()
-
-
-def started() -> bool:
-    """Whether this process was started as one of several of a run, for example by torchrun."""
-    return "WORLD_SIZE" in os.environ
-
-
-def is_main() -> bool:
-    """Whether this process was started as the main process."""
-    return int(os.environ.get("RANK", 0)) == 0
-
-
-@contextmanager
-def joined() -> Iterator[Group]:
-    """The group of the processes that were started together; waits for all of them.
-
-    It reads the variables that torchrun sets: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT.
-    Without them this process is alone.
-
-    Raises:
-        RunFailedError: the other processes did not join.
-    """
-    if int(os.environ.get("WORLD_SIZE", 1)) == 1:
-        yield ALONE
-        return
-    import torch
-    from torch import distributed
-
-    # Gradients are exchanged between GPUs if there are any, all else between CPUs: that waits for no GPU and
-    # notices closed connections at once.
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    try:
-        distributed.init_process_group(backend, timeout=PATIENCE)
-    except (RuntimeError, ValueError) as error:
-        raise RunFailedError(f"The processes of this run did not find each other: {error}.") from error
-    rank = distributed.get_rank()
-    try:
-        yield Group(rank, distributed.get_world_size(), int(os.environ.get("LOCAL_RANK", rank)))
-    except StoppedError:  # all processes stop together, as at the end
-        distributed.destroy_process_group()
-        raise
-    distributed.destroy_process_group()  # not after an error: it could hang
 
 
 def buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:

@@ -13,7 +13,8 @@ from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.cost import kept
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError, is_full, refused
-from harness.parallel.group import Group, is_main, joined
+from harness.parallel.group import Group
+from harness.parallel.joining import is_main, joined
 from harness.store import Store
 from harness.store.points import Point
 from harness.store.record import RunRecord
@@ -51,12 +52,13 @@ def execute(
     parts.allow(parts.named(point.overrides))
     store = Store(root)
     try:
-        with joined() as group:
+        config = None if point.slot else _as_planned(point)  # refused before a process waits for others
+        with joined(lambda: monitor.stop_requested) as group:
             work = train or partial(_train, group)
-            if point.slot:
+            if config is None:
                 _work_on_slot(store, point, monitor, work, group)
             else:
-                work(_as_planned(point), store, monitor)
+                work(config, store, monitor)
     except StoppedError as error:
         if not is_main():
             return EXIT_DONE

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.errors import RunFailedError, UsageError
-from harness.parallel.group import is_main
+from harness.parallel.joining import is_main
 from harness.parallel.processes import Ranks
 from harness.show.emit import say
 from harness.show.note import Note

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from harness.parallel.group import joined
+from harness.parallel.joining import joined
 from harness.parallel.processes import Ranks
 
 

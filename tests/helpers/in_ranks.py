@@ -14,7 +14,8 @@ from harness.config.key import run_key
 from harness.config.settings import resolve_config
 from harness.data.text import TextTask
 from harness.errors import PrunedError
-from harness.parallel.group import Group, is_main
+from harness.parallel.group import Group
+from harness.parallel.joining import is_main
 from harness.parallel.overlap import GradientSum
 from harness.parallel.processes import Ranks
 from harness.parallel.sharding import Shards

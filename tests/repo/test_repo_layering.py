@@ -39,7 +39,7 @@ PICTURE = {
     "harness.tasks": "harness.errors optimizers.zoo",
     "harness.system": "harness.errors harness.show",
     "harness.config": ("harness.errors harness.system harness.tasks models optimizers optimizers.zoo"),
-    "harness.parallel": "harness.errors harness.system",
+    "harness.parallel": "harness.errors harness.show harness.system",
     "harness.spectra": "harness.errors harness.show harness.system",
     "harness.data": "harness.errors harness.parallel harness.show harness.system",
     "harness.store": "harness.config harness.errors harness.show harness.system",

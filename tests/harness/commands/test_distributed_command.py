@@ -1,6 +1,7 @@
 """Several processes as people start them: `htbench run`, torchrun's variables, the local pool, a search."""
 
 import signal
+import socket
 
 import psutil
 import pytest
@@ -49,9 +50,9 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     assert process.returncode == EXIT_INTERRUPTED, errors
     assert errors.count("goes on from there") == 1 and "Traceback" not in errors
 
-    meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    at = meeting(_free_port())
     both = [
-        htbench.start("run", *words(settings), RANK=str(rank), LOCAL_RANK=str(rank), **meeting)
+        htbench.start("run", *words(settings), RANK=str(rank), LOCAL_RANK=str(rank), **at)
         for rank in range(2)
     ]
     outputs = [process.communicate(timeout=120) for process in both]
@@ -69,7 +70,43 @@ def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench)
     wait_for(lambda: "spawn_main" in str([child.cmdline() for child in starter.children()]), every=0.01)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == EXIT_INTERRUPTED and "stopped at step 1 of 150" in errors, errors
+    assert process.returncode == EXIT_INTERRUPTED, errors
+    assert "stopped at step 1 of 150" in errors or "stopped while it waited for 1 of 2" in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_wait_for_a_process_that_never_starts(htbench, number):
+    port = _free_port()
+    process = htbench.start("run", *words(LM), RANK="0", **meeting(port))
+    wait_for(lambda: listens(port))
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == EXIT_INTERRUPTED
+    assert f"stopped while it waited for 1 of 2 processes (RANK=1) at 127.0.0.1:{port}." in errors
+
+
+@pytest.mark.parametrize(
+    ("changes", "variables", "sentence"),
+    [
+        ({"steps": 0}, {}, "steps"),
+        ({"batch_size": 15}, {}, "batch_size=15 can't be divided among the 2 processes"),
+        ({"batch_size": 10**6}, {}, "is more than the training samples"),
+        ({}, {"MASTER_ADDR": ""}, "WORLD_SIZE=2 is set without MASTER_ADDR, which say"),
+    ],
+)
+def test_what_can_be_refused_is_refused_before_a_process_waits(htbench, changes, variables, sentence):
+    at = {"RANK": "1"} | meeting(_free_port()) | variables
+    done = htbench("run", *words(LM | changes), timeout=120, **at)
+    assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def meeting(port):
+    return {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_search_of_runs_on_two_processes(htbench, write_spec):
