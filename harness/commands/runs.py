@@ -3,13 +3,14 @@
 import argparse
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness import tasks
+from harness.choice.winner import grouped
 from harness.commands import runs_exchange
 from harness.config import Value
 from harness.config.yaml_text import read_words
@@ -91,11 +92,14 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     others = [word for word in args.words if word not in settings]
     keys = _keys_of(store, naming.chosen(args, others, {"setting key=value": ()}))
     limit = args.limit or (None if args.all or args.json else NEWEST)
-    shown, number = listing.rows(store, _statuses(args), wanted, keys, limit)
-    hidden = number - len(shown)
+    sections, data, statuses = list[Section](), None, _statuses(args)
+    if args.json:
+        data, number = listing.rows(store, statuses, wanted, _facts, keys, limit)
+        hidden = number - len(data)
+    else:
+        lines, number = listing.rows(store, statuses, wanted, _line_of(), keys, limit)
+        hidden, sections = number - len(lines), [_section(lines)] if lines else []
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
-    sections = [_section(shown)] if shown and not args.json else []
-    data = [_facts(row) for row in shown] if args.json else None
     empty = Note("no_such_run", root=store.root)
     emit(Report("runs ls", "", sections, notes, data=data, empty=empty), args)
     return 0
@@ -136,22 +140,58 @@ _AFTER = (
 )
 
 
-def _section(rows: Sequence[Row]) -> Section:
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What the table shows of a run, in little memory.
+
+    Attributes:
+        names, values: its settings; the names are one object for all runs that have the same.
+        first, last: the cells before those of its own settings, and after them.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[Value, ...]
+    first: tuple[str, ...]
+    last: tuple[str | float | None, ...]
+
+
+def _line_of() -> Callable[[Row], _Line]:
+    """A function from a run to its line; equal words of all lines are one object."""
+    known: dict[Any, Any] = {}
+
+    def shared(value: Any) -> Any:
+        return known.setdefault(value, value) if type(value) is str else value
+
+    def line(row: Row) -> _Line:
+        values = [tuple(value) if type(value) is list else value for value in row.settings.values()]
+        names = known.setdefault(names := tuple(row.settings), names)
+        first, last = _cells(row)
+        return _Line(names, *(tuple(map(shared, some)) for some in (values, first, last)))
+
+    return line
+
+
+def _section(lines: Sequence[_Line]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
-    names = ["optimizer.p"] if any("optimizer.p" in row.settings for row in rows) else []
-    names = [name for name in dict.fromkeys([*names, "seed", *_varying(rows)]) if name not in _SHOWN]
+    names = ["optimizer.p"] if any("optimizer.p" in own for own in {line.names for line in lines}) else []
+    names = [name for name in dict.fromkeys([*names, "seed", *_varying(lines)]) if name not in _SHOWN]
     own = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
-    return table([*_BEFORE, *own, *_AFTER], [_cells(row, names) for row in rows])
+    return table([*_BEFORE, *own, *_AFTER], (_row(line, names) for line in lines))
 
 
-def _varying(rows: Sequence[Row]) -> list[str]:
+def _row(line: _Line, names: Sequence[str]) -> list[Any]:
+    settings = dict(zip(line.names, line.values, strict=True))
+    return [*line.first, *(_word(settings.get(name, "")) for name in names), *line.last]
+
+
+def _varying(lines: Iterable[_Line]) -> list[str]:
     """The settings in which runs of one task, model and optimizer differ."""
-    seen: dict[tuple[Value, ...], set[str]] = {}
-    for row in rows:
-        group = tuple(row.settings.get(name) for name in _SHOWN[:3])
-        for name, value in row.settings.items():
-            seen.setdefault((*group, name), set()).add(_word(value))
-    return list(dict.fromkeys(str(group[-1]) for group, values in seen.items() if len(values) > 1))
+    seen: dict[tuple[Value, ...], set[Value]] = {}
+    for (group, names), alike in grouped(lines, lambda line: (line.first[1:4], line.names)).items():
+        for name, values in zip(names, zip(*(line.values for line in alike), strict=True), strict=True):
+            seen.setdefault((*group, name), set()).update(values)
+    several = (group for group, values in seen.items() if len(set(map(_word, values))) > 1)
+    return list(dict.fromkeys(str(group[-1]) for group in several))
 
 
 def _word(value: Value) -> str:
@@ -160,17 +200,16 @@ def _word(value: Value) -> str:
     return ",".join(map(_word, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _cells(row: Row, names: Sequence[str]) -> list[Any]:
+def _cells(row: Row) -> tuple[list[str], list[str | float | None]]:
+    """The cells before those of the settings that tell runs apart, and after them."""
     facts, record = _facts(row), row.record
     value = None
     if record is not None:
         metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
         value = record.metrics.get(f"val_{metric}")
     pace, failure = facts.seconds_per_step, row.state.reason if row.state is not None else None
-    return [
-        row.key,
-        *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
-        *(_word(row.settings.get(name, "")) for name in names),
+    first = [row.key, *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4])]
+    return first, [
         f"{row.status} ({failure})" if failure else str(row.status),
         facts.steps,
         "" if value is None else tasks.metric_figure(metric, value),

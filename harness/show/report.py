@@ -95,7 +95,8 @@ class Column:
         value = cell.number()
         if self.unit and value is not None and cell.state is None:
             return UNITS[self.unit](value)
-        return (replace(cell, digits=self.digits) if cell.digits is None else cell).text()
+        own = cell.digits is not None or self.digits is None
+        return (cell if own else replace(cell, digits=self.digits)).text()
 
     def within(self, interval: tuple[float, float]) -> tuple[float, float]:
         """An interval cut to the column's bounds."""
@@ -104,7 +105,7 @@ class Column:
         return max(least, low), min(most, high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A cell.
 
@@ -213,7 +214,7 @@ class Section:
 
     def legend(self) -> list[tuple[str, Note]]:
         """The symbols used, with their meaning; the meaning of an empty cell has no symbol."""
-        cells = [cell for row in self.rows for cell in row]
+        cells = {id(cell): cell for row in self.rows for cell in row}.values()
         states = {cell.state for cell in cells}
         legend = [(CHOSEN, Note("chosen"))] if any(cell.chosen for cell in cells) else []
         legend += [(state.symbol, Note(f"status_{state}")) for state in Status if state in states]
@@ -293,7 +294,16 @@ def table(
         notes: below it.
         above: above it.
     """
-    cells = [[value if isinstance(value, Cell) else Cell(value) for value in row] for row in rows]
+    words: dict[str, Cell] = {}  # a cell for each: a column has few, and may be long
+
+    def cell(value: Any) -> Cell:
+        if type(value) is not str:
+            return value if isinstance(value, Cell) else Cell(value)
+        if value not in words:
+            words[value] = Cell(value)
+        return words[value]
+
+    cells = [list(map(cell, row)) for row in rows]
     return Section(title, {}, columns, cells, notes=tuple(notes), above=tuple(above))
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -225,19 +225,22 @@ def _grid(section: Section, shown: Shown, marks: Mapping[Note, str] | None) -> l
     if not section.rows:
         return []
     columns = section.columns
-    tails = [[_tail(cell, marks) for cell in row] for row in section.rows]
     # Numbers stand one below the other, whatever stands behind them.
     room = [
-        0 if column.kind == "text" else max(map(len, own))
-        for column, own in zip(columns, zip(*tails, strict=True), strict=True)
+        0 if column.kind == "text" else max(len(_tail(cell, marks)) for cell in own)
+        for column, own in zip(columns, zip(*section.rows, strict=True), strict=True)
     ]
-    cells = [
-        [
-            ((column.text(cell), _DOUBT if column.doubts else _style(cell)), (f"{tail:<{size}}", _DOUBT))
-            for column, cell, tail, size in zip(columns, row, own, room, strict=True)
-        ]
-        for row, own in zip(section.rows, tails, strict=True)
-    ]
+
+    def cells() -> Iterator[Sequence[Parts]]:
+        for row in section.rows:
+            yield [
+                (
+                    (column.text(cell), _DOUBT if column.doubts else _style(cell)),
+                    (f"{_tail(cell, marks):<{size}}", _DOUBT),
+                )
+                for column, cell, size in zip(columns, row, room, strict=True)
+            ]
+
     return _fitted(columns, cells, shown.room, shown.more)
 
 
@@ -254,7 +257,7 @@ def _style(cell: Cell) -> str:
 
 
 def _fitted(
-    columns: Sequence[Column], rows: Iterable[Sequence[Parts]], width: int | None, more: str
+    columns: Sequence[Column], rows: Callable[[], Iterable[Sequence[Parts]]], width: int | None, more: str
 ) -> list[Line]:
     """A table as lines: its columns as wide as they need to be, or as a terminal lets them.
 
@@ -263,14 +266,22 @@ def _fitted(
 
     Args:
         columns: of the table.
-        rows: cells without the head, one for each column.
+        rows: gives the cells without the head, one for each column; it is asked twice, as all rows of a
+            long table would fill the memory.
         width: of the terminal; None: nothing is shortened or left out.
         more: where people find what is left out.
     """
-    head = [((column.head, ""),) for column in columns]
-    cells = [[[(in_a_line(text), style) for text, style in parts] for parts in row] for row in [head, *rows]]
-    texts = [["".join(text for text, _ in parts) for parts in row] for row in cells]
-    whole = [max(map(len, own)) for own in zip(*texts, strict=True)]
+    head = [((in_a_line(column.head), ""),) for column in columns]
+
+    def lines_of_cells() -> Iterator[Sequence[Parts]]:
+        yield head
+        for row in rows():
+            yield [[(in_a_line(text), style) for text, style in parts] for parts in row]
+
+    whole = [0] * len(columns)
+    for row in lines_of_cells():
+        sizes = (sum(len(text) for text, _ in parts) for parts in row)
+        whole = list(map(max, whole, sizes))
     least = [
         size
         if column.least is None or column.kind != "text"
@@ -287,18 +298,16 @@ def _fitted(
         slack, widest = max((widths[n] - least[n], n) for n in widths)
         if slack:  # what is missing is taken where there is most to take
             widths[widest] -= 1
-    lines = [_line(columns, parts, own, widths) for parts, own in zip(cells, texts, strict=True)]
+    lines = [_line(columns, row, widths) for row in lines_of_cells()]
     names = list(dict.fromkeys(columns[n].head for n in sorted(gone)))
     return lines + (_plain(wrapped(str(Note("left_out", names=names, where=more)), width)) if names else [])
 
 
-def _line(
-    columns: Sequence[Column], cells: Sequence[Parts], texts: Sequence[str], widths: Mapping[int, int]
-) -> Line:
+def _line(columns: Sequence[Column], cells: Sequence[Parts], widths: Mapping[int, int]) -> Line:
     line, styles = "", []
     for n, width in widths.items():
         line += "  " if line else ""
-        text = shortened(texts[n], width)
+        text = shortened("".join(text for text, _ in cells[n]), width)
         start = len(line) + (0 if columns[n].kind == "text" else width - len(text))
         line += text.ljust(width) if columns[n].kind == "text" else text.rjust(width)
         for part, style in cells[n]:

@@ -12,14 +12,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from harness.store.record import RunRecord
-from harness.system import atomic
+from harness.system import atomic, seal
 from harness.system.machine import without_collection
 
-# The start of a line, as `append` writes it.
-_START = re.compile(rb'\{"size": (\d+), "modified": (-?\d+), "record": \{"key": "([0-9a-f]{12})"')
+# The start of a line, as `append` writes it, up to its record.
+_START = re.compile(rb'\{"size": (\d+), "modified": (-?\d+), "record": (?=\{"key": "([0-9a-f]{12})")')
 
 
 class Mark(NamedTuple):
@@ -47,7 +47,12 @@ class Index:
 
     def append(self, record: RunRecord, mark: Mark) -> None:
         """Add a line: `record`, whose file has this mark. The caller holds the lock."""
-        atomic.append_line(self.path, _line(mark, record))
+        self.append_all([(mark, record)])
+
+    def append_all(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
+        """Add a line for each; nothing without any."""
+        if text := "".join(map(_line, rows)):
+            atomic.append_text(self.path, text)
 
     def locked(self) -> AbstractContextManager[None]:
         """Hold the lock: two writers would mix lines or remove each other's temporary files."""
@@ -99,21 +104,26 @@ class Index:
                 if mark != noted:
                     return None
                 file.seek(offset)
-                (row,) = atomic.json_objects([file.read(length)]) or [{}]
-                record = RunRecord.from_json(row.get("record"))
+                line = file.read(length).rstrip()
+                (row,) = atomic.json_objects([line]) or [{}]
+                start = _START.match(line)
+                whole = start is not None and seal.is_whole(line[start.end() : -1])
+                record = RunRecord.from_json(row.get("record"), whole)
                 return record if record is not None and record.key == key else None
 
             yield find
 
     def replace(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
         """Write the whole file anew. The caller holds the lock."""
-        lines = [json.dumps(_line(mark, record)) + "\n" for mark, record in rows]
+        text = "".join(map(_line, rows))
         atomic.remove_temporaries(self.path.parent)
-        atomic.write_text(self.path, "".join(lines))
+        atomic.write_text(self.path, text)
 
 
-def _line(mark: Mark, record: RunRecord) -> dict[str, Any]:
-    return {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
+def _line(noted: tuple[Mark, RunRecord]) -> str:
+    mark, record = noted
+    row = {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
+    return json.dumps(row, allow_nan=False) + "\n"
 
 
 def _lines(file: BinaryIO) -> dict[str, tuple[Mark, int, int]]:

@@ -4,9 +4,10 @@ import contextlib
 import functools
 import heapq
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeVar
 
 from harness.config import Value
 from harness.config.names import canonical, settings_of
@@ -19,6 +20,8 @@ from harness.store.record import IMPORTED, RunRecord, is_imported
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
 # gone, or was changed: it has no figures.
+T = TypeVar("T")
+
 UNFINISHED = (Status.RUNNING, Status.WAITING, Status.FAILED)
 STATUSES = (*ENDED, *UNFINISHED, Status.DAMAGED)
 
@@ -55,15 +58,17 @@ def rows(
     store: Store,
     statuses: Collection[Status],
     wanted: Mapping[str, Value],
+    take: Callable[[Row], T],
     keys: Collection[str] | None = None,
     limit: int | None = None,
-) -> tuple[list[Row], int]:
-    """Runs, the newest first, and how many there are without the limit.
+) -> tuple[list[T], int]:
+    """What `take` takes of each run, the newest first, and how many there are without the limit.
 
     Args:
         store: where they are.
         statuses: some of STATUSES; the folders of unfinished runs are only read if wanted.
         wanted: what their settings must be, as `filters` gives it.
+        take: what is kept of a row: records of all runs of a store would fill the memory.
         keys: of which runs; None means all.
         limit: keep no more of them; all the others are never in memory together.
     """
@@ -76,11 +81,11 @@ def rows(
                 number += 1
                 yield row
 
-    def newest(row: Row) -> tuple[float, str]:
-        return -row.time, row.key
-
-    shown = sorted(matching(), key=newest) if limit is None else heapq.nsmallest(limit, matching(), newest)
-    return shown, number
+    if limit is None:
+        shown = sorted(((-row.time, row.key, take(row)) for row in matching()), key=itemgetter(0, 1))
+        return [taken for _, _, taken in shown], number
+    newest = heapq.nsmallest(limit, matching(), lambda row: (-row.time, row.key))
+    return [take(row) for row in newest], number
 
 
 def _all(store: Store, statuses: Collection[Status], keys: Collection[str] | None) -> Iterator[Row]:

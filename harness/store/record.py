@@ -136,16 +136,21 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object."""
-        value: dict[str, Any] = dataclasses.asdict(self)
-        rest: dict[str, Any] = value.pop("rest")
+        value: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        rest: dict[str, Any] = value.pop("rest")  # all are plain values: `asdict` would copy each
         return seal.sealed(value | rest) | ({seal.SEAL: BROKEN} if self.digest else {})
 
     @classmethod
-    def from_json(cls, value: Any) -> RunRecord | None:
-        """Read a record from a JSON value; None if it is not one: a damaged file, or somebody else's."""
+    def from_json(cls, value: Any, whole: bool = False) -> RunRecord | None:
+        """Read a record from a JSON value; None if it is not one: a damaged file, or somebody else's.
+
+        Args:
+            value: the value.
+            whole: whether its digest has been found right.
+        """
         if not isinstance(value, dict):
             return None
-        record = typed.made(cls, value | {seal.SEAL: BROKEN if seal.is_broken(value) else ""})
+        record = typed.made(cls, value | {seal.SEAL: "" if whole or not seal.is_broken(value) else BROKEN})
         return record if record is not None and _is_sound(record) else None
 
 

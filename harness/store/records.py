@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from harness.store.run_folder import RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.links import OwnFile, leads_away
+
+_AT_ONCE = 1000  # runs that are looked at together: the index is locked once for those that it lacks
 
 
 class Records:
@@ -117,7 +120,9 @@ class Records:
             if existing is not None:
                 return existing
             path.unlink(missing_ok=True)  # damaged, and the index lacks it
-        self._note(record)
+        self._tidy(record)
+        with self.index.locked():  # another process may have amended it since it was written
+            self.index.append(self.record(record.key) or record, mark_of(path.stat()))
         return record
 
     def amend(self, key: str, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
@@ -190,20 +195,36 @@ class Records:
     ) -> Iterator[tuple[str, RunRecord, Mark]]:
         packed = self.packed.now().runs
         here = set(layout.run_keys(self.root)) if packed else ()
-        for key in keys:
-            # Packed runs that have no folder take no look for each.
-            member = packed[key].member(key, layout.RECORD) if key in packed and key not in here else None
-            mark = self._mark(key) if member is None else Mark(member.size, member.modified)
-            if mark is None:
-                continue
-            record = find(key, mark)
-            if record is None or record.digest:  # the index lacks it, or was changed
-                record = self.record(key)
-                if record is not None and not record.digest:  # the index keeps what was written
-                    with contextlib.suppress(OSError):  # the store may be read-only
-                        self._note(record)
-            if record is not None:
-                yield key, record, mark
+        rest = iter(keys)
+        while some := list(itertools.islice(rest, _AT_ONCE)):
+            marks, found = dict[str, Mark](), dict[str, RunRecord]()
+            for key in some:
+                # Packed runs that have no folder take no look for each.
+                member = packed[key].member(key, layout.RECORD) if key in packed and key not in here else None
+                mark = self._mark(key) if member is None else Mark(member.size, member.modified)
+                if mark is not None:
+                    marks[key] = mark
+                    record = find(key, mark)
+                    if record is not None and not record.digest:
+                        found[key] = record
+            # The index lacks the others, or was changed.
+            found |= self._indexed([key for key in marks if key not in found])
+            yield from ((key, found.pop(key), mark) for key, mark in marks.items() if key in found)
+
+    def _indexed(self, keys: Sequence[str]) -> dict[str, RunRecord]:
+        """The records of `keys` from their folders, noted in the index; those of changed files are not."""
+        found = dict[str, RunRecord]()
+        if keys:
+            with contextlib.suppress(OSError), self.index.locked():  # the store may be read-only
+                found |= self._read(keys)
+                sound = [record for record in found.values() if not record.digest]
+                for record in sound:
+                    self._tidy(record)
+                self.index.append_all((mark_of(self.files(one.key).record.stat()), one) for one in sound)
+        return found or self._read(keys)
+
+    def _read(self, keys: Iterable[str]) -> dict[str, RunRecord]:
+        return {key: record for key in keys if (record := self.record(key)) is not None}
 
     def _mark(self, key: str) -> Mark | None:
         """The mark of a record's file; None if there is none."""
@@ -228,14 +249,12 @@ class Records:
             return (self.files(key).path / name).stat()
         return None
 
-    def _note(self, record: RunRecord) -> None:
-        """Clean a finished run's folder, then index its record; after a crash the next reader does so."""
-        files = self.files(record.key)
+    def _tidy(self, record: RunRecord) -> None:
+        """Clean a finished run's folder before it is indexed; after a crash the next reader does so."""
         if record.status != "pruned":  # another study may have resumed it
+            files = self.files(record.key)
             files.checkpoint.unlink(missing_ok=True)
             atomic.remove_temporaries(files.path)
-        with self.index.locked():  # another process may have amended it since it was read
-            self.index.append(self.record(record.key) or record, mark_of(files.record.stat()))
 
     def rebuild_index(self) -> int:
         """Write the index anew from the run folders.

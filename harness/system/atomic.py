@@ -6,7 +6,6 @@ The named crash points let tests kill a process exactly between two of those ste
 import contextlib
 import errno
 import fcntl
-import glob
 import json
 import math
 import os
@@ -283,7 +282,12 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
-    """Append one JSON line with a single write. An incomplete last line, left by a crash, is ended first.
+    """Append one JSON line, as `append_text` does it."""
+    append_text(path, json.dumps(row, allow_nan=False) + "\n")
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append whole lines with a single write. An incomplete last line, left by a crash, is ended first.
 
     Each of several writers must hold a lock: on network file systems a client may take an old size for the
     end of the file (open(2), O_APPEND).
@@ -296,7 +300,7 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
     try:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
-        line = (("\n" if torn else "") + json.dumps(row, allow_nan=False) + "\n").encode()
+        line = (("\n" if torn else "") + text).encode()
         with _named(path):
             while line:  # a disk that gets full writes a part and raises at the next write only
                 line = line[os.write(handle, line) :]
@@ -306,8 +310,11 @@ def append_line(path: Path, row: dict[str, Any]) -> None:
 
 def temporaries(folder: Path, name: str = "") -> Iterator[Path]:
     """The temporary files and folders in `folder`, or those of its file `name`."""
-    start = f".{glob.escape(name)}." if name else "."
-    return folder.glob(f"{start}*{TEMPORARY_SUFFIX}")
+    start = f".{name}." if name else "."
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for own in os.listdir(folder):
+            if own.startswith(start) and own.endswith(TEMPORARY_SUFFIX):
+                yield folder / own
 
 
 def remove_temporaries(folder: Path, name: str = "") -> None:

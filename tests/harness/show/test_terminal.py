@@ -28,10 +28,8 @@ rows = st.tuples(words, words, numbers, numbers, numbers.map("accuracy {}".forma
 
 
 def grid_lines(columns, rows, width):
-    return [
-        line.text
-        for line in _fitted(columns, [[((text, ""),) for text in row] for row in rows], width, _JSON)
-    ]
+    cells = [[((text, ""),) for text in row] for row in rows]
+    return [line.text for line in _fitted(columns, lambda: cells, width, _JSON)]
 
 
 def numbers_of(text):

@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import weakref
 
 import pytest
 
 from harness import cli
 from harness.commands import runs as runs_command
 from harness.errors import EXIT_USAGE
-from harness.store import Store
+from harness.store import Store, listing
 from harness.store.points import SEARCH, Point, sweep_folder, write_points
 from tests.helpers.json_fields import promised, read
 from tests.helpers.stored_runs import leave, put
@@ -159,3 +160,17 @@ def test_mistakes_are_one_sentence(ls, words, sentence):
 def test_an_empty_store_is_no_mistake(ls):
     status, out, err = ls()
     assert status == 0 and out.startswith("No such run") and err == ""
+
+
+def test_no_record_stays_in_memory_once_its_row_is_taken(tmp_path, runs):
+    """Those of fifty thousand runs take gigabytes; a screen needs a line of each."""
+    taken, number = listing.rows(Store(tmp_path), listing.STATUSES, {}, lambda row: weakref.ref(row))
+    assert number == len(taken) == len(runs)
+    assert [row() for row in taken] == [None] * len(runs)
+    line, store = runs_command._line_of(), Store(tmp_path)
+    lines, _ = listing.rows(store, listing.STATUSES, {}, line)
+    sgdm = [one for one in lines if one.first[3] == "sgdm"]
+    assert len({id(one.names) for one in sgdm}) == 1 < len(sgdm)
+    (section,) = [runs_command._section(lines)]
+    cells = [cell for row in section.rows for cell in row if cell.value == "digits"]
+    assert len(cells) == len(runs) and len({*map(id, cells)}) == 1

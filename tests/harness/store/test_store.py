@@ -236,6 +236,29 @@ def _rebuild_often(root):
         assert Store(root).rebuild_index() == 1
 
 
+def test_an_index_that_is_gone_is_written_anew_under_one_lock(store, monkeypatch):
+    """A lock, a look around and an append for each of ten thousand runs took minutes."""
+    keys = [f"{number:012x}" for number in range(20)]
+    for key in keys:
+        (store.run_folder(key)).mkdir(parents=True)
+        atomic.write_json(store.files(key).record, record(key, 1).to_json())
+    locked, proper = [], store.index.locked
+    monkeypatch.setattr(store.index, "locked", lambda: locked.append(1) or proper())
+    read = dict(store.each_record(keys))
+    assert list(read) == keys and len(locked) == 1
+    assert store.index.rows().keys() == {*keys} and dict(store.each_record(keys)) == read and len(locked) == 1
+
+
+def test_a_line_of_the_index_that_was_changed_does_not_count(store):
+    key = "0123456789ab"
+    store.claim(key, "").finish(record(key, 1))
+    text = store.index.path.read_text()
+    for other in (text.replace('"steps": 8', '"steps": 9'), text.replace('": ', '" :', 3)):
+        assert other != text
+        store.index.path.write_text(other)
+        assert dict(store.each_record([key])) == {key: record(key, 1)}
+
+
 def test_the_index_is_written_anew_by_many_at_once(store):
     store.claim(KEY, "").finish(record(KEY, 1))
     context = multiprocessing.get_context("fork")
@@ -297,7 +320,7 @@ def test_a_file_in_place_of_a_run_is_no_run(tmp_path):
     (tmp_path / "runs" / "ab").mkdir(parents=True)
     key = "abc" * 4
     (tmp_path / "runs" / "ab" / key).write_text("not ours")
-    assert Store(tmp_path).record(key) is None and Store(tmp_path).records([key]) == {}
+    assert Store(tmp_path).record(key, 1) is None and Store(tmp_path).records([key]) == {}
     assert Store(tmp_path).state(key).status is Status.WAITING
 
 
