@@ -108,7 +108,7 @@ def of_experiment(name: str) -> Page:
 
 def pages() -> dict[str, Page]:
     """The pages whose runs are all among the records."""
-    demo = Page("demo", ["demo-pydocs", "demo-digits"], ["main_result", "lr_grid", "p_grid"])
+    demo = Page("demo", ["demo-pydocs", "demo-digits"], ["main_result", "lr_grid"])
     every = [demo, *map(of_experiment, experiments.experiments(SCALE))]
     there = set(records.sweeps())
     found = {page.name: page for page in every if there.issuperset(page.sweeps)}

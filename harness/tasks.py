@@ -56,6 +56,7 @@ class TaskSpec:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     ready: str = ""
     target: float | None = None  # validation metric that a published benchmark of the task races to
+    classes: int | None = None  # among which a guess is right once; None: not known
 
     @property
     def unit(self) -> str:
@@ -89,8 +90,8 @@ def _pictures(name: str, place: str, augment: str, mixup: float = 0.0, **more: A
     return _images(name, place, takes=("protocol", *defaults), defaults=defaults, **more)
 
 
-def _photographs(name: str, place: str, augment: str, mixup: float = 0.0) -> TaskSpec:
-    return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{place}ready")
+def _photographs(name: str, place: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
+    return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{place}ready", **more)
 
 
 def _corpus(name: str, place: str, layout: str, held_out: int = 10_000_000, **more: Any) -> TaskSpec:
@@ -113,11 +114,11 @@ _ROWS = (
         seq_len=1024,
         target=math.exp(3.28),
     ),
-    _images("digits", "harness.data.digits:", adamw_lr=3e-2, takes=("protocol",)),
-    _pictures("glyphs", "harness.data.glyphs:", "none", adamw_lr=1e-2),
-    _photographs("cifar10", "harness.data.pictures:CIFAR10.", "crop-flip"),
-    _photographs("cifar100", "harness.data.pictures:CIFAR100.", "crop-flip"),
-    _photographs("imagenet-1k", "harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2),
+    _images("digits", "harness.data.digits:", adamw_lr=3e-2, takes=("protocol",), classes=10),
+    _pictures("glyphs", "harness.data.glyphs:", "none", adamw_lr=1e-2, classes=100),
+    _photographs("cifar10", "harness.data.pictures:CIFAR10.", "crop-flip", classes=10),
+    _photographs("cifar100", "harness.data.pictures:CIFAR100.", "crop-flip", classes=100),
+    _photographs("imagenet-1k", "harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2, classes=1000),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

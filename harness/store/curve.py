@@ -65,6 +65,15 @@ class _OfLayer(_Layer, total=False):
     momentum: list[float | None]
 
 
+def head(path: Path, size: int = TAIL) -> list[dict[str, Any]]:
+    """The valid rows in the first lines, about `size` bytes of them; none if there is no file."""
+    try:
+        with path.open("rb") as file:
+            return [row for row in atomic.json_objects(file.readlines(size)) if is_row(row)]
+    except FileNotFoundError:
+        return []
+
+
 def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
     """The valid rows in the last `size` bytes, in the order of the file; none if there is no file.
 

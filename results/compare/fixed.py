@@ -93,28 +93,25 @@ def split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[s
     return (Note("split", parts=parts),)
 
 
-def rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[list[str], Notes]:
-    """The row of the zoo whose rule each row is, and what is to be told where two names are one rule.
+def rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[str, str], Notes]:
+    """The row of the zoo whose rule each row is, by its name, and what is told where two names are one rule.
 
-    Edited code and runs of others count as rules of their own.
+    Edited code and runs of others are rules of their own.
 
     Args:
         choices, names: as in `notes`.
     """
-    found, reasons = list[str](), dict[str, list[Note]]()
+    found, reasons = dict[str, str](), dict[str, Note]()
     for name, own in zip(names, choices, strict=True):
         run = own.winner.runs[0] if own.winner is not None else {}
         is_ours = run.get("rule") == name and not run[IMPORTED]
-        settings = {at: None if is_missing(value) else value for at, value in run.items()} if is_ours else {}
-        rule, needed = rule_of(name, settings) if is_ours else (name, {})
-        found.append(rule)
-        if rule != name:
-            values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]
-            reasons.setdefault(rule, []).append(Note("rule_reason", name=name, settings=values, rule=rule))
-    shared = grouped(range(len(names)), found.__getitem__)
+        settings = {at: None if is_missing(value) else value for at, value in run.items()}
+        found[name], needed = rule_of(name, settings) if is_ours else (name, {})
+        values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]
+        reasons[name] = Note("rule_reason", name=name, settings=values, rule=found[name])
     return found, tuple(
-        Note("one_rule", names=[names[at] for at in own], reasons=reasons[rule])
-        for rule, own in shared.items()
+        Note("one_rule", names=own, reasons=[reasons[name] for name in own if name != rule])
+        for rule, own in grouped(names, found.__getitem__).items()
         if len(own) > 1
     )
 

@@ -115,6 +115,12 @@ def published_target(part: Frame) -> float | None:
     return None if row is None or task_kind(part) != row.kind else row.target
 
 
+def classes(part: Frame) -> int | None:
+    """Among how many classes a task of ours asks for one; None: not known."""
+    row = tasks.TASKS.get(str(rows(part)[0]["task"]))
+    return None if row is None or task_kind(part) != row.kind else row.classes
+
+
 def loss_unit(part: Frame) -> str:
     """In which a task counts its loss; empty for runs that others made, whose unit is not known."""
     return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")

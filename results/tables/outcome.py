@@ -5,7 +5,7 @@ The table `main_result` shows all of it, the answer on a screen what a person ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -16,6 +16,7 @@ from harness.show.status import Status
 from harness.store import Store
 from harness.store.points import SEARCH
 from results.compare import fixed as fixed_settings
+from results.compare.chance import learned_nothing
 from results.compare.contender import contender, reach
 from results.compare.defaults import setting_word
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
@@ -47,7 +48,7 @@ class Outcome:
         settings: the values of each row's chosen settings by column, a schedule in words.
         shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
         caveats: how far to trust each choice, by column.
-        not_default: the footnote to each row on settings that nobody searched.
+        not_default: the footnotes to each row: settings that nobody searched, and if it has learned nothing.
         fixed: what stands under the table on such settings, on those of auxiliary parameters, and on one rule
             under two names.
     """
@@ -93,11 +94,11 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
     axes = axes_of(choices)
     metrics = reported(part)
     rules, one_rule = fixed_settings.rules(choices, names)
-    first = _verdicts(part, choices, names, rules, metrics[0], store)
+    first = _verdicts(part, choices, rules, metrics[0], store)
     # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
     same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
     verdicts = {
-        metric: first if metric in same else _verdicts(part, choices, names, rules, metric, store)
+        metric: first if metric in same else _verdicts(part, choices, rules, metric, store)
         for metric in metrics
     }
     schedules = [_schedules(choice.winner) for choice in choices]
@@ -124,18 +125,16 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
             footnotes.caveats(own, axes, partial(first.outlook, at) if first else None) if own.winner else {}
             for at, own in enumerate(choices)
         ],
-        not_default,
+        [
+            (*learned_nothing(own.replicas, metrics[0], store), *notes)
+            for own, notes in zip(choices, not_default, strict=True)
+        ],
         (*one_rule, *fixed, *fixed_settings.split(choices, names, columns)),
     )
 
 
 def _verdicts(
-    part: Frame,
-    choices: Sequence[Choice],
-    names: Sequence[str],
-    rules: Sequence[str],
-    metric: Metric,
-    store: Store | None,
+    part: Frame, choices: Sequence[Choice], rules: Mapping[str, str], metric: Metric, store: Store | None
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
     first = rows(part)[0]
@@ -147,11 +146,11 @@ def _verdicts(
     questions = "test_samples" if metric.is_share else ""
     contenders = [
         contender(name, values_by_seed(own.replicas, metric), metric, own.replicas, questions, own, store)
-        for name, own in zip(names, choices, strict=True)
+        for name, own in zip(rules, choices, strict=True)
     ]
     gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
     looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
-    return compare(contenders, names, [own.budget for own in choices], metric, gains, looks, rules)
+    return compare(contenders, rules, [own.budget for own in choices], metric, gains, looks)
 
 
 def _schedules(winner: Candidate | None) -> dict[str, str]:

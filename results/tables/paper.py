@@ -410,7 +410,7 @@ def _verdicts(
         head, names = _names(layout, ours.scale, lines)
         whole = compare(
             [figure.contender(name, ours.store) for name, figure in zip(names, own, strict=True)],
-            names,
+            dict(zip(names, names, strict=True)),
             [choice.budget for choice in rivals],
             metric,
             [reach(choice, metric) for choice in rivals],

@@ -144,24 +144,23 @@ class Verdicts:
 
 def compare(
     contenders: Sequence[Contender | None],
-    names: Sequence[str],
+    rules: Mapping[str, str],
     budgets: Sequence[int],
     metric: Metric,
     gains: Sequence[Mapping[str, float | None]],
     looks: int = 0,
-    rules: Sequence[str] = (),
 ) -> Verdicts:
     """Compare the rows of one column.
 
     Args:
         contenders: per row; None is a row without values.
-        names: of the rows.
+        rules: the rule of each row by its name: of some it is one under two names.
         budgets: how many settings each row may try.
         metric: which says the direction, and the digits that are printed.
         gains: of each row, as in `Verdicts`.
         looks: how often replicas were added after a look at the table.
-        rules: of the rows, where some are one rule under two names.
     """
+    names = list(rules)
     known = [own.row for own in contenders if own is not None]
     scored_on = {digest for own in contenders if own is not None for digest in own.scored_on}
     if not known or len(scored_on) > 1:
@@ -176,10 +175,9 @@ def compare(
     found = iter(judged.verdicts)
     rows = [None if own is None else next(found) for own in contenders]
     best = next(row for row in rows if row is not None and row.kind is Kind.BEST)
-    if rules:
-        shared = rules[rows.index(best)]
-        pairs = zip(rows, rules, strict=True)
-        rows = [row if row in (None, best) or rule != shared else _of_one_rule(row) for row, rule in pairs]
+    for at, row in enumerate(rows):
+        if row is not None and row is not best and rules[row.name] == rules[best.name]:
+            rows[at] = replace(row, is_same_rule=True, seeds_needed=None)
     rivals = [(row, own) for row, own in zip(rows, gains, strict=True) if row is not None and row is not best]
     clear = bool(rivals) and all(
         min(row.n, best.n) >= MIN_SEEDS
@@ -199,13 +197,6 @@ def compare(
         sum(own.lost for own in contenders if own is not None),
         min(map(judge.item_count, known)),
     )
-
-
-def _of_one_rule(row: Verdict) -> Verdict:
-    """The verdict on a row of the best one's rule, without what would tell the two apart."""
-    limits = {"limited_by_test_set": False, "limited_by_search": False}
-    needed = dict.fromkeys(("seeds_needed", "items_needed", "search_seeds_needed"))
-    return replace(row, is_same_rule=True, **limits, **needed)
 
 
 def _print(row: Verdict, metric: Metric) -> str:

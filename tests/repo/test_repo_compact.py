@@ -44,7 +44,7 @@ def brief(place, tmp_path_factory):
 
 
 def test_tables_say_the_same_byte_for_byte(whole, brief, capsys):
-    for words in (["main_result", "--notes", "--wide"], ["main_result", "--json"], ["p_grid", "--json"]):
+    for words in (["main_result", "--notes", "--wide"], ["main_result", "--json"], ["lr_grid", "--json"]):
         said = []
         for store in (whole, brief):
             assert cli.call(["table", *words, "--sweep", SWEEP, "--root", str(store.root)]) == 0

@@ -34,7 +34,7 @@ def test_the_demo_and_its_second_call(tmp_path):
     assert len(first.stdout.splitlines()) < 24
     figures = tmp_path / "store" / "figures"
     assert {path.name for path in figures.iterdir()} >= {
-        f"{name}.{kind}" for name in ("lr_curve", "p_curve", "loss") for kind in ("png", "pdf")
+        f"{name}.{kind}" for name in ("lr_curve", "pareto", "loss") for kind in ("png", "pdf")
     }
     before = files(tmp_path / "store")
     second = demo(tmp_path)

@@ -63,7 +63,7 @@ def test_every_module_is_either_watched_or_known_to_make_no_numbers():
         *("optimizers", "optimizers.cost", "optimizers.reach", "optimizers.zoo"),
         *("optimizers.zoo.elementwise", "optimizers.zoo.grouped", "optimizers.zoo.imported"),
         *("optimizers.zoo.outside", "optimizers.zoo.param", "optimizers.zoo.registry", "optimizers.zoo.spec"),
-        *("optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
+        *("optimizers.zoo.same", "optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
         *("models", "models.families", "models.imported", "models.registry"),
         *("harness.data", "harness.data.cache", "harness.data.copies"),
         *("harness.data.prepare", "harness.data.raw"),

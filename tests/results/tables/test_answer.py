@@ -442,3 +442,34 @@ def test_the_interval_leaves_out_0_exactly_where_ranks_differ(bench, make, seed)
         assert place.low <= place.gap <= place.high
         if place.kind is not Kind.EQUAL:
             assert (place.low > 0) == (place.rank not in ("1", "1=")) == (place.kind is Kind.WORSE)
+
+
+# --- rows that have learned nothing ---
+
+
+@pytest.mark.parametrize(("share", "is_chance"), [(0.1003, True), (0.12, True), (0.2, False)])
+def test_a_row_that_guesses_among_ten_classes_has_a_mark(bench, make, share, is_chance):
+    contest(bench, make, samples=299, muon=(0.9, 0.91, 0.92), adamw=(share,) * 3)
+    found = answer(bench)
+    told = [note["who"] for note in found.dangers if note.kind == "danger_at_chance"]
+    assert told == [["adamw"]] * is_chance
+    assert ("at_chance" in kinds(found.places[-1].notes)) is is_chance
+
+
+@pytest.mark.parametrize("is_evaluated", [True, False])
+def test_a_language_model_at_its_untrained_loss_has_a_mark(bench, make, is_evaluated):
+    """Where nobody has evaluated the untrained model, the first batch tells it."""
+    contest(bench, make, "pydocs", adamw=(6.88, 6.92, 6.95), muon=(3.0, 3.01, 3.02))
+    store = bench.write()
+    for point in bench.points["demo-pydocs"] if not is_evaluated else ():
+        store.amend(point.key, without_untrained)
+        curve = store.files(point.key).metrics
+        curve.write_text('{"step": 1, "loss": 6.93}' + curve.read_text()[curve.read_text().index("\n") :])
+    (found,) = answers(load_rows(store), store)
+    assert [note["who"] for note in found.dangers if note.kind == "danger_as_untrained"] == [["adamw"]]
+
+
+def without_untrained(record):
+    return dataclasses.replace(
+        record, metrics={name: x for name, x in record.metrics.items() if "untrained" not in name}
+    )
