@@ -193,8 +193,7 @@ def _untold(shown: Sequence[Row], rows: Iterable[Row]) -> Iterator[tuple[Any, ..
         for beside in {one["setting"]: one for one in searches.get(row.get(TWIN, ""), ())}.values():
             others = row["stage"] == REPLICATE or row["setting"] != beside["setting"]
             if others and row["state"] in ENDED and (row["key"], beside["setting"]) not in reported:
-                gone = row | _place(_NOWHERE) | _NO_SEARCH | {"stage": DROPPED}
-                yield gone, beside, "setting", "optimizer", "candidate"
+                yield row | {"stage": DROPPED}, beside, "sweep", "setting", "optimizer", "candidate"
     rules = {(workload(row), row["rule"]) for row in planned}
     places = {(row["sweep"], workload(row)): row for row in planned}
     for row in (row for row in shown if row["stage"] == DROPPED and row["state"] in ENDED):
