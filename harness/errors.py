@@ -16,8 +16,8 @@ EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
 _MOST_WORDS = 24  # that a sentence may list
-_OURS = ("harness", "sweeps", "optimizers", "models", "results")
-_NOT_A_USERS = (sysconfig.get_path("stdlib"), *(Path(__file__).resolve().parents[1] / name for name in _OURS))
+_OURS = [f"{Path(__file__).parents[1]}/{room}/" for room in ("harness", "sweeps", "optimizers", "models")]
+_NOT_A_USERS = ("<", sysconfig.get_path("stdlib"), *_OURS)
 
 
 class UsageError(Exception):
@@ -80,10 +80,9 @@ def reason(error: Exception) -> str:
 def where(error: BaseException) -> str:
     """The line of a user's own code that an exception comes from: " (my_opt.py:12)"; empty without one."""
     lines = [
-        f"{os.path.relpath(path) if path.is_relative_to(Path.cwd()) else path}:{frame.lineno}"
+        f"{frame.filename.removeprefix(os.getcwd() + os.sep)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
-        if (path := Path(frame.filename)).is_absolute() and not any(map(path.is_relative_to, _NOT_A_USERS))
-        if {"site-packages", "dist-packages"}.isdisjoint(path.parts)
+        if not frame.filename.startswith(_NOT_A_USERS) and f"-packages{os.sep}" not in frame.filename
     ]
     return f" ({lines[-1]})" if lines else ""
 

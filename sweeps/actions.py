@@ -33,8 +33,6 @@ from sweeps.spec.sweep import SweepSpec
 if TYPE_CHECKING:
     from sweeps.screens.plan import Preview
 
-_MOST_NAMES = 3  # of runs in a line
-
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Train what is missing, on this machine; then say what came out, unless another command will."""
@@ -57,8 +55,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
         say(Note("sweep_stopped"))
         return EXIT_INTERRUPTED
     for why, names in grouped(runner.unfinished, lambda name: runner.unfinished[name]).items():
-        few = names[:_MOST_NAMES]
-        say(Note("runs_ended", runs=len(names), names=few, more=len(names) - len(few), why=why))
+        say(Note("runs_ended", first=names[0], more=len(names) - 1, why=why))
     if runner.unfinished:
         say(Note("sweep_goes_on"))
     if not args.is_step:

@@ -155,11 +155,8 @@ def _learns(wanted: Comparison) -> bool:
     from harness.bench.contract import LEARNS  # imports torch, as the check has done
 
     learns = not wrong.get(LEARNS)
-    say(
-        Note("compare_goes_on", name=wanted.optimizer)
-        if learns
-        else Note("compare_stops", name=wanted.optimizer, why=wrong[LEARNS])
-    )
+    kind = "compare_goes_on" if learns else "compare_stops"
+    say(Note(kind, name=wanted.optimizer, why=wrong.get(LEARNS)))
     return learns
 
 

@@ -19,7 +19,6 @@ from harness.data.cache import TOKENIZER
 from harness.data.pydocs import END_OF_TEXT
 from harness.data.stamps import Prepared
 from harness.errors import UsageError
-from harness.show.commands import write_command
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ def of_run(config: Mapping[str, Any], cache: Path) -> TaskTokens | None:
             )
         if tasks.TASKS[task].ready:
             raise UsageError(
-                f"The tokenizer of '{task}' is not in '{cache}'; "
-                f"`{write_command('data', 'prepare', task)}` puts it there."
+                f"The tokenizer of '{task}' is not in '{cache}'; `htbench data prepare {task}` puts it there."
             )
         tasks.build(task, cache=cache, batch_size=1, seq_len=1, data_seed=0)
     content = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))

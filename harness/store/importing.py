@@ -18,7 +18,7 @@ from harness.config.key import stored_keys
 from harness.config.names import settings_of
 from harness.config.settings import as_stored
 from harness.errors import UsageError
-from harness.show.commands import write_command
+from harness.show.note import Note
 from harness.show.status import Status
 from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
@@ -181,8 +181,7 @@ class _Run:
         if state.status is Status.RUNNING:
             self.done.left[self.key] = f"{state.owner or 'somebody'} is at work on it here"
         elif state.status is Status.FAILED and not final:
-            command = write_command("sweep", "retry")
-            self.done.left[self.key] = f"it failed here ({state.reason}); first `{command}`"
+            self.done.left[self.key] = str(Note("merge_failed_here", reason=state.reason))
         elif dry_run or self._copy(record, names, final):
             self.done.taken[record.status if record is not None else "unfinished"] += 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.show.commands import write_command
+from harness.show.note import Note
 from harness.store import archives, layout
 from harness.store.index import Index, Mark, mark_of
 from harness.store.record import RunRecord
@@ -64,8 +64,7 @@ class Records:
             return keys[0]
         if keys:
             raise UsageError(f"{len(keys)} runs have a key like '{word}', such as {keys[0]}, {keys[1]}.")
-        command = write_command("runs", "ls", "--all")
-        raise UsageError(f"No run of '{self.root}' has the key '{word}'; `{command}` lists them.")
+        raise UsageError(str(Note("no_such_key", root=self.root, key=word)))
 
     def run_folder(self, key: str) -> Path:
         """The folder of the run `key`."""

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 
 from harness.errors import UsageError
-from harness.show.commands import write_command
 from harness.show.note import Note
 from harness.system import squeue
 from harness.system.machine import ask
@@ -112,12 +111,9 @@ def call(*command: str) -> str:
         if text != _TERMINATED:
             break
     if not worked:
+        if _NO_CLUSTER in text:
+            raise SlurmError(str(Note("no_slurm_cluster", command=command[0])))
         said = " ".join(text.replace(f"{command[0]}: ", "").split())
-        if _NO_CLUSTER in said:
-            raise SlurmError(
-                f"There is no SLURM cluster here ({command[0]} finds no configuration of one); train on this "
-                f"machine with `{write_command('sweep', 'run')}`, or submit from a login node."
-            )
         raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")
     return text
 
@@ -125,10 +121,7 @@ def call(*command: str) -> str:
 def require(command: str) -> None:
     """Raise SlurmError unless there is such a command."""
     if shutil.which(command) is None:
-        raise SlurmError(
-            f"There is no '{command}' on the PATH; load your site's SLURM module, or train on this machine "
-            f"with `{write_command('sweep', 'run')}`."
-        )
+        raise SlurmError(str(Note("no_slurm_command", command=command)))
 
 
 def queue(age: float = 0.0) -> dict[str, Job]:

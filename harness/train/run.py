@@ -17,19 +17,12 @@ from typing import Any
 
 import torch
 
-from harness import tasks
+from harness import errors, tasks
 from harness.config import RunConfig, parts
 from harness.config.key import ResolvedRun
 from harness.config.settings import to_yaml
 from harness.data.task import Scores
-from harness.errors import (
-    LostOwnershipError,
-    PeerLostError,
-    RunFailedError,
-    StoppedError,
-    UsageError,
-    where,
-)
+from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.show.status import Status
@@ -113,7 +106,7 @@ def run(
         except Exception as error:
             reason = _reason(error)
             log.error("the run ended: %s", reason, exc_info=reason is not Reason.STOPPED)
-            why = f"{type(error).__name__}: {error}{where(error)}"
+            why = f"{type(error).__name__}: {error}{errors.where(error)}"
             attempt.end(reason, why)
             raise RunFailedError(
                 f"Run {key} ended ({reason}) with {why}; see {attempt.files.log}."

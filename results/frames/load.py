@@ -13,7 +13,7 @@ from harness.choice.winner import grouped
 from harness.config.names import canonical, settings_of
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
-from harness.show.commands import write_command
+from harness.show.note import Note
 from harness.show.progress import Progress
 from harness.show.status import ENDED
 from harness.store import Store, naming
@@ -113,9 +113,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     ]
     shown = [row for row in rows if row["sweep"] in named or (sweeps is None and not row["sweep"])]
     if not shown:
-        command = write_command("demo")
-        what = "No run is planned in" if store.root.is_dir() else "There is no store"
-        raise UsageError(f"{what} '{store.root}'; `{command}` plans and trains some runs.")
+        raise UsageError(str(Note("no_runs", root=store.root, there=int(store.root.is_dir()))))
     untold = list(_untold(shown, rows))
     rows = _dropped_last(shown, [row for row in rows if row["sweep"] not in named], sweeps is not None)
     for planned in (True, False):  # what nobody planned must not rename what somebody did

@@ -95,7 +95,7 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
     shown = {
         "scope": overview.scope(frame),
         "answers": [(own, Axis.of(own.places)) for own in found],
-        "none": Note("answer_none"),
+        "none": Note("answer_none", rows=[], over=0, lower=0),
         "trust": [(own.workload, lines) for own in found if (lines := _lines(own))],
         "parts": [part for part in parts if part],
     }

@@ -329,23 +329,12 @@ def _without_values(found: Outcome) -> Note:
     told = []
     for choice, name in zip(found.choices, found.names, strict=True):
         runs = choice.replicas if choice.winner else [run for own in choice.candidates for run in own.runs]
-        states, count = {Status(run["state"]) for run in runs}, len(choice.candidates)
-        if not runs or not all(state.is_settled for state in states):
-            continue
-        steps = sorted({int(run["steps"]) for run in runs if states == {Status.DIVERGED}})
-        fields = {
-            "name": name,
-            "state": Note(f"reason_{min(states)}"),
-            "steps": steps[:: max(1, len(steps) - 1)],
-        }
-        if len(states) > 1:
-            told.append(Note("answer_ended_unlike", name=name, rest=footnotes.tally(runs)))
-        elif choice.winner is None:
-            told.append(Note("answer_ended", runs=count, many=count if count > 1 else 0, **fields))
-        else:
-            told.append(Note("answer_ended_fresh", **fields))
-    lower = any(note.kind == "answer_ended" and note["steps"] for note in told)
-    return Note("answer_none", rows=told, over=int(len(told) == len(found.names)), lower=int(lower))
+        if runs and all(Status(run["state"]).is_settled for run in runs):
+            step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
+            fresh = "fresh seeds" if choice.winner else ""
+            told.append(Note("answer_ended", name=name, fresh=fresh, rest=footnotes.tally(runs), step=step))
+    over, lower = len(told) == len(found.names), any(note["step"] for note in told)
+    return Note("answer_none", rows=told, over=int(over), lower=int(lower))
 
 
 def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:

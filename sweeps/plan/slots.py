@@ -24,7 +24,7 @@ from harness.config import RunConfig, Value, hyper_schedules
 from harness.config.key import identity, run_key
 from harness.config.settings import param_of, resolve_config
 from harness.errors import UsageError
-from harness.show.commands import write_command
+from harness.show.note import Note
 from harness.store import layout
 from harness.store import points as plans
 from harness.store.points import SEARCH, Point, is_tuned, study_path
@@ -152,8 +152,7 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     study = _known(root, sweep, name)
     if study is None:
         path = study_path(root, sweep, name)
-        command = write_command("sweep", "index", sweep)
-        raise UsageError(f"'{path}' is missing or damaged; `{command}` writes it anew.")
+        raise UsageError(str(Note("study_missing", path=path, sweep=sweep)))
     return dataclasses.replace(study, nonce=study.nonce or _nonce(root)) if study.storage else study
 
 

@@ -301,8 +301,6 @@ def _changes(record: RunRecord, config: RunConfig) -> Note:
         old, new = (
             list(v) if isinstance(v, tuple) else v for v in (then.get(name, first), now.get(name, first))
         )
-        if old != new and name in parts:
-            changes.append(Note("code_changed", name=parts[name], was=[old], now=[new]))
-        elif old != new:
-            changes.append(Note("setting_changed", name=name, was=[old], now=[new]))
+        fields = {"name": parts.get(name, name), "code": int(name in parts), "was": [old], "now": [new]}
+        changes += [Note("setting_changed", **fields)] if old != new else []
     return Note("settings_changed", changes=changes) if changes else Note("settings_differ")

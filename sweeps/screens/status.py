@@ -260,10 +260,8 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
         if block.rounds and block.rounds.rates
     ]
     at_work = any(block.running or block.queued for block in blocks)
-    chosen = [own for _, own in rows if own.value is not None]
-    alone = (
-        bool(chosen) and not any(block.left for block in blocks) and not any(own.replicas for own in chosen)
-    )
+    lacking = any(own.value is not None and not own.replicas for _, own in rows)
+    alone = lacking and not any(block.left for block in blocks)
     return by_columns(
         {
             column: cells

@@ -95,7 +95,8 @@ PICTURE = {
         "harness.system harness.tasks harness.train sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
-        "harness.cli harness.config harness.cost harness.errors harness.show harness.store harness.system "
+        "harness.choice harness.cli harness.config harness.cost harness.errors harness.show harness.store "
+        "harness.system "
         "sweeps.cluster sweeps.plan sweeps.run sweeps.screens sweeps.spec sweeps.studies"
     ),
     "sweeps.reproduce_card": "harness.show harness.store harness.system sweeps.screens sweeps.spec",

@@ -206,20 +206,22 @@ def test_without_enough_runs_there_is_no_verdict(bench, make, tests, kind):
     [
         (
             [("muon", 0.02, "diverged", 3), ("muon", 0.04, "diverged", 9), ("adamw", 0.1, "diverged", 3)],
-            "No result: all 2 settings of muon diverged at step 3-9; the only setting of adamw diverged at "
-            "step 3. Try lower rates.",
+            "No result: every run of muon ended without a value (2 diverged, the first at step 3); every run "
+            "of adamw ended without a value (1 diverged, the first at step 3). Try lower rates.",
         ),
         (
             [("muon", 0.02, "failed", 0), ("muon", 0.04, "failed", 0)],
-            "No result: all 2 settings of muon failed.",
+            "No result: every run of muon ended without a value (2 failed).",
         ),
         (
             [("muon", 0.02, "failed", 0), ("muon", 0.04, "diverged", 4)],
-            "No result: muon: 1 diverged, 1 failed.",
+            "No result: every run of muon ended without a value (1 diverged, 1 failed, the first at step 4). "
+            "Try lower rates.",
         ),
         (
             [("muon", 0.02, "diverged", 3), ("adamw", 0.1, "waiting", 0)],
-            "No result yet: the only setting of muon diverged at step 3. Try lower rates.",
+            "No result yet: every run of muon ended without a value (1 diverged, the first at step 3). Try "
+            "lower rates.",
         ),
         ([("muon", 0.02, "waiting", 0)], "No result yet."),
     ],
@@ -236,7 +238,10 @@ def test_a_winner_that_diverges_on_its_fresh_seeds_is_said_to(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     for seed in (1, 2):
         bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=seed, state="diverged", steps=seed)
-    assert str(answer(bench).verdict) == "No result: muon diverged on all fresh seeds at step 1-2."
+    assert str(answer(bench).verdict) == (
+        "No result: every run of muon on fresh seeds ended without a value (2 diverged, the first at step "
+        "1). Try lower rates."
+    )
 
 
 def screen(store, width, monkeypatch, sweeps=None, notes=False):
