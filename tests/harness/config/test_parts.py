@@ -176,7 +176,7 @@ def test_a_hyperparameter_without_default_must_be_given(write):
         (
             "from torch.optim import LBFGS",
             "LBFGS",
-            r"needs 'closure', which a training loop does not give$",
+            r"needs 'closure', which a training loop does not give; .* such as torch.optim:AdamW$",
         ),
         ("from torch.optim import Optimizer", "Optimizer", r"takes no lr, which the schedule of a run sets$"),
     ],
