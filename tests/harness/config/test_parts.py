@@ -405,7 +405,7 @@ def test_check_names_what_is_wrong(write, capsys):
     good += "            return loss\n"
     assert main(["zoo", "--check", f"{write(good)}:Plain"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 13 and all(line.startswith("ok ") for line in lines[1:])
+    assert len(lines) == 14 and all(line.startswith("ok ") for line in lines[1:])
 
     bad = good.replace("p -= group", "p.grad += 1; p -= group")
     assert main(["zoo", "--check", f"{write(bad)}:Plain", "--json"]) == 1
