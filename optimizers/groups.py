@@ -34,14 +34,14 @@ def params_of(found: list[Entry]) -> list[Any]:
 def read_groups(given: Model) -> list[Group]:
     """Everything that `build` may be given, as group dicts.
 
-    Frozen parameters of a model or of pairs are left out. Those of a list or a group stay, as in torch.optim:
-    whoever lists them may want to train them later.
+    Parameters of a model or of pairs that are frozen or have no entries are left out. Those of a list or a
+    group stay, as in torch.optim: whoever lists them may want to train them later.
 
     Raises:
         ValueError: it is nothing of the kind.
     """
     if isinstance(given, nn.Module):
-        return [{"params": [p for p in given.parameters() if p.requires_grad]}]
+        return [{"params": [p for p in given.parameters() if _is_trained(p)]}]
     if isinstance(given, (Tensor, Mapping, str)) or not isinstance(given, Iterable):
         raise ValueError(
             "build takes a model, a list of parameters or of (name, parameter) pairs, or a list of group "
@@ -51,8 +51,12 @@ def read_groups(given: Model) -> list[Group]:
     items = list(given)
     if any(isinstance(item, Mapping) for item in items):
         return [read_group(item) for item in items]
-    found = [(name, p) for name, p in entries(items) if name is None or p.requires_grad]
+    found = [(name, p) for name, p in entries(items) if name is None or _is_trained(p)]
     return [{"params": params_of(found)}]
+
+
+def _is_trained(p: Tensor) -> bool:
+    return p.requires_grad and p.numel() > 0
 
 
 def read_group(item: object) -> Group:

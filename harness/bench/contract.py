@@ -8,6 +8,8 @@ import copy
 import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +17,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 import optimizers
-from harness.errors import reason, where
+from harness.config.key import resolved
+from harness.config.settings import resolve_config
+from harness.errors import RunFailedError, UsageError, reason, where
+from harness.store import Store
+from harness.train.run import run
 from optimizers.cost import separable
 from optimizers.groups import Model
 from optimizers.modes import switching, training
@@ -361,6 +367,27 @@ PROPERTIES: dict[str, Property] = {
     "separates": parameters_are_stepped_apart_if_separable,
     "takes_closure": a_closure_is_evaluated_once_with_gradients,
 }
+
+
+def trains(name: str, settings: Mapping[str, Any]) -> str:
+    """What is wrong with three steps of the training loop itself; empty if nothing.
+
+    Args:
+        name: as in `builder`.
+        settings: of the optimizer, by their names in a config, with or without `optimizer.` before them.
+    """
+    tiny = {"task": "digits", "model": "resnet-nano", "steps": 3, "batch_size": 16, "device": "cpu"}
+    own = {f"optimizer.{word.removeprefix('optimizer.')}": value for word, value in settings.items()}
+    often = {"checkpoint.every_steps": 1, "evaluation.every": 1}
+    with TemporaryDirectory() as folder:
+        try:
+            run(
+                resolved(resolve_config({**tiny, **often, "optimizer.name": name, **own})),
+                Store(Path(folder)),
+            )
+        except (UsageError, RunFailedError) as error:
+            return reason(error.__cause__) if isinstance(error.__cause__, Exception) else str(error)
+    return ""
 
 
 def builder(name: str, settings: Mapping[str, Any]) -> Build:

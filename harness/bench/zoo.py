@@ -187,10 +187,12 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     except ValueError as error:
         raise UsageError(f"{error}; arguments follow the name as key=value.") from None
     wrong = {}
-    with Progress(len(contract.PROPERTIES), "properties") as progress:
-        for name, reason in contract.check(build):
-            wrong[name] = reason
+    with Progress(len(contract.PROPERTIES) + 1, "properties") as progress:
+        for word, reason in contract.check(build):
+            wrong[word] = reason
             progress.advance()
+        wrong["trains"] = contract.trains(name, settings)
+        progress.advance()
     states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
     order = [*dict.fromkeys(filter(None, wrong.values())), ""]  # what is wrong in one way stands together
     shown = sorted(wrong.items(), key=lambda pair: order.index(pair[1]))

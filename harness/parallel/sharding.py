@@ -80,7 +80,11 @@ class Shards:
         """Load this process's part of what `state_dict` returned, on whatever number of processes."""
         foreign = {number for number, p in enumerate(self.params) if p in self._foreign}
         state = {number: own for number, own in whole["state"].items() if number not in foreign}
+        rates = [group["lr"] for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict({**whole, "state": state})
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            if isinstance(rate, Tensor):  # a compiled step may hold it, and it is on its device
+                group["lr"] = rate.fill_(group["lr"])
 
     def share(self) -> None:
         """Give all processes the values of the parameters that each one owns."""

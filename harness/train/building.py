@@ -15,7 +15,7 @@ from harness.data.task import Task
 from harness.errors import UsageError
 from harness.parallel.batch_norm import synchronise
 from harness.parallel.group import Group
-from harness.train import eager
+from harness.train import eager, unfit
 from optimizers.modes import training
 from optimizers.transfer import Transfer
 
@@ -53,29 +53,43 @@ def build_model(config: RunConfig, task: Task, device: torch.device, group: Grou
 
 
 def build_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
-    """The optimizer of the config; its groups note their peak learning rate as `initial_lr`."""
-    rule = config.optimizer
-    named = rule.groups.items()
+    """The optimizer of the config; its groups note their peak learning rate as `initial_lr`.
+
+    Raises:
+        UsageError: it can't train the model.
+    """
     eager.without_compiler()
     try:
-        optimizer = optimizers.build(
-            rule.name,
-            model,
-            lr=rule.lr,
-            weight_decay=rule.weight_decay,
-            routing=rule.routing,
-            aux_lr=rule.aux_lr,
-            transfer=transfer_of(config, model),
-            groups={name: {w: x for w, x in own.items() if w not in SCHEDULE} for name, own in named},
-            **rule.hyper,
-        )
-    except ValueError as error:
-        if not named:
-            raise
-        raise UsageError(f"The model '{config.model}' doesn't fit optimizer.groups: {error}.") from error
-    for group in optimizer.param_groups:
-        group["initial_lr"] = group["lr"]
+        optimizer = plain_optimizer(config, model)
+    except Exception as error:  # a class from outside may raise anything
+        told = unfit.explained(config, model, plain_optimizer, error)
+        if told is error and isinstance(error, ValueError) and config.optimizer.groups:
+            told = UsageError(f"The model '{config.model}' doesn't fit optimizer.groups: {error}.")
+        raise told from None
+    groups = optimizer.param_groups
+    for group in groups:
+        rate = group["lr"]
+        if isinstance(rate, torch.Tensor) and sum(rate is other["lr"] for other in groups) > 1:
+            group["lr"] = rate.clone()  # its schedule may be another one
+        group["initial_lr"] = float(rate)
     return training(optimizer)
+
+
+def plain_optimizer(config: RunConfig, model: nn.Module) -> Optimizer:
+    """The optimizer of the config as its class makes it. The class may raise anything."""
+    rule = config.optimizer
+    named = rule.groups.items()
+    return optimizers.build(
+        rule.name,
+        model,
+        lr=rule.lr,
+        weight_decay=rule.weight_decay,
+        routing=rule.routing,
+        aux_lr=rule.aux_lr,
+        transfer=transfer_of(config, model),
+        groups={name: {w: x for w, x in own.items() if w not in SCHEDULE} for name, own in named},
+        **rule.hyper,
+    )
 
 
 def rate_schedules(config: RunConfig) -> dict[str | None, ScheduleConfig]:

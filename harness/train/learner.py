@@ -12,11 +12,12 @@ import torch
 from harness.config import AverageConfig
 from harness.config.key import ResolvedRun
 from harness.data.task import Batch, Scores, Task
+from harness.errors import PeerLostError
 from harness.parallel import device
 from harness.parallel.group import ALONE, Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
-from harness.train import curvature, precision, schedule
+from harness.train import building, curvature, precision, schedule, unfit
 from harness.train.average import Average
 from harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
 from optimizers.base import UpdateRule
@@ -114,8 +115,7 @@ class Learner:
     @property
     def lr(self) -> float:
         """The learning rate of the latest update."""
-        rate: float = self.optimizer.param_groups[0]["lr"]
-        return rate
+        return float(self.optimizer.param_groups[0]["lr"])
 
     def update(self, step: int) -> torch.Tensor:
         """Make the update of 0-based `step`.
@@ -133,9 +133,16 @@ class Learner:
                 rule.observe_curvature(batch.count)
                 rule.zero_grad(set_to_none=True)
             loss = self._fitting(self._accumulate, batch, step)
-        if self.config.grad_clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
-        self.shards.step()
+        try:
+            if self.config.grad_clip is not None:
+                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+            self.shards.step()
+        except (torch.OutOfMemoryError, PeerLostError):
+            raise
+        except Exception as error:  # a class from outside may raise anything
+            if self._updates:
+                raise
+            raise unfit.explained(self.config, self.model, building.plain_optimizer, error) from None
         self.optimizer.zero_grad(set_to_none=True)
         if self.average is not None:
             self.average.update(step + 1)
@@ -209,11 +216,11 @@ class Learner:
         """Set the learning rate, and the hyperparameters that have a schedule."""
         factors = {name: schedule.multiplier(rule, step, self.total) for name, rule in self._rates.items()}
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * factors[group.get("group")]
+            _put(group, "lr", group["initial_lr"] * factors[group.get("group")])
         for name, numbers in self._scheduled.items():
             value = schedule.value(self.config.schedule.hyper[name], step, self.total)
             for number in numbers:
-                self.optimizer.param_groups[number][name] = value
+                _put(self.optimizer.param_groups[number], name, value)
 
     def evaluate(self, split: str) -> Scores | dict[str, float]:
         """Metrics of a held-out split, with its items if the task tells them; the same in all processes."""
@@ -286,6 +293,14 @@ class Learner:
             return mean | {
                 "evaluated": {name: x.to("cpu", copy=True) for name, x in self.model.state_dict().items()}
             }
+
+
+def _put(group: dict[str, Any], name: str, value: Any) -> None:
+    """Set a hyperparameter; a tensor in place, as torch's schedulers do: a compiled step reads it there."""
+    if isinstance(group[name], torch.Tensor):
+        group[name].fill_(value)
+    else:
+        group[name] = value
 
 
 @torch.no_grad()

@@ -84,7 +84,8 @@ def _checked(name: str, found: object) -> type:
         raise ValueError(f"'{name}' takes no lr, which the schedule of a run sets")
     if needs := [p.name for p in _arguments(found.step)[1:] if p.default is p.empty]:
         raise ValueError(
-            f"the method step of '{name}' needs '{needs[0]}', which a training loop does not give"
+            f"the method step of '{name}' needs '{needs[0]}', which a training loop does not give; "
+            f"a class whose step() works without it would do, such as torch.optim:AdamW"
         )
     return found
 
@@ -119,6 +120,8 @@ def _arguments(function: Any) -> list[inspect.Parameter]:
 
 def _param(argument: inspect.Parameter) -> Param | None:
     default = argument.default
+    if argument.name == "lr" and hasattr(default, "item"):  # a tensor, which a compiled step reads anew
+        default = default.item()
     if argument.name == "weight_decay":
         return weight_decay(float(default) if isinstance(default, int | float) else 0.0, "the class's own")
     if default is argument.empty:

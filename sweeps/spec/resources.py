@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
@@ -49,6 +50,8 @@ def _srun_args(name: str, value: Any) -> tuple[str, ...]:
 # A space would end the option in the script, and sbatch would read the rest as options of its own.
 _OPTION = word()
 _SIZE = word(r"\d+[KMGT]?B?", "a size such as 16G")
+# 0 is all memory of the node.
+_WITHOUT_UNIT = re.compile(r"(?:mem: |(?:#SBATCH\s+)?--mem(?:-per-[cg]pu)?[=\s]\s*)(0*[1-9]\d*)\s*")
 # A job's working folder is its copy of the code.
 _PYTHON = word(r"/\S*|[^\s/]+", "an absolute path or a plain name, without spaces")
 _IMAGE = word(r"/\S*|\S*://\S*", "an absolute path or a URI such as docker://..., without spaces")
@@ -168,6 +171,13 @@ class Resources:
         """The same without some nodes."""
         excluded = [*([self.exclude] if self.exclude else []), *nodes]
         return dataclasses.replace(self, exclude=",".join(excluded) or None)
+
+    def check_units(self, path: Path) -> None:
+        """Raise UsageError if a memory size in the user's file has no unit: SLURM takes it for megabytes."""
+        for line in (f"mem: {self.mem}", *self.setup, *self.srun_args):
+            if bare := _WITHOUT_UNIT.fullmatch(line):
+                n = bare[1]
+                raise UsageError(f"{path}: '{line}' is {n} megabytes to SLURM; write a unit: {n}G or {n}M.")
 
     def check(self, processes: int) -> None:
         """Raise UsageError if a job of this class can't train a run of so many processes."""

@@ -43,6 +43,9 @@ def load_all(
     paths = [path for word in words for path in naming.files(word, root)]
     loaded = [(path, load(path, list(settings))) for path in paths]
     from_user = [(path, spec) for path, spec in loaded if not _is_stored(path, root)]
+    for path, spec in from_user:  # a stored one may have been submitted already
+        for block in spec.blocks:
+            block.resources.check_units(path)
     allowed = [spec for _, spec in (loaded if trains else from_user)]
     parts.allow({name for spec in allowed for name in spec.parts()}, *(path.parent for path, _ in from_user))
     return [spec for _, spec in loaded]

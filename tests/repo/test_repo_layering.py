@@ -150,7 +150,7 @@ TORCH = {
     "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": (
-        "average building checkpoint compiling curvature eager learner loop precision run spectra trunk"
+        "average building checkpoint compiling curvature eager learner loop precision run spectra trunk unfit"
     ),
     "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (

@@ -64,7 +64,7 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
     words = ["compare", OWN, "--quick", "--task", "digits", "--against", "sgdm", "steps=2", "--workers", "2"]
     assert cli.main(words) == 0
     shown = capfd.readouterr()
-    assert f"{OWN} does what training expects of an optimizer: 12 properties hold" in shown.err
+    assert f"{OWN} does what training expects of an optimizer: 13 properties hold" in shown.err
     assert "at most 10 runs, about " in shown.err and "with 2 at a time" in shown.err
     assert shown.err.index("at most 10 runs") < shown.err.index("$ htbench sweep run"), "the time comes first"
     (name,) = written(folder)

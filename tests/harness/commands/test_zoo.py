@@ -128,3 +128,23 @@ def test_a_check_divides_parameters_as_a_run_does(base, tmp_path, monkeypatch, c
     assert main(["zoo", "--check", *words[2:3], *words[4:], "--json"]) == 1
     wrong = {name: why for name, why in read(capsys.readouterr().out).items() if why}
     assert wrong == {"takes_shapes": "ValueError: matrices only"}
+
+
+FEW = """
+import torch
+
+
+class Few(torch.optim.SGD):
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, lr=lr)
+        if sum(len(group["params"]) for group in self.param_groups) > 9:
+            raise RuntimeError("too many")
+"""
+
+
+def test_a_check_makes_steps_of_a_real_run(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_few.py").write_text(FEW)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["zoo", "--check", "my_few:Few", "--json"]) == 1
+    wrong = {name: why for name, why in read(capsys.readouterr().out).items() if why}
+    assert list(wrong) == ["trains"] and "RuntimeError: too many" in wrong["trains"]
