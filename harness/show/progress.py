@@ -80,7 +80,7 @@ class Progress:
             if said is not None:
                 self._bar.update(self._task, said=in_a_line(said))
             self._refresh()
-        elif said and said != self._said and not self._patience:
+        elif said and not done and said != self._said and not self._patience:
             self._said = said
             self.note(f"{said} ...")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import tasks
-from harness.config import RunConfig
+from harness.config import RunConfig, parts
 from harness.cost import measure as cost
 from harness.cost.estimate import RunCost
 from harness.cost.from_runs import from_records
@@ -24,8 +24,6 @@ from harness.show.note import Note
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system.machine import visible_gpus
-from models.registry import SIZES
-from optimizers.zoo.registry import ZOO
 from sweeps.spec.resources import Resources
 
 SHORT = Note("short_runs")
@@ -56,10 +54,10 @@ class Work:
     @property
     def updates(self) -> int | None:
         """Updates of all runs, if all parts are ours, the model nano and the data at hand; else None."""
-        kind = self.kind
-        nano = kind.optimizer in ZOO and kind.model in SIZES and "-nano" in kind.model
-        embedded = kind.task in tasks.TASKS and not tasks.TASKS[kind.task].ready
-        return self.runs * self.config.steps if nano and embedded and self.config.steps else None
+        config = self.config
+        if parts.parts(config) or "-nano" not in config.model or tasks.spec(config.task).ready:
+            return None
+        return self.runs * config.steps if config.steps else None
 
 
 @dataclass(frozen=True)
