@@ -14,8 +14,9 @@ from harness.errors import UsageError
 from harness.show.emit import emit
 from harness.show.progress import Progress
 from harness.spectra import checkpoints, report
-from harness.spectra.layers import METHODS, LayerSpectrum, spectrum
+from harness.spectra.layers import LayerSpectrum, spectrum
 from harness.spectra.selection import Tensors, chosen
+from harness.spectra.tail import METHODS
 from harness.store import Store
 from harness.store.record import RunRecord
 from harness.store.run_folder import RunFolder

@@ -11,7 +11,7 @@ from typing import Any
 
 from optimizers.zoo.registry import Param
 
-METHODS = ("hill_mid", "ks", "ks_peak", "farms")  # of `harness/spectra/layers.py`
+METHODS = ("hill_mid", "ks")  # of `harness/spectra/tail.py`
 # Shapes of the learning rate: `harness/train/schedule.py`.
 SCHEDULES = ("cosine", "linear", "constant", "wsd", "power", "piecewise")
 AUGMENTATIONS = ("none", "crop-flip", "resized-crop-flip", "randaugment")  # see `harness/data/augment.py`

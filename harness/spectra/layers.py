@@ -9,16 +9,13 @@ import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from harness.spectra import tail
-from harness.spectra.esd import CONV_NORM, Floats, Weight, esd, farms_evals, is_smaller, matrices
+from harness.spectra.esd import CONV_NORM, Floats, Weight, esd
 from harness.spectra.esd import singular_values as singular_values  # that of updates goes with the layers
 from harness.spectra.selection import Layer, Weights, chosen
-
-METHODS: Final = (*tail.METHODS, "farms")
 
 _NOISE = 1.2e-7  # relative size of a singular value that float32 can't tell from zero, per dimension
 
@@ -43,7 +40,7 @@ class LayerSpectrum:
         stable_rank: sum_lambda / lambda_max.
         entropy: of the eigenvalues as shares of their sum, over its greatest, ln n_eigs; 1 if all are equal,
             0 if only one is not zero (Roy and Vetterli, "The effective rank", EUSIPCO 2007). It needs no fit.
-        flags: as in `tail.PLFit`; and "rank_deficient", "small_windows" (farms).
+        flags: as in `tail.PLFit`; and "rank_deficient".
     """
 
     name: str
@@ -81,15 +78,15 @@ def measure(
 
     Args:
         weights: a module, or its weights by name, as tensors, as arrays or in a file.
-        method: one of `METHODS`.
+        method: one of `tail.METHODS`.
         include, exclude: as of `selection.chosen`.
         random_baseline: fill `alpha_random` in.
 
     Raises:
         ValueError: unknown method, or a weight that is sharded or has no data.
     """
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}; known are {', '.join(METHODS)}")
+    if method not in tail.METHODS:
+        raise ValueError(f"unknown method {method!r}; known are {', '.join(tail.METHODS)}")
     layers = chosen(weights, include, exclude)
     return [spectrum(layer, method=method, random_baseline=random_baseline) for layer in layers]
 
@@ -113,7 +110,6 @@ def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = 
     rows, cols, *kernel = weight.shape
     positions = math.prod(kernel)
     deficient = bool(evals[0] <= _cut(evals, rows, cols))  # nan is not
-    small = method == "farms" and is_smaller((rows, cols))
     return LayerSpectrum(
         name=layer.name,
         aliases=layer.aliases,
@@ -130,7 +126,7 @@ def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = 
         n_tail=fit.n_tail,
         alpha_random=random_alpha(rows, cols, positions, method) if random_baseline else math.nan,
         **_norms(evals),
-        flags=(*fit.flags, *["rank_deficient"] * deficient, *["small_windows"] * small),
+        flags=(*fit.flags, *["rank_deficient"] * deficient),
     )
 
 
@@ -147,10 +143,7 @@ def _fit(weight: Weight, method: str) -> tuple[Floats, tail.PLFit]:
     evals = esd(weight, conv_norm=1.0)
     factor = 1.0 if weight.ndim == 2 else CONV_NORM
     cut = factor * _cut(evals, *weight.shape[:2])
-    if method != "farms":
-        return evals, tail.fit_alpha(factor * evals, method, cut=cut)
-    pooled = np.concatenate([farms_evals(matrix) for matrix in matrices(weight)])
-    return evals, tail.fit_alpha(factor * pooled, cut=cut)
+    return evals, tail.fit_alpha(factor * evals, method, cut=cut)
 
 
 def _cut(evals: Floats, rows: int, cols: int) -> float:

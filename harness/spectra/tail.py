@@ -8,8 +8,6 @@ hill_mid  the median. As TempBalance (Zhou et al. 2023, https://arxiv.org/abs/23
           training; a smooth function of the spectrum.
 ks        the candidate whose power law is nearest in the Kolmogorov-Smirnov distance. As Clauset et al., and
           the default of weightwatcher. The chosen xmin can jump.
-ks_peak   ks among candidates near the peak of the histogram of log10(lambda). As "xmin_peak" of weightwatcher
-          and AlphaPruning (Lu et al. 2024, https://arxiv.org/abs/2410.10912).
 """
 
 import math
@@ -21,9 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
-METHODS: Final = ("hill_mid", "ks", "ks_peak")
+METHODS: Final = ("hill_mid", "ks")
 
-BINS = 100  # of the histogram of ks_peak
 SMALL_N = 50  # eigenvalues; fewer are too few for a fit (`eigs_thresh` of TempBalance)
 FLAT = 1e5  # an exponent from here on says that the tail is one value, up to rounding in float32
 
@@ -67,7 +64,7 @@ def fit_alpha(
         evals: eigenvalues, in any order.
         method: one of `METHODS`.
         cut: eigenvalues up to this one are rounding noise. hill_mid has no answer if its tail reaches them;
-            ks and ks_peak drop them, which changes neither alpha nor D of the candidates that remain.
+            ks drops them, which changes neither alpha nor D of the candidates that remain.
 
     Raises:
         ValueError: unknown method, or `evals` is no vector.
@@ -81,7 +78,7 @@ def fit_alpha(
         return _nothing(method, len(values), "not_finite")
     if method == "hill_mid":
         return _hill_mid(values, cut)
-    return _by_distance(values[values > cut], method)
+    return _by_distance(values[values > cut])
 
 
 def _hill_mid(evals: Floats, cut: float) -> PLFit:
@@ -93,30 +90,15 @@ def _hill_mid(evals: Floats, cut: float) -> PLFit:
     return _fit("hill_mid", evals, start, slopes[0], _distances(logs, slopes)[0])
 
 
-def _by_distance(evals: Floats, method: str) -> PLFit:
+def _by_distance(evals: Floats) -> PLFit:
     logs = np.log(evals)
     slopes = _slopes(logs)[:-1]
     allowed = slopes > 0
-    if method == "ks_peak" and len(evals):
-        allowed &= _near_peak(evals)[:-1]
     if not allowed.any():
-        return _nothing(method, len(evals), "no_tail")
+        return _nothing("ks", len(evals), "no_tail")
     distances = np.where(allowed, _distances(logs, slopes), np.inf)
     best = int(np.argmin(distances))
-    return _fit(method, evals, best, slopes[best], distances[best])
-
-
-def _near_peak(evals: Floats) -> NDArray[np.bool_]:
-    """The candidates of ks_peak: lo <= lambda <= 1.5 x, with x the left edge of the fullest bin.
-
-    lo is log10(0.95 x), a logarithm compared with an eigenvalue, and hardly ever binds. That slip is part of
-    the method as weightwatcher and AlphaPruning have it.
-    """
-    counts, edges = np.histogram(np.log10(evals), bins=BINS)
-    with np.errstate(over="ignore"):
-        peak = 10 ** edges[np.argmax(counts)]
-        near: NDArray[np.bool_] = (np.log10(0.95 * peak) <= evals) & (evals <= 1.5 * peak)
-    return near
+    return _fit("ks", evals, best, slopes[best], distances[best])
 
 
 def _slopes(logs: Floats) -> Floats:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 import models
-from harness.spectra.esd import esd, farms_evals, matrices, singular_values
-from harness.spectra.layers import METHODS, layer_names, measure, random_alpha
+from harness.spectra.esd import esd, matrices, singular_values
+from harness.spectra.layers import layer_names, measure, random_alpha
 from harness.spectra.report import summarize
-from harness.spectra.tail import fit_alpha
+from harness.spectra.tail import METHODS, fit_alpha
 from tests.helpers.spectra import layer_table
 
 torch.set_num_threads(1)
@@ -92,8 +92,6 @@ def test_what_is_no_matrix_is_refused(shape):
         esd(torch.zeros(shape))
     with pytest.raises(ValueError, match="need a matrix"):
         singular_values(torch.zeros(shape))
-    with pytest.raises(ValueError, match="need a matrix"):
-        farms_evals(torch.zeros(shape))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -119,13 +117,6 @@ def test_1_alpha_of_random_numbers_depends_on_the_shape_alone():
     assert wide.alpha_random == pytest.approx(4.82, abs=0.3) == wide.alpha
     assert math.isnan(one(gaussian(8, 8)).alpha_random)
     assert random_alpha(40, 30) == random_alpha(40, 30)  # a shape has one baseline
-
-
-def test_1_farms_has_one_baseline_for_all_shapes():
-    alphas = [random_alpha(rows, cols, method="farms") for rows, cols in [(300, 300), (300, 800)]]
-    assert alphas == pytest.approx([2.69, 2.69], abs=0.06)
-    assert "small_windows" in one(gaussian(64, 64), method="farms").flags
-    assert "small_windows" not in one(gaussian(100, 200), method="farms").flags
 
 
 def test_2_embeddings_and_heads_are_left_out_unless_asked_for():
@@ -339,5 +330,5 @@ def test_experts_are_a_stack_of_matrices():
 
 
 def test_unknown_methods_are_refused():
-    with pytest.raises(ValueError, match="known are hill_mid, ks, ks_peak, farms"):
+    with pytest.raises(ValueError, match="known are hill_mid, ks$"):
         measure({}, method="hill")

@@ -11,6 +11,7 @@ from harness.config.settings import FIELDS, resolve_config
 from harness.errors import UsageError
 from harness.show.note import Note
 from harness.spectra import layers
+from harness.spectra.tail import METHODS
 from harness.store import Store, curve
 from harness.store.integrity import contradiction
 from harness.train.checkpoint import load_weights
@@ -35,7 +36,7 @@ def steps(rows, name):
 
 
 def test_a_run_can_name_every_estimator():
-    assert FIELDS["spectra.method"].choices == layers.METHODS
+    assert FIELDS["spectra.method"].choices == METHODS
 
 
 def test_the_rows_are_the_weights_and_the_updates(tmp_path, tiny):
@@ -198,7 +199,7 @@ def test_a_damaged_file_is_reported(tmp_path, tiny):
 
 
 def test_the_methods_are_those_that_measure():
-    assert FIELDS["spectra.method"].choices == layers.METHODS
+    assert FIELDS["spectra.method"].choices == METHODS
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def test_the_methods_are_those_that_measure():
         ("spectra.updates", [0, 2], r"spectra.updates must be a list of numbers in \[0, 1\], got \[0, 2\]"),
         ("spectra.updates", 0.5, "must be a list of numbers"),
         ("spectra.updates", ["a"], "must be a list of numbers"),
-        ("spectra.method", "hill", "must be one of hill_mid, ks, ks_peak, farms, got 'hill'"),
+        ("spectra.method", "hill", "must be one of hill_mid, ks, got 'hill'"),
         ("spectra.layers", "head", "must be one of hidden, all"),
         ("spectra.every", -1, "must be a whole number >= 0"),
         ("spectra.update", [0], "did you mean 'spectra.updates'"),
