@@ -15,6 +15,7 @@ from harness.store.record import IMPORTED
 from harness.tasks import TASKS
 from optimizers.zoo.grouped import KINDS, usual
 from optimizers.zoo.registry import UNSET, ZOO
+from optimizers.zoo.spec import aux
 from results.frames.identity import setting_name
 from results.frames.metrics import is_missing
 
@@ -40,6 +41,8 @@ def defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
     row, task, others = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"])), bool(run[IMPORTED])
     params, noted = params_of(row), noted_outside(run).get("defaults", {})
     known: dict[str, Any] = {n: param.default for n, param in params.items() if row or n not in _OF_CLASS}
+    has_aux = row is None and not is_missing(run.get("aux_lr"))  # a class from outside beside AdamW of ours
+    known |= {} if not has_aux else {f"optimizer.{n}": param.default for n, param in aux(1e-8).items()}
     known |= {"schedule.name": row.schedules[0]} if row and row.schedules else {}
     known |= {_AUX_LR: UNSET if task is None else task.adamw_lr, **noted}
     found: dict[str, Any] = {}

@@ -228,8 +228,9 @@ def test_1_a_class_from_outside_is_compared_with_its_constructor(bench, make, ow
 def test_1_an_old_record_of_a_class_from_outside_shows_its_settings(bench, make):
     seeds = {"my:Ema": [280, 281, 279], "muon": [280, 281, 279]}
     contest(bench, make, {"my:Ema": ADAMW, "muon": MUON}, seeds, **{"my:Ema": {"betas": [0, 0.5]}})
-    [words] = [words for kind, words in dangers(bench) if kind == "fixed_unrecorded"]
-    assert words.startswith("my:Ema: its record does not say its defaults") and "betas [0,0.5]" in words
+    told = "my:Ema: no record of the defaults of its class, notes list its settings"
+    assert ("fixed_unrecorded", told) in dangers(bench)
+    assert "fixed, at defaults or not, which its record does not say: betas [0,0.5]" in table(bench)
 
 
 def test_1_what_is_common_and_far_from_the_default_stands_on_the_first_screen(bench, make):
