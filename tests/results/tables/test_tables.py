@@ -366,8 +366,10 @@ def test_dropped_runs_count_in_the_budget_and_can_not_win(bench, make):
     bench.add("digits", "muon", 0.2, stage=DROPPED, base={"steps": 5}, metrics=make.image(0.99, 0.1))
     bench.add("digits", "sgdm", 0.2, stage=DROPPED, metrics=make.image(0.99, 0.1))
     _, text, *rest, _ = main_result(bench).split("### ")  # the last part is the legend
-    assert row(text, "muon") | {"tried": "1"} == before | {"tried": "1"} and row(text, "muon")["tried"] == "2"
-    assert row(text, "adamw")["tried"] == "1 [a]" and "sgdm" not in text
+    now = row(text, "muon")
+    assert now | {"tried": "1"} == before | {"tried": "1"} and now["tried"] == "2 [a]"
+    assert "[a] sgdm was in this sweep before: 1 run of it in the store, no row here" in text
+    assert row(text, "adamw")["tried"] == "1 [a,b]" and "| sgdm" not in text
     assert "- muon was chosen among 2 settings, adamw among 1." in text
     assert "Settings dropped from the plan count as tried: 1 of muon." in text
     assert len(rest) == 2 and all("not planned" in other for other in rest), "no row is compared with them"
