@@ -287,7 +287,7 @@ def test_only_the_runs_of_some_sweeps(ask, home):
     "words, said",
     [
         (["pack", "--older-than", "-1"], "--older-than takes a number of days from 0, not -1."),
-        (["pack", "--sweep", "no"], "Unknown sweep 'no'; the store has none"),
+        (["pack", "--sweep", "no"], "Unknown sweep 'no' in the store '"),
         (["unpack"], "Say which runs: their keys, or --all."),
         (["unpack", "ab", "--all"], "Say which runs: their keys, or --all."),
         (["unpack", "zz"], "has the key 'zz'"),

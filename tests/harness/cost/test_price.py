@@ -225,7 +225,7 @@ def test_the_card_says_its_basis_and_what_is_too_large(tmp_path, capsys):
         (["--gpus-per-run", "0"], "--gpus-per-run must be at least 1"),
         (
             ["sweeps/demo/demo-digits.yaml"],
-            "`htbench sweep plan sweeps/demo/demo-digits.yaml` tells its cost",
+            "`htbench sweep plan sweeps/demo/demo-digits.yaml --root ",
         ),
     ],
 )

@@ -181,5 +181,5 @@ def test_other_commands_say_what_there_is(take, capsys):
     assert [any(_is_on(one, it) for it in PROCESSORS.values()) for one in (own, record)] == [True, False]
     (take.root / "sweeps/others/points.jsonl").unlink()
     assert cli.main(["runs", "gc", "--orphans", *root]) == 2
-    assert "the same `htbench runs import --curves` writes it anew" in capsys.readouterr().err
+    assert "the same `htbench runs import --curves --root " in capsys.readouterr().err
     assert record.key == key_of_imported(record.config)

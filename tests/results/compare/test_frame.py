@@ -111,5 +111,5 @@ def test_an_unknown_sweep_is_named_with_the_nearest(demo_store):
 def test_an_empty_store_says_what_to_do(tmp_path):
     with pytest.raises(UsageError, match="htbench demo"):
         load(Store(tmp_path / "nothing"))
-    with pytest.raises(UsageError, match="Unknown sweep 'x'; the store has none"):
+    with pytest.raises(UsageError, match="there is no store '.*', see --root.; no sweep is known"):
         load(Store(tmp_path / "nothing"), ["x"])

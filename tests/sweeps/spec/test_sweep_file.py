@@ -1,6 +1,7 @@
 """Sweep files: how they expand, and one clear sentence for every mistake."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -209,7 +210,7 @@ def test_a_mistyped_file_is_answered_with_what_is_called_almost_so(tmp_path, mon
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     with pytest.raises(UsageError) as error:
-        naming.files(word, tmp_path / "store")
+        naming.files(word, Path("store"))
     told = str(error.value)
-    assert told.startswith(f"There is no sweep file or folder '{word}'; ") and end in told
+    assert told.startswith(f"There is no sweep file or folder '{word}', nor such a sweep ") and end in told
     assert len(told) < 200
