@@ -26,7 +26,6 @@ _RULES = frozenset(
         *("hyper_ladder", "hyper_ours", "hyper_paper", "paper_published", "paper_search", "paper_selected"),
         *("claims_families", "claims_few", "claims_first", "claims_verdicts"),
         *("ledger_noise", "ledger_no_spread", "ledger_scale"),
-        *("tails_claim", "tails_interval", "tails_sign"),
     ]
 )
 _MOST_ALIKE = 4  # dangers of one kind that have a line of their own

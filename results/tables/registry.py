@@ -8,7 +8,7 @@ from harness.show.report import Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
-from results.tables import answer, flops, grid, hyperparameters, ladder, paper, tails, workloads
+from results.tables import answer, flops, grid, hyperparameters, ladder, paper, workloads
 from results.tables.outcome import outcome, searched_parts
 from results.track3 import table as track3
 
@@ -56,6 +56,5 @@ TABLES: dict[str, Make] = GENERAL | {
     "frontier": ladder.frontier,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
-    "tails": tails.table,
     track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME), frame=view.frame),
 }
