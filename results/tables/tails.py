@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section, by_columns
+from harness.show.report import Cell, Column, Lazily, Report, Section, by_columns
 from harness.store import Store
 from results.compare.claim_verdicts import ClaimVerdict
 from results.compare.select import OPTIMIZER, WORKLOAD, choose
@@ -40,10 +40,9 @@ Runs = Sequence[tuple[float, float]]  # of one rule: lightness of the tails and 
 def table(view: View) -> Report:
     """For each workload with measured weights of two rules what they are; of enough rules, correlations."""
     parts = searched_parts(view.frame, WORKLOAD)
-    sections = [own for part in parts if view.store for own in _sections(part, view.store)]
-    return Report(
-        "tails", "heavier tails, better model? spectra of final weights beside the test loss", sections
-    )
+    sections = (own for part in parts if view.store for own in _sections(part, view.store))
+    title = "heavier tails, better model? spectra of final weights beside the test loss"
+    return Report("tails", title, Lazily(sections))
 
 
 def correlation(rules: Sequence[Runs], draws: int = _DRAWS) -> tuple[float, float, float]:
