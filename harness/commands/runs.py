@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import tasks
-from harness.choice.winner import grouped
 from harness.commands import runs_exchange
 from harness.config import Value
 from harness.config.yaml_text import read_words
@@ -187,8 +186,11 @@ def _row(line: _Line, names: Sequence[str]) -> list[Any]:
 def _varying(lines: Iterable[_Line]) -> list[str]:
     """The settings in which runs of one task, model and optimizer differ."""
     seen: dict[tuple[Value, ...], set[Value]] = {}
-    for (group, names), alike in grouped(lines, lambda line: (line.first[1:4], line.names)).items():
-        for name, values in zip(names, zip(*(line.values for line in alike), strict=True), strict=True):
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[Value, ...]]] = {}
+    for line in lines:
+        alike.setdefault((line.first[1:4], line.names), []).append(line.values)
+    for (group, names), rows in alike.items():
+        for name, values in zip(names, zip(*rows, strict=True), strict=True):
             seen.setdefault((*group, name), set()).update(values)
     several = (group for group, values in seen.items() if len(set(map(_word, values))) > 1)
     return list(dict.fromkeys(str(group[-1]) for group in several))

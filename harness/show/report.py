@@ -6,6 +6,7 @@ if it has any, else the sections themselves.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
@@ -274,6 +275,26 @@ def _letters(index: int) -> str:
     """a, b, ..., z, aa, ab, ..."""
     rest, last = divmod(index, len(ascii_lowercase))
     return (_letters(rest - 1) if rest else "") + ascii_lowercase[last]
+
+
+class Lazily(Sequence[Section]):
+    """Sections that are made when they are asked for; whether there are any takes the first of them only."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._rest, self._made = iter(sections), list[Section]()
+
+    def __bool__(self) -> bool:
+        if not self._made:
+            self._made += itertools.islice(self._rest, 1)
+        return bool(self._made)
+
+    def __len__(self) -> int:
+        self._made += self._rest
+        return len(self._made)
+
+    def __getitem__(self, at: Any) -> Any:
+        self._made += self._rest
+        return self._made[at]
 
 
 def table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.paper import experiments, scales
 from harness.store import Store
@@ -65,6 +66,7 @@ class View:
         self.published = source != RUNS
         self.asked = source == PUBLISHED  # for published numbers, whatever is planned
         self.store = store
+        self.known: dict[tuple[int, ...], Any] = {}  # what was found of some rows, by their places in memory
         self._named = named
         self._chosen = chosen
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.store import Store, curve
+from harness.store.layout import SPECTRA
 
 Row = dict[str, Any]
 
@@ -33,7 +34,11 @@ class Spectra:
 
 def of_runs(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:
     """Those of the completed ones of some rows of the frame that have any."""
-    completed = [run for run in runs if run["state"] == "completed"]
+    completed = [
+        run
+        for run in runs
+        if run["state"] == "completed" and store.look(str(run["key"]), SPECTRA) is not None
+    ]
     found = [_of_run(store, str(run["key"]), int(run["seed"]), int(run["steps"])) for run in completed]
     return [one for one in found if one.weights or one.updates]
 

@@ -10,12 +10,16 @@ from harness.show.report import Report
 from harness.store import Store, naming
 from harness.system import atomic
 from harness.system.folders import check_ours, make_folder
+from results.compare.select import WORKLOAD
 from results.figures.declared import FIGURES
 from results.figures.files import check_folder, of_selection, update, views
 from results.figures.marked import marks
 from results.frames.load import load
 from results.frames.rows import Rows, rows
 from results.page.page import MARK, write
+from results.tables.outcome import searched_parts
+
+MOST_WORKLOADS = 24  # whose pictures fit on a page: each takes seconds to draw
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +30,8 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
 
 def report(args: argparse.Namespace) -> int:
     """Write the page, and the figures that have changed into the folder `figures` beside it.
+
+    A page on more than MOST_WORKLOADS has none, and says so.
 
     Raises:
         UsageError: nothing is planned, a sweep is unknown, the folder can't be written to, or a file of
@@ -39,7 +45,9 @@ def report(args: argparse.Namespace) -> int:
     if args.out:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
-    text = write(store, frame, _figures(store, rows(frame), figures))
+    shown = rows(frame)
+    few = len(searched_parts(shown, WORKLOAD)) <= MOST_WORKLOADS
+    text = write(store, frame, _figures(store, shown, figures) if few else None)
     if not out.exists() or out.read_bytes() != text.encode():
         atomic.write_text(out, text)
     emit(Report("report", "", notes=[Note("page_written", path=out, size=len(text))]), args)

@@ -62,7 +62,9 @@ class Part:
 
     def __bool__(self) -> bool:
         """Whether there is anything in it."""
-        return bool(self.facts or self.figures or any(report.sections for report in self.reports))
+        return bool(
+            self.facts or self.rules or self.figures or any(report.sections for report in self.reports)
+        )
 
     @property
     def entries(self) -> list[tuple[str, str]]:
@@ -71,21 +73,22 @@ class Part:
         return [*tables, *((f"figure-{name}", name) for name in self.figures)]
 
 
-def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, str]]) -> str:
+def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, str]] | None) -> str:
     """The whole page. Same store, same text.
 
     Args:
         store: where the runs are.
         frame: the tidy frame.
-        figures: PNG and caption by name, in the order of the page.
+        figures: PNG and caption by name, in the order of the page; None: there would be too many.
     """
     view = View(frame, store=store)
-    found = answers(frame, store)
+    found = answers(frame, store, view)
     tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
-    claims = list(map(_once, ledger(frame, store))) if view.scales else []
+    claims = list(map(_once, ledger(view.frame or (), store))) if view.scales else []
+    many = (Note("page_no_figures", workloads=len(found)),) if figures is None else ()
     bookkeeping = [overview.sweeps(frame), overview.environments(frame)]
     parts = [
-        Part("figures", "Figures", figures=figures),
+        Part("figures", "Figures", rules=many, figures=figures or {}),
         Part("settings", "Settings", [overview.settings(found)]),
         Part("tables", "Tables", tables, is_named=True),
         Part("ledger", "Ledger", claims, is_named=True),

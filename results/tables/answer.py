@@ -18,10 +18,11 @@ from harness.store import Store
 from results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
 from results.compare.select import WORKLOAD
 from results.compare.stats import MIN_SEEDS
+from results.compare.view import View
 from results.frames.metrics import Metric, task_kind
 from results.frames.rows import Frame, rows
 from results.tables import footnotes, main_result
-from results.tables.outcome import Outcome, outcome, searched_parts
+from results.tables.outcome import Outcome, outcome_of, searched_parts
 from results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
@@ -110,14 +111,16 @@ class Answer:
         return [place for place in self.places if place.kind in (Kind.EQUAL, Kind.UNKNOWN)]
 
 
-def answers(frame: Frame, store: Store | None = None) -> list[Answer]:
+def answers(frame: Frame, store: Store | None = None, view: View | None = None) -> list[Answer]:
     """One per workload.
 
     Args:
         frame: the tidy frame.
         store: where the test items are; None: they are not known.
+        view: of the frame, if tables are made of it, too; None: there is none.
     """
-    found = [outcome(part, store) for part in each(searched_parts(frame, WORKLOAD), "workloads")]
+    view = View(frame, store=store) if view is None else view
+    found = [outcome_of(part, view) for part in each(searched_parts(view.frame, WORKLOAD), "workloads")]
     return [answer(own, main_result.section(own)) for own in found]
 
 

@@ -21,6 +21,7 @@ from results.compare.contender import contender, reach
 from results.compare.defaults import setting_word
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, values_by_seed
+from results.compare.view import View
 from results.frames import imported
 from results.frames.load import tuned_columns
 from results.frames.metrics import BITS_PER_BYTE, Metric, reported
@@ -131,6 +132,15 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         ],
         (*one_rule, *fixed, *fixed_settings.split(choices, names, columns)),
     )
+
+
+def outcome_of(part: Rows, view: View) -> Outcome:
+    """The same of some rows of a view, found once: answers and tables of a page ask for it."""
+    at = tuple(map(id, part))
+    if at not in view.known:
+        view.known[at] = outcome(part, view.store)
+    found: Outcome = view.known[at]
+    return found
 
 
 def _verdicts(

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 from harness.show.progress import each
-from harness.show.report import Report
+from harness.show.report import Lazily, Report
 from results.compare.select import OPTIMIZER, WORKLOAD, searched
 from results.compare.view import View
 from results.frames.metrics import is_number
 from results.tables import answer, flops, grid, hyperparameters, ladder, paper, workloads
-from results.tables.outcome import outcome, searched_parts
+from results.tables.outcome import outcome_of, searched_parts
 from results.track3 import table as track3
 
 
@@ -20,7 +20,7 @@ def main_result_table(view: View) -> Report:
     """
     own = paper.table("main_result", view)
     parts = searched_parts(view.others, WORKLOAD)
-    others = [answer.section(outcome(part, view.store)) for part in each(parts, "workloads")]
+    others = [answer.section(outcome_of(part, view)) for part in each(parts, "workloads")]
     title = "test result of each optimizer's best setting"
     return Report("main_result", title, [*own.sections, *others], notes=own.notes)
 
@@ -29,15 +29,15 @@ def lr_grid_table(view: View) -> Report:
     """Validation metric by optimizer and lr, at the best of everything else that was searched."""
     parts = searched_parts(view.frame, WORKLOAD)
     own = [part for part in parts if any(is_number(row.get("lr")) for row in part)]
-    sections = [grid.section(part, "optimizer") for part in own]
-    return Report("lr_grid", "validation result by optimizer and learning rate", sections)
+    sections = (grid.section(part, "optimizer") for part in own)
+    return Report("lr_grid", "validation result by optimizer and learning rate", Lazily(sections))
 
 
 def p_grid_table(view: View) -> Report:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
     own = [part for part in searched_parts(view.frame, OPTIMIZER) if "p" in part[0] and searched(part, ["p"])]
-    sections = [grid.section(part, "p") for part in own]
-    return Report("p_grid", "validation result by p and learning rate", sections)
+    sections = (grid.section(part, "p") for part in own)
+    return Report("p_grid", "validation result by p and learning rate", Lazily(sections))
 
 
 Make = Callable[[View], Report]

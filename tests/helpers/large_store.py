@@ -1,6 +1,6 @@
 """A store with many finished runs, written without training and without waiting for the disk.
 
-`python -m tests.helpers.large_store FOLDER RUNS` writes one for measurements (docs/bench.md).
+`benchmarks/large_store.py` measures with one (docs/bench.md).
 """
 
 import copy
@@ -10,13 +10,13 @@ import itertools
 import json
 import math
 import random
-import sys
 from pathlib import Path
 
 from harness.config.settings import resolve_config
 from harness.paper import experiments, scales
 from harness.store import Store, layout
 from harness.store.points import POINTS, REPLICATE, SEARCH
+from harness.system import seal
 
 STEPS = 40
 FRESH = (1, 2, 3)
@@ -45,7 +45,7 @@ def fill(root, runs, rates=5):
         stage, config = template
         place = folder / "runs" / key[:2] / key
         (place / "attempts").mkdir(parents=True)
-        record = _record(key, config, random.Random(number))
+        record = seal.sealed(_record(key, config, random.Random(number)))
         text = json.dumps(record, indent=1) + "\n"
         (place / "record.json").write_text(text)
         (place / "metrics.jsonl").write_text(_curve(record))
@@ -123,7 +123,3 @@ def _curve(record):
     for split in ("val_", "test_"):
         rows.append({"step": STEPS} | {name: x for name, x in final.items() if name.startswith(split)})
     return "".join(json.dumps(row) + "\n" for row in rows)
-
-
-if __name__ == "__main__":
-    fill(sys.argv[1], int(sys.argv[2]))

@@ -137,8 +137,8 @@ PICTURE = {
         "results.figures results.frames results.tables results.track3"
     ),
     "results.page": (
-        "harness.choice harness.config harness.errors harness.paper harness.show harness.store "
-        "harness.system results.compare results.figures results.frames results.tables"
+        "harness.choice harness.paper harness.show harness.store harness.system results.compare "
+        "results.figures results.frames results.tables"
     ),
 }
 

@@ -21,6 +21,7 @@ from results.compare.view import View
 from results.figures import files
 from results.figures.declared import FIGURES
 from results.frames.load import load
+from results.tables import grid
 from results.tables.registry import GENERAL, TABLES
 from tests.helpers.json_fields import promised, read
 from tests.helpers.rendering import render_all
@@ -169,6 +170,16 @@ def test_figures_say_what_became_of_them(demo_copy, capsys, monkeypatch):
     assert all(", also .pdf" in line for line in drawn) and "lr_curve: unchanged" in "".join(drawn)
     assert without.startswith("nothing to draw yet: muon_ns_vs_svd, alpha_teaser, ")
     assert benchmark.endswith("--source published: track3")
+
+
+def test_tables_that_a_screen_only_names_are_not_made(demo_copy, capsys, monkeypatch):
+    """The answer stands alone; of every other table its first section tells that there is one."""
+    made, proper = [], grid.section
+    monkeypatch.setattr(grid, "section", lambda *words: made.append(words) or proper(*words))
+    assert call("table", demo_copy.root) == 0
+    assert "lr_grid" in capsys.readouterr().out and len(made) == 2
+    assert call("table", demo_copy.root, "lr_grid", "p_grid") == 0
+    assert len(made) > 5
 
 
 def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):

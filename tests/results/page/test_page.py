@@ -22,13 +22,14 @@ from harness.show.report import Cell
 from harness.store import Store
 from harness.store.points import DROPPED
 from results.compare.judge import Kind
+from results.compare.select import WORKLOAD
 from results.compare.view import View
 from results.figures import files
 from results.figures.style import POINTS
 from results.frames.load import load
-from results.page import overview, page
+from results.page import command, overview, page
 from results.page.forest import Axis, outlook, words
-from results.tables import footnotes
+from results.tables import footnotes, outcome
 from results.tables.answer import Place, answers
 from results.tables.registry import TABLES
 
@@ -227,6 +228,23 @@ def test_the_command_writes_the_page_and_its_figures(demo_copy, capsys, monkeypa
     assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()
     assert (demo_copy.root / "figures" / "demo-digits" / "loss.png").exists()
     assert "demo-pydocs" not in out.read_text()
+
+
+def test_a_page_of_many_workloads_has_no_pictures_and_says_where_they_are(demo_copy, capsys, monkeypatch):
+    """Each takes seconds to draw: ten thousand runs of 175 workloads took hours."""
+    monkeypatch.setattr(command, "MOST_WORKLOADS", 1)
+    monkeypatch.setattr(files, "render", lambda *_: pytest.fail("drawn"))
+    assert cli.main(["report", "--root", str(demo_copy.root)]) == 0
+    text = html.unescape((demo_copy.root / "report.html").read_text())
+    assert "2 workloads have more pictures than a page holds." in text and "data:image" not in text
+    assert not (demo_copy.root / "figures").exists() and 'id="table-lr_grid"' in text
+
+
+def test_a_page_asks_the_judge_once_for_each_workload(demo, monkeypatch):
+    judged, proper = [], outcome.outcome
+    monkeypatch.setattr(outcome, "outcome", lambda *words: judged.append(1) or proper(*words))
+    assert written(demo.store) == demo.text
+    assert len(judged) == len(outcome.searched_parts(demo.frame, WORKLOAD))
 
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
