@@ -5,6 +5,7 @@ import torch
 
 from harness.cost import kept, shapes
 from harness.cost.ledger import eigh, qr, svd
+from optimizers.spectral import products as spectral_products
 from tests.helpers.counted import Step, config_of, products
 
 NANO = {
@@ -81,7 +82,8 @@ def test_micro_batches_and_processes_do_not_change_the_work():
     assert 0 < one.matrix < one.parameters
 
 
-def test_the_precision_of_products_is_told():
+def test_the_precision_of_products_is_told(monkeypatch):
+    monkeypatch.setattr(spectral_products, "_NATIVE_BFLOAT16", True)  # on any processor
     work = estimated(config_of("pydocs", "llama-nano", "muon", **{"precision.autocast": "bfloat16"}))
     assert set(work.kinds) == {"bfloat16"} == set(work.optimizer_kinds)
     assert set(estimated(config_of("pydocs", "llama-nano")).kinds) == {"float32"}

@@ -104,7 +104,7 @@ def test_it_reads_a_record_that_the_index_has_not_seen(bench, make):
 
 
 def test_an_unknown_sweep_is_named_with_the_nearest(demo_store):
-    with pytest.raises(UsageError, match="'demo-digit'; did you mean 'demo-digits'"):
+    with pytest.raises(UsageError, match="'demo-digit' in the store '.*'; did you mean 'demo-digits'"):
         load(demo_store, ["demo-digit"])
 
 
