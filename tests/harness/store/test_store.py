@@ -320,7 +320,7 @@ def test_a_file_in_place_of_a_run_is_no_run(tmp_path):
     (tmp_path / "runs" / "ab").mkdir(parents=True)
     key = "abc" * 4
     (tmp_path / "runs" / "ab" / key).write_text("not ours")
-    assert Store(tmp_path).record(key, 1) is None and Store(tmp_path).records([key]) == {}
+    assert Store(tmp_path).record(key) is None and Store(tmp_path).records([key]) == {}
     assert Store(tmp_path).state(key).status is Status.WAITING
 
 
