@@ -75,7 +75,8 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno is not None:  # an error that is only a sentence would lose it
+            error.filename = error.filename or str(path)
         raise
 
 
