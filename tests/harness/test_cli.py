@@ -1,5 +1,6 @@
 """The command as people meet it: a mistake is one sentence and exit status 2, with nothing left behind."""
 
+import contextlib
 import re
 
 import pytest
@@ -15,6 +16,7 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
+from harness.parallel.joining import place
 
 RUN = ["run", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
 SPEC = "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}\nreplicate: {seeds: 1}\n"
@@ -176,12 +178,15 @@ def test_every_trouble_has_its_exit_status(monkeypatch, capsys, error, status):
 @pytest.mark.parametrize("error", [RunFailedError, LostOwnershipError, StoppedError, UsageError])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_of_several_processes_one_tells_what_ended_all(tmp_path, monkeypatch, capsys, error, rank):
-    def fail(args, config):
+    def fail(*given):
         raise error("it ended")
 
-    monkeypatch.setattr("harness.commands.run._train", fail)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", str(rank))
+    monkeypatch.setattr("harness.commands.run.joined", lambda is_stopped: contextlib.nullcontext(place()))
+    monkeypatch.setattr("harness.train.run.check_processes", lambda *given: None)
+    monkeypatch.setattr("harness.train.run.run", fail)
+    words = {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    for name, value in words.items():
+        monkeypatch.setenv(name, value)
     assert cli.main([*RUN, "--root", str(tmp_path)]) != 0
     assert capsys.readouterr().err.count("it ended") == (rank == 0)
 
