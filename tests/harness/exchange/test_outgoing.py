@@ -130,7 +130,10 @@ def test_mistakes_are_told_in_a_sentence(source, tmp_path, capsys):
     file.write_text("")
     for words, told in (
         (["--to", "tensorbord", *root], "Unknown tracker 'tensorbord'; did you mean 'tensorboard'?"),
-        (["--to", "tensorboard", *root, "alfa"], f"Unknown sweep 'alfa' in the store '{source.store.root}'; did you mean 'alpha'?"),
+        (
+            ["--to", "tensorboard", *root, "alfa"],
+            f"Unknown sweep 'alfa' in the store '{source.store.root}'; did you mean 'alpha'?",
+        ),
         (
             ["--to", "tensorboard", *root, "--project", "p"],
             "--project is not for tensorboard, which takes --out.",
