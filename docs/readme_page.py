@@ -185,8 +185,8 @@ def _forest(ax: Any, answer: Answer) -> None:
     measured = f"test {metric.label} {'↑' if metric.higher_is_better else '↓'}, {answer.seeds[0]} seeds"
     text(_VALUE, -1, measured, size=_SMALL, color=GREY, ha="right")
     text(_BEHIND, -1, "behind the best [95 %]", size=_SMALL, color=GREY)
-    for row, (place, leads) in enumerate(zip(answer.places, answer.leads, strict=True)):
-        style, weight = optimizer_style(place.name), "bold" if leads else "normal"
+    for row, (place, wins) in enumerate(zip(answer.places, answer.wins, strict=True)):
+        style, weight = optimizer_style(place.name), "bold" if wins else "normal"
         text(_RANK, row, place.rank)
         text(_NAME, row, f"{place.name}{' !' * place.has_edge}", weight=weight)
         text(_VALUE, row, place.value.text(), ha="right", weight=weight)

@@ -106,6 +106,11 @@ class Answer:
         return [beats and place.kind is Kind.BEST for place in self.places]
 
     @property
+    def wins(self) -> list[bool]:
+        """Which row is bold: the one that leads, where it can be told from all others."""
+        return [leads and not self.ties for leads in self.leads]
+
+    @property
     def ties(self) -> list[Place]:
         """The other rows that can't be told from the best one."""
         return [place for place in self.places if place.kind in (Kind.EQUAL, Kind.UNKNOWN)]
@@ -186,10 +191,10 @@ def _screen(own: Answer, whole: Section, staged: bool) -> Section:
     columns = {
         Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
         Column("optimizer", kind="text", importance=10): [
-            Cell(row.name, bold=leads, notes=row.of_value) for row, leads in zip(rows, own.leads, strict=True)
+            Cell(row.name, bold=wins, notes=row.of_value) for row, wins in zip(rows, own.wins, strict=True)
         ],
         Column("value", "mean ± sd", importance=9): [
-            replace(row.value, bold=leads, notes=()) for row, leads in zip(rows, own.leads, strict=True)
+            replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, own.wins, strict=True)
         ],
         Column("gap", "behind best [95 %]", "text", importance=8): _behind(rows, metric.digits),
         Column("averaged", importance=7): [row.averaged for row in rows],

@@ -99,7 +99,8 @@ def test_leaders_that_cannot_be_told_apart_share_a_rank_and_it_says_what_would_t
         "answer_ahead", best="muon", names=["adamw"], count=0, ties=["htmuon"], more=0
     )
     assert str(found.verdict) == "muon leads and beats adamw; htmuon can't be told from it."
-    assert found.leads == [True, False, False]  # bold says that a row beats another one
+    assert found.leads == [True, False, False]
+    assert not any(found.wins), "no tie is bold"
     low, high = found.places[1].low, found.places[1].high
     assert low < 0 < high
     (line,) = found.open
