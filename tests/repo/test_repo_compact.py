@@ -5,6 +5,7 @@ import json
 import lzma
 import tarfile
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from harness import cli
 from harness.errors import UsageError
 from harness.store import Store, compact, curve, items
 from harness.store.integrity import contradiction
-from harness.store.points import REPLICATE, Point, read_points, write_points
+from harness.store.points import REPLICATE, SEARCH, Point, read_points, write_points
 from harness.system.atomic import write_text
 from results.figures.of_losses import loss
 from results.frames.load import load
@@ -76,8 +77,17 @@ def test_its_figure_has_no_holes_and_nearly_the_same_averages(whole, brief):
             assert apart.max().max() < 0.1 < before[optimizer].std().max(), optimizer
 
 
-def test_text_is_summed_by_document_for_fresh_seeds_only(whole, brief):
-    for point in read_points(whole.root, SWEEP):
+def test_text_is_summed_by_document_for_fresh_seeds_only(tmp_path):
+    settings = {"task": "pydocs", "model": "llama-nano", "steps": 2, "batch_size": 16, "device": "cpu"}
+    sweep = {"name": "text", "base": settings, "space": {"optimizer.lr": [0.01]}, "replicate": {"seeds": 1}}
+    (tmp_path / "text.yaml").write_text(json.dumps(sweep))
+    roots = [str(tmp_path / name) for name in ("whole", "records", "brief")]
+    assert cli.call(["sweep", "run", str(tmp_path / "text.yaml"), "--root", roots[0]]) == 0
+    records.write(Store(Path(roots[0])), "text", Path(roots[1]))
+    assert cli.call(["runs", "import", roots[1], "--root", roots[2]]) == 0
+    whole, brief = (Store(Path(root)) for root in roots[::2])
+    assert {point.stage for point in read_points(whole.root, "text")} == {SEARCH, REPLICATE}
+    for point in read_points(whole.root, "text"):
         record = whole.record(point.key)
         kept, short = (items.read(store.files(point.key), record) for store in (whole, brief))
         if point.stage != REPLICATE:
