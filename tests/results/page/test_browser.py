@@ -109,6 +109,7 @@ def test_a_point_of_the_front_has_its_name_where_it_is_drawn(visit, file, width)
 
 def test_a_filter_keeps_the_rows_with_its_words(visit, file):
     page = visit.page(file)
+    page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
     tools = page.locator("main .tools").filter(has=page.get_by_label("Filter")).first
     rows = tools.locator("xpath=following-sibling::*[1]").locator("tbody tr:visible")
     total = rows.count()
