@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from docs import reproduction_records as records
+from docs.reproduction_page import LADDER
 from harness import cli
 from results.frames.load import load
 from results.page.page import write
@@ -107,8 +109,10 @@ def test_a_point_of_the_front_has_its_name_where_it_is_drawn(visit, file, width)
     assert picture["x"] < drawn["x"] < picture["x"] + picture["width"]
 
 
-def test_a_filter_keeps_the_rows_with_its_words(visit, file):
-    page = visit.page(file)
+def test_a_filter_keeps_the_rows_with_its_words(visit, tmp_path):
+    store = records.unpacked(tmp_path / "store", ["ladder-s1", "ladder-s1-others"], LADDER)  # of 16 rows
+    assert cli.main(["report", "--root", str(store.root), "--out", str(tmp_path / "report.html")]) == 0
+    page = visit.page(tmp_path / "report.html")
     page.evaluate("for (const fold of document.querySelectorAll('details')) fold.open = true")
     tools = page.locator("main .tools").filter(has=page.get_by_label("Filter")).first
     rows = tools.locator("xpath=following-sibling::*[1]").locator("tbody tr:visible")
