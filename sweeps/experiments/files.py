@@ -38,6 +38,7 @@ class SweepFile:
         resources: of a job.
         search: how the blocks search, if not all they list.
         by: the command that writes the file for its user; empty: it is one of ours.
+        data_seeds: of the order of the data, one beside each of `seeds`; none: one order for all.
     """
 
     name: str
@@ -49,6 +50,7 @@ class SweepFile:
     resources: Settings = field(default_factory=dict)
     search: Settings = field(default_factory=dict)
     by: str = ""
+    data_seeds: Sequence[int] = ()
 
     def text(self) -> str:
         """The file's text."""
@@ -62,6 +64,7 @@ class SweepFile:
             "base:",
             *(f"  {name}: {_value(value)}" for name, value in self.base.items()),
             f"seeds: {_value(self.seeds)}",
+            *([f"data_seeds: {_value(self.data_seeds)}"] if self.data_seeds else []),
             "blocks:",
         ]
         for block in self.blocks:

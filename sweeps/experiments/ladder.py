@@ -35,14 +35,14 @@ _SIZES = {
     "s4": (615_456, 32, 300, 4),
     "s5": (3_665_088, 128, 500, 2),
 }
-_RULES: dict[str, dict[str, Any]] = {
+RULES: dict[str, dict[str, Any]] = {
     "adamw": {},
     "muon": {"optimizer.ns_dtype": "float32"},
     "htmuon": {"optimizer.p": 0.125, "optimizer.ns_dtype": "float32"},
 }
-_AUX = 0.0005  # rate of the AdamW beside the matrix rules at all sizes: `ladder-aux` found it
+AUX = 0.0005  # rate of the AdamW beside the matrix rules at all sizes: `ladder-aux` found it
 _FIRST = {"adamw": 0.001, "muon": 0.0025, "htmuon": 0.005}  # the lowest of five octaves at S1
-_DECAY, _DECAYS = "optimizer.weight_decay", (0.0, 0.03, 0.1)
+DECAY, DECAYS = "optimizer.weight_decay", (0.0, 0.03, 0.1)
 # What `ladder-s1` found. The decay, the same for all three, is kept; rates are tuned again everywhere else.
 _FOUND, _FOUND_DECAY = {"adamw": 0.006, "muon": 0.01, "htmuon": 0.02}, 0.0
 _SLOWER = 0.75  # the best rate falls as this power of one over the steps, by pilots: where a search begins
@@ -75,17 +75,17 @@ _ABLATIONS: dict[str, tuple[str, float, dict[str, Any]]] = {
 
 def files() -> list[SweepFile]:
     """The sweep files in their order, then the quick one."""
-    fixed = _set("muon", {**_RULES["muon"], _DECAY: 0.1})
+    fixed = with_rule("muon", {**RULES["muon"], DECAY: 0.1})
     aux = SweepFile(
         "ladder-aux",
         "The rate of the AdamW that trains embedding, head and vectors beside a matrix rule.",
-        _workload("s1"),
+        workload("s1"),
         [0, 1],
-        [Block("muon", fixed, [0.01], others={"optimizer.aux_lr": _octaves(0.001, 4)})],
+        [Block("muon", fixed, [0.01], others={"optimizer.aux_lr": octaves(0.001, 4)})],
         search={"mode": "refine", "trials": 8, "rate": "optimizer.aux_lr"},
     )
     first = [
-        Block(rule, _set(rule, _RULES[rule]), _octaves(rate, 5), others={_DECAY: _DECAYS})
+        Block(rule, with_rule(rule, RULES[rule]), octaves(rate, 5), others={DECAY: DECAYS})
         for rule, rate in _FIRST.items()
     ]
     return [
@@ -94,10 +94,10 @@ def files() -> list[SweepFile]:
             "s1", "Rates and weight decays of three rules at the first size.", first, seeds=[0, 1], trials=24
         ),
         _file("s2", "Three rules at the second size.", _blocks("s2", [20])),
-        _file("s3", "Three rules at the third size.", _blocks("s3", [20], octaves=3)),
+        _file("s3", "Three rules at the third size.", _blocks("s3", [20], count=3)),
         _file("s1-lengths", "Three rules at the first size, shorter and longer.", _blocks("s1", [5, 10, 80])),
         _file("s2-lengths", "The second size, shorter.", _shorter("s2")),
-        _file("s3-lengths", "The third size, shorter.", _shorter("s3", octaves=3)),
+        _file("s3-lengths", "The third size, shorter.", _shorter("s3", count=3)),
         _file(
             "s1-batch",
             "A control: the first size, the batch four times as large.",
@@ -127,14 +127,14 @@ def _file(
     trials: int = 10,
 ) -> SweepFile:
     size = next((size for size in _SIZES if size in name.split("-")), "s1")
-    found: dict[str, Any] = {} if name == "s1" else {_DECAY: _FOUND_DECAY}
+    found: dict[str, Any] = {} if name == "s1" else {DECAY: _FOUND_DECAY}
     # Else the best p would compete in the endpoint.
     found |= {"replica": "ablation"} if name == "s1-ablations" else {}
     on = {"device": "auto", "task": "pysource"} if name.startswith("gpu") else {}
     return SweepFile(
         f"ladder-{name}",
         comment,
-        {**_workload(size), **on, "optimizer.aux_lr": _AUX, **found},
+        {**workload(size), **on, "optimizer.aux_lr": AUX, **found},
         seeds,
         blocks,
         fresh_seeds=fresh or _SIZES[size][-1],
@@ -142,43 +142,43 @@ def _file(
     )
 
 
-def _shorter(size: str, octaves: int = 4) -> list[Block]:
+def _shorter(size: str, count: int = 4) -> list[Block]:
     """What gives AdamW's law its three lengths, and the rules a place within what AdamW reached."""
-    return [*_blocks(size, [5], ["adamw"]), *_blocks(size, [10], octaves=octaves)]
+    return [*_blocks(size, [5], ["adamw"]), *_blocks(size, [10], count=count)]
 
 
 def _blocks(
     size: str,
     lengths: Iterable[int],
-    rules: Iterable[str] = tuple(_RULES),
+    rules: Iterable[str] = tuple(RULES),
     *,
-    octaves: int = 4,
+    count: int = 4,
     batch: int | None = None,
 ) -> list[Block]:
     """Blocks with octaves around the rate that is likely for their steps."""
     blocks = []
     for length in lengths:
-        workload = _workload(size, length, batch)
-        changed = {name: value for name, value in workload.items() if value != _workload(size)[name]}
+        these = workload(size, length, batch)
+        changed = {name: value for name, value in these.items() if value != workload(size)[name]}
         for rule in rules:
-            likely = _FOUND[rule] * (_workload("s1")["steps"] / workload["steps"]) ** _SLOWER
+            likely = _FOUND[rule] * (workload("s1")["steps"] / these["steps"]) ** _SLOWER
             name = rule if length == 20 else f"{rule}-{length}"
-            settings = {**changed, **_set(rule, _RULES[rule])}
+            settings = {**changed, **with_rule(rule, RULES[rule])}
             blocks.append(
-                Block(name, settings, _octaves(float(f"{likely * 2 ** ((1 - octaves) / 2):.2g}"), octaves))
+                Block(name, settings, octaves(float(f"{likely * 2 ** ((1 - count) / 2):.2g}"), count))
             )
     return blocks
 
 
 def _listed(rules: Mapping[str, tuple[str, float, dict[str, Any]]]) -> list[Block]:
-    return [Block(name, _set(rule, own), _octaves(rate, 4)) for name, (rule, rate, own) in rules.items()]
+    return [Block(name, with_rule(rule, own), octaves(rate, 4)) for name, (rule, rate, own) in rules.items()]
 
 
-def _set(rule: str, settings: Settings) -> dict[str, Any]:
+def with_rule(rule: str, settings: Settings) -> dict[str, Any]:
     return {"optimizer.name": rule, **settings}
 
 
-def _workload(size: str, length: int = 20, batch: int | None = None) -> dict[str, Any]:
+def workload(size: str, length: int = 20, batch: int | None = None) -> dict[str, Any]:
     """What all runs share at a size and a length in tokens per parameter."""
     parameters, usual, warmup, _ = _SIZES[size]
     sequences = batch or usual
@@ -197,5 +197,5 @@ def _workload(size: str, length: int = 20, batch: int | None = None) -> dict[str
     }
 
 
-def _octaves(lowest: float, count: int) -> list[float]:
+def octaves(lowest: float, count: int) -> list[float]:
     return [float(f"{lowest * 2.0**i:.3g}") for i in range(count)]

@@ -5,7 +5,7 @@ A test holds the files against this list, so that the scales cannot drift apart.
 
 from pathlib import Path
 
-from sweeps.experiments import equal, ladder, miniature, paper, track3
+from sweeps.experiments import equal, ladder, miniature, paper, split, track3
 
 _SWEEPS = Path(__file__).parents[1]
 
@@ -18,7 +18,7 @@ def files() -> dict[Path, str]:
         "quick": miniature.files("quick"),
         "equal": equal.files(),
         "track3": track3.files(),
-        "ladder": ladder.files(),
+        "ladder": [*ladder.files(), *split.files()],
     }
     return {
         _SWEEPS / folder / f"{file.name}.yaml": file.text() for folder, own in folders.items() for file in own

@@ -55,7 +55,7 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     if spec.search.has_slots:
         return [Planned(point, config) for point, config in slots.points(spec)]
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
-    configs = {block.name: _GridConfigs((*block.space, "seed")) for block in spec.blocks}
+    configs = {block.name: _GridConfigs((*block.space, *spec.seed_settings[0])) for block in spec.blocks}
     planned = [plan_point(spec, b.name, SEARCH, settings, configs[b.name].resolve) for b, settings in points]
     distinct = list({(p.point.block, p.point.key): p for p in planned}.values())
     if spec.search.mode == REFINE:
@@ -75,8 +75,8 @@ def _check_rate(spec: SweepSpec, planned: Sequence[Planned]) -> None:
 
 
 def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
-    for *values, seed in itertools.product(*block.listed.values(), spec.seeds):
-        yield spec.base | block.set | dict(zip(block.space, values, strict=True)) | {"seed": seed}
+    for *values, seeds in itertools.product(*block.listed.values(), spec.seed_settings):
+        yield spec.base | block.set | dict(zip(block.space, values, strict=True)) | seeds
 
 
 def plan_point(

@@ -66,9 +66,9 @@ def next_round(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, 
     """
     points = [p.point for p in group]
     return [
-        plan_point(spec, points[0].block, SEARCH, settings | {"seed": seed})
+        plan_point(spec, points[0].block, SEARCH, settings | seeds)
         for settings in next_settings(spec, points, records)
-        for seed in spec.seeds
+        for seeds in spec.seed_settings
     ]
 
 

@@ -197,7 +197,7 @@ def _objectives(spec: SweepSpec, block: Block) -> Iterator[Settings]:
                 f"'exclude' can't hold {shared[0]}, which is searched; narrow its range instead."
             )
     for values in itertools.product(*(values for values in fixed.values() if isinstance(values, list))):
-        yield spec.base | block.set | dict(zip(fixed, values, strict=True)) | {"seed": spec.seeds[0]}
+        yield spec.base | block.set | dict(zip(fixed, values, strict=True)) | spec.seed_settings[0]
 
 
 def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:

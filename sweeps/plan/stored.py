@@ -246,8 +246,8 @@ def searched(root: Path, spec: SweepSpec) -> list[Planned]:
     lines = {line(spec, p.point) for p in planned}
     later = [p for p in plans.sound_points(root, spec.name) if p.stage == SEARCH and line(spec, p) in lines]
     for point in {point.candidate(): point for point in later}.values():
-        for seed in spec.seeds:
-            again = plan_point(spec, point.block, SEARCH, point.overrides | {"seed": seed})
+        for seeds in spec.seed_settings:
+            again = plan_point(spec, point.block, SEARCH, point.overrides | seeds)
             planned += [again] if again.point.key not in known else []
     return planned
 

@@ -65,6 +65,12 @@ class SweepSpec:
         None,
         "list of seeds of the initial weights; every setting runs on each (default: `base.seed`)",
     )
+    data_seeds: list[int] = key(
+        whole_seeds,
+        (),
+        "list of as many seeds of the order of the training data, one beside each of `seeds`; default: "
+        "`base.data_seed` beside all, so that all runs of a search see one order",
+    )
     blocks: list[Block] = key(
         kind(list, "a list of blocks"),
         None,
@@ -87,6 +93,14 @@ class SweepSpec:
     text: str = ""
 
     @property
+    def seed_settings(self) -> list[Settings]:
+        """The settings of the seeds on which every setting of the search runs."""
+        if not self.data_seeds:
+            return [{"seed": seed} for seed in self.seeds]
+        pairs = zip(self.seeds, self.data_seeds, strict=True)
+        return [{"seed": seed, "data_seed": data_seed} for seed, data_seed in pairs]
+
+    @property
     def fresh_seeds(self) -> int:
         """On how many fresh seeds each objective's winner is run again; 0: on none."""
         return self.replicate.seeds
@@ -107,7 +121,12 @@ class SweepSpec:
             points += math.prod(axes) * (trials or 1) * len(self.seeds)
         if points > MOST_POINTS:
             raise UsageError(f"The sweep has {points} runs; there can be {MOST_POINTS} at most.")
-        for seed in self.seeds:
+        if self.data_seeds and len(self.data_seeds) != len(self.seeds):
+            raise UsageError(
+                f"'data_seeds' has {len(self.data_seeds)} seeds beside {len(self.seeds)} in 'seeds'; each of "
+                f"'seeds' needs one."
+            )
+        for seed in (*self.seeds, *self.data_seeds):
             limits.check_seed("seeds", seed + self.fresh_seeds)  # replicas get the seeds above
 
     def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:

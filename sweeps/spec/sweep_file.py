@@ -150,6 +150,7 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
         name=name,
         base=base,
         seeds=whole_seeds("'seeds'", given.get("seeds", [base.get("seed", 0)])),
+        data_seeds=given.get("data_seeds", []),
         blocks=[
             _block(row, number, space, search, wanted)
             for number, row in enumerate(given.get("blocks") or [{"name": name}], 1)
