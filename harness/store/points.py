@@ -92,6 +92,7 @@ class Point:
         look: how often the results of a winner had been there to be looked at when this replica was planned.
         allowed: how many settings its block may try in a search that ends by itself; 0: all that are planned.
         refines: the rate of which such a search finds values by itself; empty: none, or `optimizer.lr`.
+        row: its row in tables; empty: that of its optimizer.
     """
 
     sweep: str
@@ -103,6 +104,7 @@ class Point:
     look: int = 0
     allowed: int = 0
     refines: str = ""
+    row: str = ""
 
     @property
     def id(self) -> str:
@@ -263,7 +265,7 @@ def filled(root: Path, point: Point) -> Point:
 def write_points(root: Path, name: str, points: list[Point]) -> None:
     """Replace the plan of a sweep. The caller holds the sweep's lock. Slots are written empty."""
     rows = [dataclasses.asdict(point) for point in points]
-    rare = ("slot", "look", "allowed", "refines")
+    rare = ("slot", "look", "allowed", "refines", "row")
     rows = [{name: value for name, value in row.items() if name not in rare or value} for row in rows]
     digest = {_PLAN: seal.digest(rows)}
     text = "".join(json.dumps(row | digest) + "\n" for row in rows)

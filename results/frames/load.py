@@ -80,16 +80,18 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     rows once more with the stage `elsewhere` where they belong to the budget of others. Runs that no row of a
     table reports, but a reader must know of (`_untold`), are rows with the stage `dropped`.
 
-    Columns: sweep, block, stage, slot, search (its study's terms in words), ranges (what the study searches,
-    as JSON: {setting: {"low", "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key,
-    state (completed, diverged, pruned, failed, damaged, running, waiting), reason, task, model, setting (what
-    else is fixed, in words), replica (the word of a deliberate rerun), imported (the source of a run that
-    others made; empty for our own), candidate (the same word for points
-    that differ in their seeds only), score (`harness.choice.winner`; None cannot win), rule (the optimizer's
-    name in the zoo), variant (the version of its code), optimizer (the rule, with the variant where there are
-    several), lr and every other tuned setting (None in a slot that has no trial yet), seed, data_seed, the
-    metrics, data_fingerprint, the columns of `results.frames.provenance`, steps, seconds_per_step,
-    useful_seconds, machine, and those of `results.frames.cost` and `results.frames.downstream`.
+    Columns: sweep, block, stage, slot, row (the name that a sweep file gives to rows of its block; empty:
+    none), search (its study's terms in words), ranges (what the study searches, as JSON: {setting: {"low",
+    "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key, state (completed, diverged,
+    pruned, failed, damaged, running, waiting), reason, task, model, setting (what else is fixed, in words),
+    replica (the word of a deliberate rerun), imported (the source of a run that others made; empty for our
+    own), candidate (the same word for points that differ in their seeds only), score
+    (`harness.choice.winner`; None cannot win), rule (the optimizer's name in the zoo), variant (the version
+    of its code), optimizer (the rule, with the variant where there are several; where the block has a name
+    for its row, that name in place of the rule), lr and every other tuned setting (None in a slot that has no
+    trial yet), seed, data_seed, the metrics, data_fingerprint, the columns of `results.frames.provenance`,
+    steps, seconds_per_step, useful_seconds, machine, and those of `results.frames.cost` and
+    `results.frames.downstream`.
 
     Args:
         store: where plans and runs are.
@@ -210,6 +212,7 @@ def _place(point: Point) -> Row:
         "look": point.look,
         "allowed": point.allowed,
         "refines": point.refines,
+        "row": point.row,
     }
 
 
@@ -328,7 +331,8 @@ def _tell_variants_apart(rows: Sequence[Row]) -> None:
     for row in own:
         shown = row["rule"] in several or row[EDITED]
         word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
-        row["optimizer"] = f"{row['rule']} ({word})" if shown else row["rule"]
+        name = row["row"] or row["rule"]
+        row["optimizer"] = f"{name} ({word})" if shown else name
 
 
 def _tell_unplanned_apart(rows: Iterable[Row]) -> None:

@@ -20,7 +20,8 @@ TUNED, EDITED, PRUNED_BY, MARK, TWIN = "tuned", "edited", "pruned_by", "mark", "
 HIDDEN = (TUNED, EDITED, PRUNED_BY, MARK, TWIN)
 
 FIRST = (
-    *("sweep", "block", "stage", "slot", "look", "allowed", "refines", "search", "ranges", "key", "state"),
+    *("sweep", "block", "stage", "slot", "look", "allowed", "refines", "row", "search", "ranges"),
+    *("key", "state"),
     *(
         "reason",
         "task",

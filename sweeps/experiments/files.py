@@ -15,13 +15,18 @@ _WIDTH = 110
 
 @dataclass(frozen=True)
 class Block:
-    """One block: a setting on a workload, the learning rates that it is tried with, what else is tuned."""
+    """One block: a setting on a workload, the learning rates that it is tried with, what else is tuned.
+
+    Attributes:
+        row: of tables; empty: that of its optimizer.
+    """
 
     name: str
     set: Settings
     rates: Sequence[float]
     resources: Settings = field(default_factory=dict)
     others: Settings = field(default_factory=dict)
+    row: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class SweepFile:
             "blocks:",
         ]
         for block in self.blocks:
-            lines += [f"  - name: {block.name}", f"    set: {_value(block.set)}"]
+            lines += [f"  - name: {block.name}", *([f"    row: {block.row}"] if block.row else [])]
+            lines += [f"    set: {_value(block.set)}"]
             lines += [f"    space: {_value({'optimizer.lr': block.rates, **block.others})}"]
             lines += [f"    resources: {_value(block.resources)}"] if block.resources else []
         lines += [f"search: {_value(self.search)}"] if self.search else []

@@ -175,6 +175,7 @@ def _listed(rules: Mapping[str, tuple[str, float, dict[str, Any]]]) -> list[Bloc
 
 
 def with_rule(rule: str, settings: Settings) -> dict[str, Any]:
+    """The settings of a block of a rule."""
     return {"optimizer.name": rule, **settings}
 
 
@@ -198,4 +199,5 @@ def workload(size: str, length: int = 20, batch: int | None = None) -> dict[str,
 
 
 def octaves(lowest: float, count: int) -> list[float]:
+    """So many rates, each twice the one before."""
     return [float(f"{lowest * 2.0**i:.3g}") for i in range(count)]

@@ -22,7 +22,8 @@ _MOMENTUM = {
     f"{_OF_MATRICES}.{name}": value
     for name, value in {"optimizer": "sgdm", "momentum": 0.95, "nesterov": True, "weight_decay": 0.0}.items()
 }
-# By row: its rule, what it fixes, the lowest of four octaves of its rate, what else is tuned.
+_PLAIN = ("adamw", "muon-all", "htmuon-all")  # rows of tables that are called as their optimizer
+# By block: its rule, what it fixes, the lowest of four octaves of its rate, what else is tuned.
 _ROWS: dict[str, tuple[str, dict[str, Any], float, dict[str, Any]]] = {
     "adamw": ("adamw", {}, 0.002, {"optimizer.betas": [[0.9, 0.95], [0.9, 0.99], [0.9, 0.999]]}),
     "adamw-split": ("adamw", {}, 0.002, {f"{_OF_MATRICES}.lr": octaves(0.002, 4)}),
@@ -43,8 +44,14 @@ _ROWS: dict[str, tuple[str, dict[str, Any], float, dict[str, Any]]] = {
 def files() -> list[SweepFile]:
     """The sweep files in their order."""
     blocks = [
-        Block(row, with_rule(rule, fixed), octaves(lowest, 4), others=others)
-        for row, (rule, fixed, lowest, others) in _ROWS.items()
+        Block(
+            name,
+            with_rule(rule, fixed),
+            octaves(lowest, 4),
+            others=others,
+            row="" if name in _PLAIN else name,
+        )
+        for name, (rule, fixed, lowest, others) in _ROWS.items()
     ]
     return [
         SweepFile(

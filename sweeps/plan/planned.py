@@ -100,12 +100,14 @@ def plan_point(
     """
     try:
         config = resolve(settings)
-        _block(spec, block).resources.check(config.processes)
+        own = _block(spec, block)
+        own.resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
     search = spec.search if stage == SEARCH and spec.search.mode == REFINE else None
     allowed, refines = (search.trials, search.rate) if search is not None else (0, "")
-    point = Point(spec.name, block, stage, run_key(config), settings, allowed=allowed, refines=refines)
+    key = run_key(config)
+    point = Point(spec.name, block, stage, key, settings, allowed=allowed, refines=refines, row=own.row)
     return Planned(point, config)
 
 

@@ -123,12 +123,14 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
 
     So the workers of a pool spread over the studies, and each study has many results when it is asked.
     """
-    rows = [(study, resolve_config(study.fixed)) for study in studies(spec)]
-    return [
-        (Point(spec.name, study.block, SEARCH, "", study.fixed, study.slot(number)), config)
-        for number in range(spec.search.trials)
-        for study, config in rows
-    ]
+    configs = [(study, resolve_config(study.fixed)) for study in studies(spec)]
+    rows = {block.name: block.row for block in spec.blocks}
+
+    def slot(study: Study, number: int) -> Point:
+        name, row = study.slot(number), rows[study.block]
+        return Point(spec.name, study.block, SEARCH, "", study.fixed, name, row=row)
+
+    return [(slot(study, n), config) for n in range(spec.search.trials) for study, config in configs]
 
 
 def write_studies(root: Path, spec: SweepSpec) -> None:

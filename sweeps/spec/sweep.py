@@ -24,6 +24,12 @@ class Block:
     """A part of the sweep, usually one per optimizer. Only searches with slots have ranges, others lists."""
 
     name: str = key(None, "", "the block's word in plans and studies; default: `optimizer.name`")
+    row: str = key(
+        None,
+        "",
+        "the row of its winner in tables, beside rows of the same optimizer; default: that of the optimizer, "
+        "for which its blocks compete",
+    )
     set: Settings = key(mapping, None, "settings of every run of this block, over those of `base`")
     space: Axes = key(_AXES, None, "axes of this block, over the common ones")
     resources: Resources = key(mapping, Resources(), "of this block's jobs, over those of the sweep")
@@ -124,7 +130,7 @@ class SweepSpec:
         if self.data_seeds and len(self.data_seeds) != len(self.seeds):
             raise UsageError(
                 f"'data_seeds' has {len(self.data_seeds)} seeds beside {len(self.seeds)} in 'seeds'; each of "
-                f"'seeds' needs one."
+                f"those needs one."
             )
         for seed in (*self.seeds, *self.data_seeds):
             limits.check_seed("seeds", seed + self.fresh_seeds)  # replicas get the seeds above

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import optimizers
 from harness.config import Value, parts, yaml_text
 from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings
@@ -182,12 +183,17 @@ def _block(row: Any, number: int, space: Axes, search: Search, wanted: Mapping[s
     given = keys.read(Block, row, f"block {number}", before="The ", after=f" of block {number}")
     fixed = _settings(given.get("set", {}), f"block {number}")
     name = given.get("name") or fixed.get("optimizer.name") or number
-    yaml_text.check_word(f"The name of block {number}", given.get("name"))
-    if not isinstance(name, str | int) or not str(name).isprintable():
-        raise UsageError(f"The name of block {number} must be a word, not {name!r}.")
+    row_name = given.get("row") or ""
+    for what, word in {"name": name, "row": row_name}.items():
+        yaml_text.check_word(f"The {what} of block {number}", given.get(what))
+        if not isinstance(word, str | int) or not str(word).isprintable():
+            raise UsageError(f"The {what} of block {number} must be a word, not {word!r}.")
+    if row_name in optimizers.ZOO and row_name != fixed.get("optimizer.name"):
+        raise UsageError(f"The row of block {number} can't be '{row_name}': another optimizer has that name.")
     where = f"block '{name}'"
     axes = space | _axes(given.get("space", {}), where, search)
-    return Block(str(name), fixed, axes, resources.read({**wanted, **given.get("resources", {})}, where))
+    of_block = resources.read({**wanted, **given.get("resources", {})}, where)
+    return Block(str(name), str(row_name), fixed, axes, of_block)
 
 
 def _settings(tree: Any, where: str) -> dict[str, Value]:

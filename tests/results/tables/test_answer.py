@@ -60,6 +60,23 @@ def test_a_clear_winner_and_by_how_much(bench, make):
     assert best.setting == {"lr": 0.02} and best.ms_per_step.number() == pytest.approx(10)
 
 
+def test_a_block_with_a_row_of_its_own_stands_beside_the_others_of_its_optimizer(bench, make):
+    contest(bench, make, "pydocs", muon=(3.00, 3.01, 3.02))
+    ahead = {"routing": "hidden"}
+    bench.add("pydocs", "muon", 0.04, block="hidden", metrics=make.text(2.7), **ahead)
+    for seed, test in enumerate((2.80, 2.81, 2.82), start=1):
+        own = make.text(test, test=0.0)
+        bench.add("pydocs", "muon", 0.04, block="hidden", stage=REPLICATE, seed=seed, metrics=own, **ahead)
+    (merged,) = answers(load_rows(bench.write()))
+    assert [place.name for place in merged.places] == ["muon"]  # blocks of one row compete
+    (points,) = bench.points.values()
+    points[:] = [dataclasses.replace(p, row="muon hidden" * (p.block == "hidden")) for p in points]
+    frame = load_rows(bench.write())
+    (found,) = answers(frame)
+    assert [place.name for place in found.places] == ["muon hidden", "muon"]
+    assert {row["rule"] for row in frame} == {"muon"}
+
+
 def test_the_mean_of_the_weights_stands_beside_and_changes_no_verdict(bench, make, monkeypatch):
     contest(bench, make, "pydocs", muon=(3.00, 3.01, 3.02), adamw=(3.30, 3.31, 3.325))
     without = answer(bench)

@@ -47,6 +47,16 @@ seeds: [5, 6]
     ]
 
 
+def test_blocks_of_one_optimizer_may_have_rows_of_their_own(write_spec):
+    text = BASE + "blocks:\n  - {name: a, set: {optimizer.name: muon}, space: {optimizer.lr: [0.1]}}\n"
+    text += "  - {name: b, row: muon hidden, set: {optimizer.name: muon, optimizer.routing: hidden}}\n"
+    assert [p.point.row for p in search_points(load(write_spec, text))] == ["", "muon hidden"]
+    with pytest.raises(UsageError, match="row of block 2 can't be 'adamw': another optimizer has that name"):
+        load(write_spec, text.replace("row: muon hidden", "row: adamw"))
+    with pytest.raises(UsageError, match="row of block 2 must be a word, not true"):
+        load(write_spec, text.replace("row: muon hidden", "row: yes"))
+
+
 def test_ranges_are_grid_points_that_people_can_type(write_spec):
     log = BASE + "space: {optimizer.lr: {low: 1e-4, high: 1e-1, log: true, num: 7}}"
     assert [v for v, in values(write_spec, log, "optimizer.lr")] == [
