@@ -18,8 +18,7 @@ def of_scale(frame: Frame, scale: str) -> Rows:
     sweeps = {row["sweep"] for row in rows(frame)}
     found = (scale,) if scale else ("", "ladder")
     wanted = {name for name in sweeps if experiments.scale_of(str(name)) in found}
-    # A row with a name of its own is none of the paper's.
-    return [row for row in rows(frame) if row["sweep"] in wanted and not row["row"]]
+    return [row for row in rows(frame) if row["sweep"] in wanted]
 
 
 class Ours:

@@ -11,6 +11,7 @@ from typing import Any
 from sweeps.experiments.files import Block, Settings, SweepFile
 
 ASIDES = ("ladder-s1-others", "ladder-s1-ablations")  # at one size, outside of what was asked first
+SPLIT = ("ladder-split-s1",)  # asked afterwards: `sweeps/experiments/split.py`
 # Later sweeps have settings that earlier ones found.
 ORDER = (
     "ladder-aux",
@@ -22,6 +23,7 @@ ORDER = (
     "ladder-s3-lengths",
     "ladder-s1-batch",
     *ASIDES,
+    *SPLIT,
 )
 QUICK = ("ladder-quick",)
 GPU = tuple(f"ladder-gpu-{size}" for size in ("s1", "s2", "s3", "s4", "s5"))  # on another corpus

@@ -11,8 +11,6 @@ from typing import Any
 from sweeps.experiments.files import Block, SweepFile
 from sweeps.experiments.ladder import AUX, DECAY, RULES, octaves, with_rule, workload
 
-ORDER = ("ladder-split-s1",)
-
 _TRIALS = 24  # settings of a row at S1, at most
 _REST = octaves(0.002, 4)  # rates of the AdamW that trains embedding, head and vectors
 _HIDDEN = {"optimizer.routing": "hidden"}
