@@ -35,11 +35,11 @@ Data, batch and architecture are the same in every run. None of its runs is ours
 public logs, state of 2026-08-01, and asked: do the published numbers follow from the public runs, do our
 statistics come to the same verdicts, and how far do runs lie apart that differ in their seed only?
 
-Beside [the ladder](ladder.md#beside-the-work-of-others), at more than five hundred times its parameters: Adam
-took 5,625 steps (result 2; "most likely undertuned", says the benchmark), the first Muon 3,600 (result 1), one
-run each. Muon leaves embedding, head and vectors to an Adam here. With new rates for these, and a new rate and
-decay for itself, it went from 3,325 steps (result 12) to 3,250 (result 36); our test tells the two apart. No
-result is HTMuon's.
+Beside [the ladder](ladder.md#beside-the-work-of-others), at more than five hundred times its parameters:
+Adam took 5,625 steps (result 2; "most likely undertuned", says the benchmark), the first Muon 3,600 (result
+1), one run each. Muon leaves embedding, head and vectors to an Adam here. With new rates for these, and a
+new rate and decay for itself, it went from 3,325 steps (result 12) to 3,250 (result 36); our test tells the
+two apart. No result is HTMuon's.
 
 ```sh
 htbench table track3     # no store needed; also --format csv, latex, html

@@ -1,0 +1,119 @@
+"""A section of docs/ladder.md: how much of Muon's gain is its map, and how much that two rates train a model.
+
+The endpoints are those that the page fixed before the first run. Each is the difference of two rows, with the
+judge's interval for a pair; the intervals of a workload hold together in 95 % (Bonferroni).
+"""
+
+from dataclasses import dataclass
+from operator import itemgetter
+
+import pandas as pd
+
+from docs.config_page import table
+from harness.choice.winner import grouped
+from harness.store import Store
+from results.compare.contender import contender
+from results.compare.judge import LEVEL, Row, judge
+from results.compare.select import OPTIMIZER, WORKLOAD, choose
+from results.compare.summary import values_by_seed
+from results.frames.metrics import reported
+from results.frames.rows import Rows, rows
+from sweeps.experiments import ladder
+
+# By question: the row that has it, and the row that lacks it.
+PRIMARY = {
+    "the split: AdamW with a rate of its own for the matrices": ("adamw-split", "adamw"),
+    "the map: Muon on the hidden matrices, instead of AdamW": ("muon-hidden", "adamw-split"),
+    "p: HTMuon on the hidden matrices, instead of Muon": ("htmuon-hidden", "muon-hidden"),
+    "the routing: Muon on the hidden matrices, instead of all": ("muon-hidden", "muon"),
+}
+GAIN = {"all of it: Muon on the hidden matrices, instead of AdamW": ("muon-hidden", "adamw")}
+SECONDARY = {
+    "the routing of HTMuon: the hidden matrices, instead of all": ("htmuon-hidden", "htmuon"),
+    "beta2 of the rest: .999 instead of .95": ("muon-hidden-beta2", "muon-hidden"),
+    "no map: Muon's momentum alone on the hidden matrices": ("sgdm-split", "muon-hidden"),
+}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The loss of one row less that of another, in nats per token, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def words(self) -> str:
+        """With signs."""
+        return f"{self.value:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
+
+    def verdict(self, equal: float) -> str:
+        """What it says, where less than `equal` does not matter."""
+        if -equal < self.low and self.high < equal:
+            return "equal"
+        return "**better**" if self.high < 0 else "**worse**" if self.low > 0 else "can't tell"
+
+
+def workloads(frame: pd.DataFrame) -> list[Rows]:
+    """The rows of each workload that the split was trained on; the ladder's, where it has none of its own."""
+    of_split = frame["sweep"].isin(ladder.SPLIT)
+    places = []
+    for place, own in grouped(rows(frame[of_split]), itemgetter(*WORKLOAD)).items():
+        known = {row["optimizer"] for row in own}
+        others = rows(frame[~of_split & ~frame["sweep"].isin(ladder.ASIDES)])
+        same = [row for row in others if itemgetter(*WORKLOAD)(row) == place]
+        places.append([*own, *(row for row in same if row["optimizer"] not in known)])
+    return places
+
+
+def split(frame: pd.DataFrame, store: Store, equal: float) -> str:
+    """The section; empty without runs.
+
+    Args:
+        frame: of the ladder.
+        store: where test items are.
+        equal: nats that do not matter.
+    """
+    parts = [text for part in workloads(frame) if (text := _endpoints(part, store, equal))]
+    title = "## The split: what is Muon's gain made of?"
+    told = (
+        "Test loss in nats per token; negative: better. Intervals count seeds, luck of the search and "
+        "sample of documents; those of the four endpoints hold together in 95 %, the others each alone."
+    )
+    return "\n\n".join([title, told, *parts]) if parts else ""
+
+
+def _endpoints(part: Rows, store: Store, equal: float) -> str:
+    known = _rows(part, store)
+    pairs = [(question, pair, LEVEL / len(PRIMARY)) for question, pair in PRIMARY.items()]
+    pairs += [(question, pair, LEVEL) for question, pair in (GAIN | SECONDARY).items()]
+    lines = []
+    for question, (has, lacks), level in pairs:
+        if has in known and lacks in known:
+            gap = difference(known[has], known[lacks], level)
+            seeds = len(known[has].values.keys() & known[lacks].values.keys())
+            lines.append((question, f"{seeds}", gap.words(), gap.verdict(equal)))
+    head = ("what is changed", "fresh seeds", "test loss [95 %]", "verdict")
+    where = ", ".join(f"{part[0][name]}" for name in WORKLOAD)
+    return "\n\n".join([f"### {where}", table(head, lines)]) if lines else ""
+
+
+def _rows(part: Rows, store: Store) -> dict[str, Row]:
+    """The rows of a workload whose winner has run on fresh seeds, by name."""
+    metric, known = reported(part)[0], {}
+    for choice in choose(part, OPTIMIZER):
+        values = values_by_seed(choice.replicas, metric)
+        name = str(choice.fixed["optimizer"])
+        own = contender(name, values, metric, choice.replicas, choice=choice, store=store)
+        if own is not None and choice.is_settled:
+            known[name] = own.row
+    return known
+
+
+def difference(first: Row, second: Row, level: float) -> Difference:
+    """The first row's loss less the second's; the interval errs at this level."""
+    judged = judge([first, second], level=level)
+    other = judged.verdicts[1 - judged.best]
+    if judged.best == 1:  # the first is the worse one
+        return Difference(other.gap, other.low, other.high)
+    return Difference(-other.gap, -other.high, -other.low)
