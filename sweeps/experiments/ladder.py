@@ -65,6 +65,9 @@ _OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "galore": ("galore", 0.005, {}),
     "sophia": ("sophia", 0.0002, {}),
 }
+# As released it leaves the head to its AdamW, which needs a higher rate than what Muon leaves to its own.
+# Added after a look: with `AUX` alone it was last of all.
+_TUNED_TOO = {"adamuon": {"optimizer.aux_lr": [AUX, 0.005]}}
 _HEAVY = {**_KIN, "optimizer.p": 0.125}
 _ABLATIONS: dict[str, tuple[str, float, dict[str, Any]]] = {
     "htmuon": ("htmuon", 0.005, _HEAVY),
@@ -173,7 +176,10 @@ def _blocks(
 
 
 def _listed(rules: Mapping[str, tuple[str, float, dict[str, Any]]]) -> list[Block]:
-    return [Block(name, with_rule(rule, own), octaves(rate, 4)) for name, (rule, rate, own) in rules.items()]
+    return [
+        Block(name, with_rule(rule, fixed), octaves(rate, 4), others=_TUNED_TOO.get(name, {}))
+        for name, (rule, rate, fixed) in rules.items()
+    ]
 
 
 def with_rule(rule: str, settings: Settings) -> dict[str, Any]:
