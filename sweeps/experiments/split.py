@@ -12,7 +12,7 @@ from sweeps.experiments.files import Block, SweepFile
 from sweeps.experiments.ladder import AUX, DECAY, RULES, octaves, with_rule, workload
 
 _TRIALS = 24  # settings of a row at S1, at most
-# Rates of the AdamW that trains embedding, head and vectors. The last one came when the one before was the best
+# Rates of the AdamW that trains embedding, head and vectors. The last one came when the one before was best
 # on the search seeds, and no fresh seed had run.
 _REST = octaves(0.002, 5)
 _HIDDEN = {"optimizer.routing": "hidden"}
