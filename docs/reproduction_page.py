@@ -62,8 +62,8 @@ gap as a logarithm, positive if ordered as published, delta the published one.""
 # The grid of an experiment, where none of the tables of the paper has it already.
 _GRIDS = {"cifar": [], "p_grid_cifar": ["p_grid"]}
 _OF_PAPER = ("main_result", "optimizer_variants", "p_grid_c4", "interval_perplexity", "htmuon_ht")
-_LADDER_TABLES = ("multipliers", "frontier", *_OF_PAPER)
-_LADDER_FIGURES = ("multiplier", "frontier", "horizon", "lr_curve", "seed_spread")
+_LADDER_TABLES = ("multipliers", *_OF_PAPER)
+_LADDER_FIGURES = ("multiplier", "horizon", "lr_curve", "seed_spread")
 _COSTS = ("cost-workloads", "cost-optimizers")
 
 

@@ -1,22 +1,17 @@
 """A ladder: workloads that differ in size and length only, and what a rule is worth on it in tokens.
 
 How many times the tokens would AdamW need to end where another rule ends? Its losses at several lengths of a
-size are a law, L = E_N + A_N D^-beta with one beta for all sizes, and the law of that size answers. Over
-sizes the rules share a frontier, L = E + a C^-b. What could make such numbers up is a `Guard`.
+size are a law, L = E_N + A_N D^-beta with one beta for all sizes, and the law of that size answers. What
+could make such numbers up is a `Guard`.
 
-Which runs belong together:
-
-- Several batches at a size would make the length of a run mean two things: the batch with most lengths of
-  AdamW is the ladder's, of equals the one with more rows, then the smaller one. Rows of another batch are a
-  control: compared with each other, never part of a law.
-- The frontier takes from each size the run of the ratio of tokens to parameters that most rows have, within
-  a tenth; of equals the larger one. Multipliers are followed over sizes at the ratio at which most are known:
-  a rule that is better than AdamW at AdamW's longest run is out of sight there.
+Several batches at a size would make the length of a run mean two things: the batch with most lengths of AdamW
+is the ladder's, of equals the one with more rows, then the smaller one. Rows of another batch are a control:
+compared with each other, never part of a law. The figure has multipliers at the ratio of tokens to parameters
+at which most are known: a rule that is better than AdamW at AdamW's longest run is out of sight there.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +22,13 @@ import numpy as np
 from harness.choice.winner import grouped
 from harness.store import Store
 from results.compare.draws import DRAWS, Drawn, Estimate, drawn, estimate, miss
-from results.compare.frontier import MISSES, Frontier, frontier
 from results.compare.law import Law, fit
 from results.compare.ranges import Array
 from results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
 from results.frames.rows import Frame
 
 SECOND = "muon"
-_LEAST_VARIANCE = 1e-12  # of the logarithm of a multiplier, or of a difference in nats
+MISSES = 2.0  # standard errors by which the law may miss what was left out
 
 
 @dataclass(frozen=True)
@@ -72,33 +66,6 @@ class SizeLaw:
     scale: Estimate
 
 
-@dataclass(frozen=True)
-class Trend:
-    """ln M = k0 + k1 ln N of a rule, over its sizes at one ratio; `slope` is k1."""
-
-    optimizer: str
-    intercept: Estimate
-    slope: Estimate
-    sizes: int
-
-
-@dataclass(frozen=True)
-class Drift:
-    """How the loss of a rule less that of Muon changes, where both are tuned.
-
-    Attributes:
-        optimizer: the rule.
-        model: the size whose runs get longer; empty: the sizes of the ladder at its ratio.
-        slope: in nats per token for each doubling of the length or of the number of parameters.
-        places: how many lengths or sizes tell.
-    """
-
-    optimizer: str
-    model: str
-    slope: Estimate
-    places: int
-
-
 @dataclass(frozen=True, eq=False)
 class Ladder:
     """A ladder.
@@ -110,9 +77,6 @@ class Ladder:
         laws: AdamW's, of each size that has one.
         miss: by how many standard errors the longest run of the largest size is missed if it is left out.
         guards: of the law.
-        trends: over sizes at `ratio_in_sight`, of each rule whose multiplier is known at two sizes or more.
-        drifts: over sizes, then over the lengths of each size, of each rule beside Muon.
-        frontier: None where `frontier_guards` withholds it.
         ratio: of tokens to parameters, which most rows have.
         ratio_in_sight: that at which most multipliers are known.
     """
@@ -123,10 +87,6 @@ class Ladder:
     laws: tuple[SizeLaw, ...]
     miss: float | None
     guards: tuple[Guard, ...]
-    trends: tuple[Trend, ...]
-    drifts: tuple[Drift, ...]
-    frontier: Frontier | None
-    frontier_guards: tuple[Guard, ...]
     ratio: float
     ratio_in_sight: float
     law: Law | None = field(repr=False, default=None)
@@ -180,19 +140,14 @@ def _ladder(task: str, found: Sequence[Rung], draws: int) -> Ladder:
     ratio = _ratio([one for one, main in zip(own, is_main, strict=True) if main])
     entries = [_entry(own, at, known, fitted, is_main[at]) for at in range(len(own))]
     missing = () if noise else (Guard.NO_SPREAD,)
-    in_sight = _ratio([one.rung for one, _ in entries if one.tokens and one.tokens.value]) or ratio
-    found_frontier, withheld = frontier(own, is_main, known, ratio)
+    in_sight = _ratio([one.rung for one in entries if one.tokens and one.tokens.value]) or ratio
     return Ladder(
         task,
-        tuple(one for one, _ in entries),
+        tuple(entries),
         fitted.exponent,
         fitted.laws,
         fitted.miss,
         (*fitted.guards, *missing),
-        tuple(_trends(entries, in_sight)),
-        tuple(_drifts(own, is_main, known, ratio)),
-        found_frontier,
-        (*withheld, *missing),
         ratio,
         in_sight,
         fitted.law,
@@ -256,7 +211,7 @@ def _fitted(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> _Fitt
     tokens = np.array([own[at].tokens for at in points])
     groups = [int(sizes[own[at].model]) for at in points]
     losses, variances = known.losses[points], known.variances[points]
-    law = fit(tokens, groups, groups, losses, variances)
+    law = fit(tokens, groups, losses, variances)
     missed = _miss_of_longest(tokens, groups, losses, variances)
     guards = (Guard.UNCHECKED,) if missed is None else (Guard.MISSED,) if abs(missed) > MISSES else ()
     models = {group: model for model, group in sizes.items() if not isinstance(group, Guard)}
@@ -283,15 +238,12 @@ def _miss_of_longest(tokens: Array, groups: Sequence[int], losses: Array, varian
     last = len(tokens) - 1  # rungs are in the order of size and length
     if last < 2 * (groups[last] + 1) + 1:
         return None
-    kept = groups[:last]
-    law = fit(tokens[:last], kept, kept, losses[:last], variances[:last])
-    return miss(law.loss(tokens[last], groups[last], groups[last]) - losses[last])
+    law = fit(tokens[:last], groups[:last], losses[:last], variances[:last])
+    return miss(law.loss(tokens[last], groups[last]) - losses[last])
 
 
-def _entry(
-    own: Sequence[Rung], at: int, known: Drawn, fitted: _Fitted, is_main: bool
-) -> tuple[Entry, Array | None]:
-    """What is known of a rung, and the draws of its multiplier."""
+def _entry(own: Sequence[Rung], at: int, known: Drawn, fitted: _Fitted, is_main: bool) -> Entry:
+    """What is known of a rung."""
     rung, losses = own[at], known.losses[at]
     rivals = {other.optimizer: i for i, other in enumerate(own) if other.place == rung.place}
     to_baseline, to_second = (
@@ -304,10 +256,10 @@ def _entry(
     withheld = [Guard.CONTROL] if not is_main else [group] if isinstance(group, Guard) else []
     if rung.optimizer == BASELINE or withheld or rung.at_edge:
         told = withheld if rung.optimizer != BASELINE or not is_main else []
-        return replace(entry, guards=(*entry.guards, *told)), None
+        return replace(entry, guards=(*entry.guards, *told))
     assert fitted.law is not None and not isinstance(group, Guard)
     least, most = (end / rung.tokens for end in fitted.ends[rung.model])
-    values = fitted.law.inverse(losses, group, group) / rung.tokens
+    values = fitted.law.inverse(losses, group) / rung.tokens
     # Of a law through its points the ends are those points, but for what rounding does.
     tokens = estimate(values, least * (1 - 1e-9), most * (1 + 1e-9))
     beyond = [Guard.ABOVE] if tokens.is_above else [Guard.BELOW] if tokens.is_below else []
@@ -317,8 +269,7 @@ def _entry(
         compute = _times(tokens, base.step_flops, rung.step_flops)
         time = _times(tokens, base.step_seconds, rung.step_seconds)
         time = time if base.conditions == rung.conditions else None
-    entry = replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
-    return entry, np.where((values >= least) & (values <= most), values, np.nan)
+    return replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
 
 
 def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Estimate | None:
@@ -338,47 +289,3 @@ def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Es
         least=factor * tokens.least,
         most=factor * tokens.most,
     )
-
-
-def _trends(entries: Sequence[tuple[Entry, Array | None]], ratio: float) -> Iterable[Trend]:
-    own = [
-        (one.rung, np.log(values)) for one, values in entries if values is not None and one.rung.is_at(ratio)
-    ]
-    for name, group in grouped(own, lambda one: one[0].optimizer).items():
-        group = [one for one in group if math.isfinite(one[1][0])]
-        if len(group) < 2:
-            continue
-        sizes = np.log([rung.parameters for rung, _ in group])
-        intercept, slope = _line(sizes, np.array([logs for _, logs in group]))
-        yield Trend(name, estimate(intercept), estimate(slope), len(group))
-
-
-def _drifts(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn, ratio: float) -> Iterable[Drift]:
-    tuned = [at for at, one in enumerate(own) if is_main[at] and not one.at_edge]
-    seconds = {own[at].place: at for at in tuned if own[at].optimizer == SECOND}
-    series: dict[tuple[str, str], dict[float, Array]] = {}  # differences by the doublings of what grows
-    for at in tuned:
-        one, second = own[at], seconds.get(own[at].place)
-        if second is None or second == at:
-            continue
-        difference = known.losses[at] - known.losses[second]
-        series.setdefault((one.model, one.optimizer), {})[math.log2(one.tokens)] = difference
-        if one.is_at(ratio):
-            series.setdefault(("", one.optimizer), {})[math.log2(one.parameters)] = difference
-    for (model, name), points in sorted(series.items(), key=lambda item: item[0][0] != ""):
-        if len(points) > 1:
-            _, slope = _line(np.array(list(points)), np.array(list(points.values())))
-            yield Drift(name, model, estimate(slope), len(points))
-
-
-def _line(x: Array, values: Array) -> tuple[Array, Array]:
-    """Intercepts and slopes of straight lines, one for each draw; what scatters less counts more.
-
-    Args:
-        x: of the points.
-        values: points by draws.
-    """
-    weights = 1 / np.maximum(np.nanvar(values, axis=1), _LEAST_VARIANCE)
-    middle = weights @ x / weights.sum()
-    slope = weights * (x - middle) @ values / (weights @ (x - middle) ** 2)
-    return weights @ values / weights.sum() - slope * middle, slope
