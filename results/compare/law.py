@@ -31,12 +31,19 @@ class Law:
         floors: E.
         scales: A, the part of the loss above E at the reference.
         reference: an x in the middle of the points.
+        points: how many losses it is fitted to.
     """
 
     exponent: Array
     floors: Array
     scales: Array
     reference: float
+    points: int
+
+    @property
+    def unknowns(self) -> int:
+        """How many numbers are fitted: b, and E and A of each group."""
+        return 1 + 2 * len(self.floors)
 
     def loss(self, x: float | Array, group: int) -> Array:
         """The loss at x by the law of a group."""
@@ -95,7 +102,7 @@ def fit(x: Array, groups: Sequence[int], losses: Array, variances: Array) -> Law
     across = design.transpose(0, 2, 1)
     found = np.linalg.solve(across @ design, across @ seen.T[:, :, None])
     parts = found[:, :, 0].T
-    return Law(exponent, parts[:split] + middle, parts[split:], reference)
+    return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x))
 
 
 def _finished(misfit: Callable[[float], float], at: int) -> float:

@@ -60,6 +60,7 @@ class Rung:
         row: losses of its replicas on the test split, with its search and its test items.
         at_edge: whether its optimum lies at an edge of what was searched.
         step_flops: operations of a step, model and optimizer; None: not known.
+        optimizer_share: the part of these that is the optimizer's.
         step_seconds: of a step; None unless all runs had the same conditions.
         conditions: those.
         keys: of its replicas.
@@ -73,6 +74,7 @@ class Rung:
     row: Row
     at_edge: bool = False
     step_flops: float | None = None
+    optimizer_share: float | None = None
     step_seconds: float | None = None
     conditions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -152,6 +154,10 @@ def _rung(
         own.row,
         at_edge=bool(reach(choice, metric)),
         step_flops=_mean(float(run["total_flops"]) / float(run["steps"]) for run in runs),
+        optimizer_share=_mean(
+            float(run["optimizer_flops_per_step"]) * float(run["steps"]) / float(run["total_flops"])
+            for run in runs
+        ),
         step_seconds=_mean(float(run["seconds_per_step"]) for run in runs) if len(alike) == 1 else None,
         conditions=next(iter(alike)),
         keys=tuple(str(run["key"]) for run in runs),

@@ -13,6 +13,8 @@ from results.compare.view import View
 from results.tables import footnotes
 
 _ENDS = (("_low95", "from", "low"), ("_high95", "to", "high"))
+# The optimizer's part of the operations of a step of the paper's 60M model, 512 rows of 256 tokens a batch.
+AT_60M = {"muon": 0.0151, "htmuon": 0.0094}
 
 
 def multipliers(view: View) -> Report:
@@ -46,6 +48,7 @@ def _multipliers(own: Ladder) -> Section:
         **_numbers("token_multiplier", "tokens x", [one.tokens for one in entries], 2),
         Column("beyond", kind="text"): [_beyond(one.tokens) for one in entries],
         **_numbers("compute_multiplier", "compute x", [one.compute for one in entries], 2),
+        Column("optimizer_percent", "optimizer's %", digits=1): _percents(entries),
         **_numbers("time_multiplier", "time x", [one.time for one in entries], 2),
         Column("guards", kind="text"): [_guards(one) for one in entries],
     }
@@ -63,6 +66,12 @@ def _numbers(
         ends = [None if own is None else getattr(own, field) for own in values]
         columns[Column(name + ending, head, digits=digits)] = ends
     return columns
+
+
+def _percents(entries: Sequence[Entry]) -> list[float | None]:
+    """The optimizer's part of the operations."""
+    shares = [one.rung.optimizer_share for one in entries]
+    return [None if share is None else 100 * share for share in shares]
 
 
 def _guards(one: Entry) -> Cell:
@@ -85,6 +94,7 @@ def _brief(own: Ladder) -> Section:
         Column("compute", "compute x", "text", importance=4): [
             _words(one.compute and replace(one.compute, low=None, high=None), 2) for one in entries
         ],
+        Column("optimizer_percent", "opt %", digits=1, importance=3): _percents(entries),
         Column("guards", "", "text", importance=7): [", ".join(one.guards) for one in entries],
     }
     return by_columns(columns, title=own.task, notes=_notes(own))
@@ -112,9 +122,10 @@ def _beyond(own: Estimate | None, digits: int = 2) -> str:
 def _notes(own: Ladder) -> tuple[Note, ...]:
     """What the law is, and how it was checked."""
     notes = [_guard(guard) for guard in own.guards if guard is not Guard.MISSED]
+    check = {} if own.check is None else {"miss": abs(own.check.misses), "nats": abs(own.check.nats)}
     if Guard.MISSED in own.guards:
-        notes.append(Note("ladder_missed", miss=abs(own.miss or 0)))
-    elif own.exponent is not None:
+        notes.append(Note("ladder_missed", **check))
+    elif own.exponent is not None and own.law is not None:
         sizes = [
             Note(
                 "ladder_size", model=one.model, floor=one.floor.value, low=one.floor.low, high=one.floor.high
@@ -122,10 +133,12 @@ def _notes(own: Ladder) -> tuple[Note, ...]:
             for one in own.laws
         ]
         ends = {"exponent": own.exponent.value, "low": own.exponent.low, "high": own.exponent.high}
-        notes.append(Note("ladder_law", baseline=BASELINE, **ends, sizes=sizes))
-    if own.miss is not None and Guard.MISSED not in own.guards:
-        notes.append(Note("ladder_checked", miss=abs(own.miss)))
-    return (*notes, Note("ladder_method", baseline=BASELINE))
+        counts = {"points": own.law.points, "unknowns": own.law.unknowns}
+        notes.append(Note("ladder_law", baseline=BASELINE, **ends, sizes=sizes, **counts))
+        if own.check is not None:
+            notes.append(Note("ladder_checked", **check, effect=own.check.effect, baseline=BASELINE))
+    notes.append(Note("ladder_method", baseline=BASELINE, second=SECOND))
+    return (*notes, Note("ladder_share", shares=[f"{100 * x:.1f} % of {name}" for name, x in AT_60M.items()]))
 
 
 def _guard(guard: Guard, one: Entry | None = None) -> Note:

@@ -8,6 +8,7 @@ from scipy import optimize
 
 from results.compare import law as laws
 from results.compare.draws import drawn, estimate, miss
+from results.compare.judge import judge
 from results.compare.ladder import ladder
 from results.compare.rungs import Guard
 from tests.helpers import ladders
@@ -49,6 +50,7 @@ def named(rungs, **changes):
 def test_without_noise_the_law_is_found(points):
     groups = SIZES[points]
     law = laws.fit(TOKENS[points], groups, EXACT[points, None], np.full(len(groups), 1e-6))
+    assert (law.points, law.unknowns) == (len(groups), 2 * (max(groups) + 1) + 1)
     assert law.exponent[0] == pytest.approx(BETA, rel=1e-6)
     assert law.floors[:, 0] == pytest.approx(list(FLOORS.values())[: max(groups) + 1], rel=1e-6)
     assert law.scales[:, 0] * law.reference**BETA == pytest.approx(SCALE, rel=1e-6)
@@ -91,7 +93,7 @@ def test_draws_repeat_and_begin_with_what_was_measured():
     rungs = noisy(np.random.RandomState(3))
     rows, places = [one.row for one in rungs], [one.place for one in rungs]
     first, again = drawn(rows, places, 50), drawn(rows, places, 50)
-    assert np.array_equal(first.losses, again.losses) and first.has_documents
+    assert np.array_equal(first.losses, again.losses)
     means = [np.mean(list(row.values.values())) for row in rows]
     assert first.losses[:, 0] == pytest.approx(means) and first.losses.shape == (len(rungs), 51)
     assert first.losses[:, 1:].std(axis=1).min() > 0.03  # of the documents
@@ -153,6 +155,43 @@ def test_multipliers_are_followed_where_most_are_in_sight():
     rungs += [rung(model, "other", 40, [1.0, 1.0]) for model in PARAMETERS]
     made = ladder("pydocs", rungs)
     assert (made.ratio, made.ratio_in_sight) == (40, 20)
+
+
+def test_a_law_is_checked_once_and_tells_by_how_many_nats_it_misses():
+    """Of a law without noise: the run that is left out is .004 off, and a rule there .01 better than it."""
+    off = 0.004
+    level = ladders.law("s3", 40 * PARAMETERS["s3"]) + off
+    sound = [one for one in exact() if (one.model, round(one.ratio)) != ("s3", 40)]
+    last = [rung("s3", name, 40, [x + level] * 2) for name, x in (("adamw", 0.0), ("muon", -0.01))]
+    random = np.random.RandomState(0)
+    made = ladder("pydocs", [_scattered(one, random) for one in (*sound, *last)], 200)
+    assert (made.law.points, made.law.unknowns) == (9, 7)
+    assert (made.check.nats, made.check.effect) == pytest.approx((-off, 0.01), rel=1e-3)
+    assert -2 < made.check.misses < 0
+
+
+def _scattered(one, random):
+    """The rung with eight seeds that differ and have its mean."""
+    errors = 0.004 * random.standard_normal(8)
+    values = {(at, at): one.row.values[0, 0] + x for at, x in enumerate(errors - errors.mean())}
+    return dataclasses.replace(one, row=dataclasses.replace(one.row, values=values))
+
+
+def test_distances_are_what_the_judge_says_of_the_place():
+    """Of all its rows where one of both leads, as the table of the workload has it; else of the two alone."""
+    rungs = noisy(np.random.RandomState(3))
+    own = entries(ladder("pydocs", rungs, 50))
+    place = [one.row for one in rungs if (one.model, round(one.ratio)) == ("s1", 20)]
+    whole = {verdict.name: verdict for verdict in judge(place).verdicts}
+    assert min(whole, key=lambda name: whole[name].mean) == "muon"
+    for name in ("adamw", "htmuon"):
+        found = own["s1", name, 20].to_second
+        assert (found.value, found.low, found.high) == (whole[name].gap, whole[name].low, whole[name].high)
+    muon = own["s1", "muon", 20].to_baseline
+    assert (muon.low, muon.high) == (-whole["adamw"].high, -whole["adamw"].low)
+    alone = judge([row for row in place if row.name != "muon"])
+    behind, found = alone.verdicts[1 - alone.best], own["s1", "htmuon", 20].to_baseline
+    assert (found.value, found.low, found.high) == (-behind.gap, -behind.high, -behind.low)
 
 
 def test_operations_and_times_follow_the_steps():
@@ -218,14 +257,14 @@ def test_a_law_that_misses_what_was_left_out_is_withheld():
         last.row, values={seeds: x + 0.1 for seeds, x in last.row.values.items()}, items=None
     )
     made = ladder("pydocs", named(sound, at=("s3", "adamw", 40), row=worse), 200)
-    assert made.guards == (Guard.MISSED,) and made.miss < -2
+    assert made.guards == (Guard.MISSED,) and made.check.misses < -2
     assert {one.guards for one in made.entries if one.rung.optimizer == "muon"} == {(Guard.MISSED,)}
     assert all(one.tokens is None for one in made.entries)
 
 
 def test_one_size_with_three_lengths_can_not_be_checked():
     made = ladder("pydocs", exact(horizons={"s1": (5, 20, 80)}))
-    assert Guard.UNCHECKED in made.guards
+    assert Guard.UNCHECKED in made.guards and made.check is None
     assert entries(made)["s1", "muon", 20].tokens.value == pytest.approx(1.5, rel=1e-5)
 
 

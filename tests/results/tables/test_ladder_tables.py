@@ -3,11 +3,15 @@
 import csv
 import io
 import json
+import re
 
 import pytest
 
 from harness import cli
+from harness.config.settings import resolve_config
+from harness.cost.estimate import RunCost, estimate
 from harness.store.points import REPLICATE
+from results.tables.ladder import AT_60M
 from tests.helpers import ladders
 from tests.helpers.ladders import PARAMETERS
 from tests.results.conftest import Bench, text
@@ -87,6 +91,27 @@ def test_a_screen_shows_it_in_short(root, capsys):
     found = printed(capsys, "table", "multipliers", "--root", root)
     row = next(line for line in found.splitlines() if line.startswith(MODELS["s2"]) and "muon" in line)
     assert "> 2.00" in row
+
+
+def test_its_notes_say_that_the_law_interpolates_and_what_the_optimizer_takes(root, capsys):
+    (report,) = json.loads(printed(capsys, "table", "multipliers", "--json", "--root", root))
+    (section,) = report["sections"]
+    told = "\n".join(section["notes"])
+    assert "5 unknowns from 6 losses" in told and "Nothing is said beyond the longest run of adamw" in told
+    misses = re.search(
+        r"interpolates\. It has one check: .* misses it by 0\.\d{3} nats \(\d\.\d standard", told
+    )
+    assert misses and "is 1.5 % of muon and 0.9 % of htmuon" in told
+    at = [column["name"] for column in section["columns"]].index("optimizer_percent")
+    assert {row[at]["value"] for row in section["rows"]} == {25.0}  # of what `fill` has
+
+
+@pytest.mark.parametrize("name", AT_60M)
+def test_the_share_of_the_optimizer_in_the_paper_is_counted(name, tmp_path):
+    settings = {"task": "c4", "model": "llama-60m", "batch_size": 512, "seq_len": 256, "steps": 10_000}
+    settings |= {"layout": "padded", "optimizer.name": name, "data_fingerprint": "-"}
+    whole = RunCost.of(estimate(resolve_config(settings), tmp_path), [])
+    assert whole.optimizer_share == pytest.approx(AT_60M[name], abs=5e-5)
 
 
 def test_a_part_of_it_is_no_ladder(bench, capsys):
