@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import itertools
 import math
 import re
 import sys
@@ -33,9 +34,13 @@ from harness.show import numbers
 from harness.show.emit import as_text
 from harness.show.report import Report
 from harness.store import Store
-from harness.store.points import REPLICATE, sweep_names
+from harness.store.points import REPLICATE, SEARCH, sweep_names
 from results.compare import claims
+from results.compare.draws import Estimate
+from results.compare.judge import Row
 from results.compare.ladder import Ladder
+from results.compare.pooled import Pooled, pooled
+from results.compare.rungs import Rung
 from results.compare.view import View
 from results.figures.declared import FIGURES
 from results.figures.files import update, views
@@ -52,6 +57,7 @@ FOLDER = Path(__file__).with_name("reproduction")
 LADDER = Path(__file__).with_name("ladder") / "records"
 BEGIN = "<!-- by docs/reproduction_page.py -->"
 EQUAL = 0.005  # nats, by docs/ladder.md
+_LOSSES = {"test_loss": "test", "val_loss": "validation", "train_loss": "training"}
 MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
@@ -62,8 +68,8 @@ gap as a logarithm, positive if ordered as published, delta the published one.""
 # The grid of an experiment, where none of the tables of the paper has it already.
 _GRIDS = {"cifar": [], "p_grid_cifar": ["p_grid"]}
 _OF_PAPER = ("main_result", "optimizer_variants", "p_grid_c4", "interval_perplexity", "htmuon_ht")
-_LADDER_TABLES = ("multipliers", "frontier", *_OF_PAPER)
-_LADDER_FIGURES = ("multiplier", "frontier", "horizon", "lr_curve", "seed_spread")
+_LADDER_TABLES = ("multipliers", *_OF_PAPER)
+_LADDER_FIGURES = ("multiplier", "horizon", "lr_curve", "seed_spread")
 _COSTS = ("cost-workloads", "cost-optimizers")
 
 
@@ -166,7 +172,8 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     found = [TABLES[name](view) for name in page.tables]
     tables = [readable(brief(one) if one.name == "multipliers" else one) for one in found if one.sections]
     told = _claims(page, store, frame)
-    parts = [facts(frame), *map(endpoint, view.ladders if page.scale == "ladder" else ())]
+    shown = view.ladders if page.scale == "ladder" else []
+    parts = [facts(frame), *(endpoint(own, frame) for own in shown)]
     parts += [_verdicts(told, page.family), *_answers(page, store, frame)]
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
     parts += ["## Tables", *tables]
@@ -178,32 +185,81 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
-def endpoint(own: Ladder) -> str:
-    """The primary endpoint of docs/ladder.md: HTMuon's loss less Muon's, wherever both are tuned."""
+def endpoint(own: Ladder, frame: pd.DataFrame) -> str:
+    """The primary endpoint of docs/ladder.md: HTMuon's loss less Muon's where both are tuned, and pooled."""
     known = {(one.rung.place, one.rung.optimizer): one for one in own.entries}
     head = ("size", "tokens per parameter", "fresh seeds", "Muon", "HTMuon", "HTMuon less Muon [95 %]")
     head += ("the paper's", "verdict")
-    rows = []
+    rows, pairs = [], []
     for one in own.entries:
         muon = known.get((one.rung.place, "muon"))
         if one.rung.optimizer != "htmuon" or muon is None or one.to_second is None:
             continue
         gap = one.to_second
-        words = f"{gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+        words = _interval(gap)
         model = "" if one.is_main else f", batches of {one.rung.batch}"
         place = (f"{one.rung.model}{model}", f"{one.rung.ratio:.0f}", f"{len(one.rung.row.values)}")
         published = _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(own.ratio) else ""
         losses = (f"{muon.loss:.4f}", f"{one.loss:.4f}")
         at_edge = one.rung.at_edge or muon.rung.at_edge
         verdict = "open: an optimum at an edge" if at_edge else _reading(gap.low, gap.high)
+        pairs += [] if at_edge else [(one.rung, muon.rung)]
         rows.append((*place, *losses, words, published, verdict))
     if not rows:
         return ""
     told = (
-        f"Test loss in nats per token; less is better, below {EQUAL} is equal. Intervals count the seeds, "
-        "the luck of the search and the sample of documents."
+        f"Test loss in nats per token; less is better, below {EQUAL} is equal. Intervals are those of the "
+        "answer below: the judge's, for all rules of a place at once. They count the seeds, the luck of the "
+        "search and the sample of documents. Where neither of the two leads, it compares them alone."
     )
-    return "\n\n".join(["## HTMuon less Muon", table(head, rows), told])
+    return "\n\n".join(["## HTMuon less Muon", table(head, rows), told, *_pooled(pairs, frame)])
+
+
+def _interval(gap: Estimate | Pooled) -> str:
+    return f"{gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]"
+
+
+def _pooled(pairs: Sequence[tuple[Rung, Rung]], frame: pd.DataFrame) -> list[str]:
+    """HTMuon's loss less Muon's over all places of the smallest size, of the two smallest, and so on."""
+    if len(pairs) < 2:
+        return []
+    fresh = frame[frame["stage"] == REPLICATE].drop_duplicates("key").set_index("key")
+    rows = []
+    sizes = [*dict.fromkeys(one.model for one, _ in pairs)]  # the smallest first
+    for count, (split, words) in itertools.product(range(1, len(sizes) + 1), _LOSSES.items()):
+        some = [pair for pair in pairs if pair[0].model in sizes[:count]]
+        gap = pooled([(_of_split(one, split, fresh), _of_split(muon, split, fresh)) for one, muon in some])
+        places = (", ".join(sizes[:count]), words, f"{gap.above} of {gap.places}")
+        rows.append((*places, _interval(gap), f"{gap.z:.1f}", f"{gap.z_apart:.1f}"))
+    head = (
+        "sizes",
+        "loss",
+        "Muon ahead at",
+        "HTMuon less Muon, mean [95 %]",
+        "z",
+        "z, if searches err apart",
+    )
+    sweeps = {fresh.at[key, "sweep"] for pair in pairs for rung in pair for key in rung.keys}
+    searches = frame[frame["sweep"].isin(sweeps) & (frame["stage"] == SEARCH)]
+    orders = " and ".join(f"{order}" for order in sorted(set(searches["data_seed"])))
+    items = pairs[0][0].row.items
+    documents = 0 if items is None else len(set(items.clusters))
+    told = (
+        "The plain mean over places. They err together, so what they share is counted once: "
+        f"the fresh seeds; the {documents} test documents, on the test loss only; "
+        f"and the luck of the searches, which all had data order {orders}. How much of this luck is shared "
+        "is not known: the interval and z take all of it, the last column none."
+    )
+    return ["### Pooled", table(head, rows), told]
+
+
+def _of_split(rung: Rung, split: str, fresh: pd.DataFrame) -> Row:
+    """A rung with its losses on another split, whose documents are not known."""
+    if split == "test_loss":
+        return rung.row
+    runs = fresh.loc[list(rung.keys)]
+    seeds = zip(runs["seed"], runs["data_seed"], strict=True)
+    return replace(rung.row, values=dict(zip(seeds, runs[split], strict=True)), items=None)
 
 
 def _reading(low: float | None, high: float | None) -> str:

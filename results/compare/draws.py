@@ -37,12 +37,10 @@ class Drawn:
     Attributes:
         losses: (rows, 1 + draws); the first column is what was measured.
         variances: (rows,), of the mean of each row over seeds and searches.
-        has_documents: whether the sample of documents is part of it.
     """
 
     losses: Array
     variances: Array
-    has_documents: bool
 
 
 def drawn(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) -> Drawn | None:
@@ -76,7 +74,7 @@ def drawn(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) -> Dra
     documents = _of_documents(random, [row.items for row in rows], draws)
     all_noise = noise + shifts + (0.0 if documents is None else documents)
     losses = means[:, None] + np.hstack([np.zeros((len(rows), 1)), all_noise])
-    return Drawn(losses, np.maximum(variances, (_ROUNDING * means) ** 2), documents is not None)
+    return Drawn(losses, np.maximum(variances, (_ROUNDING * means) ** 2))
 
 
 def _scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array:

@@ -1,17 +1,13 @@
 """A ladder: workloads that differ in size and length only, and what a rule is worth on it in tokens.
 
 How many times the tokens would AdamW need to end where another rule ends? Its losses at several lengths of a
-size are a law, L = E_N + A_N D^-beta with one beta for all sizes, and the law of that size answers. Over
-sizes the rules share a frontier, L = E + a C^-b. What could make such numbers up is a `Guard`.
+size are a law, L = E_N + A_N D^-beta with one beta for all sizes, and the law of that size answers. It
+interpolates, and says nothing beyond AdamW's longest run. What could make such numbers up is a `Guard`.
 
-Which runs belong together:
-
-- Several batches at a size would make the length of a run mean two things: the batch with most lengths of
-  AdamW is the ladder's, of equals the one with more rows, then the smaller one. Rows of another batch are a
-  control: compared with each other, never part of a law.
-- The frontier takes from each size the run of the ratio of tokens to parameters that most rows have, within
-  a tenth; of equals the larger one. Multipliers are followed over sizes at the ratio at which most are known:
-  a rule that is better than AdamW at AdamW's longest run is out of sight there.
+Several batches at a size would make the length of a run mean two things: the batch with most lengths of AdamW
+is the ladder's, of equals the one with more rows, then the smaller one. Rows of another batch are a control:
+compared with each other, never part of a law. The figure has multipliers at the ratio of tokens to parameters
+at which most are known: a rule that is better than AdamW at AdamW's longest run is out of sight there.
 """
 
 from __future__ import annotations
@@ -27,14 +23,14 @@ import numpy as np
 from harness.choice.winner import grouped
 from harness.store import Store
 from results.compare.draws import DRAWS, Drawn, Estimate, drawn, estimate, miss
-from results.compare.frontier import MISSES, Frontier, frontier
+from results.compare.judge import judge
 from results.compare.law import Law, fit
 from results.compare.ranges import Array
 from results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
 from results.frames.rows import Frame
 
 SECOND = "muon"
-_LEAST_VARIANCE = 1e-12  # of the logarithm of a multiplier, or of a difference in nats
+MISSES = 2.0  # standard errors by which the law may miss what was left out
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,8 @@ class Entry:
     Attributes:
         rung: it.
         loss: in nats per token.
-        to_baseline, to_second: its loss less that of AdamW and of Muon at its place; None: there is none.
+        to_baseline, to_second: its loss less that of AdamW and of Muon at its place, by the judge; None:
+            there is none.
         tokens: how many times the tokens AdamW would need; None where a guard withholds it.
         compute, time: the same in operations, and in seconds on one machine.
         is_main: whether it is part of the ladder: no control of the batch, no rule at one place only.
@@ -64,39 +61,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class SizeLaw:
-    """AdamW's law of a size: E and A of L = E + A D^-beta, and its group in the fit."""
+    """AdamW's law of a size: E of L = E + A D^-beta, and its group in the fit."""
 
     model: str
     group: int
     floor: Estimate
-    scale: Estimate
 
 
 @dataclass(frozen=True)
-class Trend:
-    """ln M = k0 + k1 ln N of a rule, over its sizes at one ratio; `slope` is k1."""
-
-    optimizer: str
-    intercept: Estimate
-    slope: Estimate
-    sizes: int
-
-
-@dataclass(frozen=True)
-class Drift:
-    """How the loss of a rule less that of Muon changes, where both are tuned.
+class Check:
+    """How the law does on AdamW's longest run of the largest size, which is left out of its fit.
 
     Attributes:
-        optimizer: the rule.
-        model: the size whose runs get longer; empty: the sizes of the ladder at its ratio.
-        slope: in nats per token for each doubling of the length or of the number of parameters.
-        places: how many lengths or sizes tell.
+        misses: by how many standard errors it misses the loss of that run.
+        nats: the same in nats per token; positive: the run is better than the law says.
+        effect: how much better the best other rule is there than AdamW, in nats; None: there is none.
     """
 
-    optimizer: str
-    model: str
-    slope: Estimate
-    places: int
+    misses: float
+    nats: float
+    effect: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +92,8 @@ class Ladder:
         entries: of its rungs, by size, batch and length, the best first.
         exponent: beta; None without a law, or if it misses what was left out.
         laws: AdamW's, of each size that has one.
-        miss: by how many standard errors the longest run of the largest size is missed if it is left out.
+        check: of the law; None where too few points are left without that run.
         guards: of the law.
-        trends: over sizes at `ratio_in_sight`, of each rule whose multiplier is known at two sizes or more.
-        drifts: over sizes, then over the lengths of each size, of each rule beside Muon.
-        frontier: None where `frontier_guards` withholds it.
         ratio: of tokens to parameters, which most rows have.
         ratio_in_sight: that at which most multipliers are known.
     """
@@ -121,12 +102,8 @@ class Ladder:
     entries: tuple[Entry, ...]
     exponent: Estimate | None
     laws: tuple[SizeLaw, ...]
-    miss: float | None
+    check: Check | None
     guards: tuple[Guard, ...]
-    trends: tuple[Trend, ...]
-    drifts: tuple[Drift, ...]
-    frontier: Frontier | None
-    frontier_guards: tuple[Guard, ...]
     ratio: float
     ratio_in_sight: float
     law: Law | None = field(repr=False, default=None)
@@ -174,25 +151,24 @@ def _ladder(task: str, found: Sequence[Rung], draws: int) -> Ladder:
     batches = _batches(found)
     own = sorted(found, key=_order)
     noise = drawn([one.row for one in own], [one.place for one in own], draws)
-    known = noise or Drawn(np.array([[_loss(one)] for one in own]), np.ones(len(own)), has_documents=False)
+    known = noise or Drawn(np.array([[_loss(one)] for one in own]), np.ones(len(own)))
     is_main = [one.batch == batches[one.model] for one in own]
     fitted = _fitted(own, is_main, known)
     ratio = _ratio([one for one, main in zip(own, is_main, strict=True) if main])
-    entries = [_entry(own, at, known, fitted, is_main[at]) for at in range(len(own))]
+    places = {place: _Place(part) for place, part in grouped(own, lambda one: one.place).items()}
+    entries = [
+        _entry(one, places[one.place], losses, fitted, main)
+        for one, losses, main in zip(own, known.losses, is_main, strict=True)
+    ]
     missing = () if noise else (Guard.NO_SPREAD,)
-    in_sight = _ratio([one.rung for one, _ in entries if one.tokens and one.tokens.value]) or ratio
-    found_frontier, withheld = frontier(own, is_main, known, ratio)
+    in_sight = _ratio([one.rung for one in entries if one.tokens and one.tokens.value]) or ratio
     return Ladder(
         task,
-        tuple(one for one, _ in entries),
+        tuple(entries),
         fitted.exponent,
         fitted.laws,
-        fitted.miss,
+        fitted.check,
         (*fitted.guards, *missing),
-        tuple(_trends(entries, in_sight)),
-        tuple(_drifts(own, is_main, known, ratio)),
-        found_frontier,
-        (*withheld, *missing),
         ratio,
         in_sight,
         fitted.law,
@@ -231,7 +207,7 @@ class _Fitted:
     law: Law | None = None
     exponent: Estimate | None = None
     laws: tuple[SizeLaw, ...] = ()
-    miss: float | None = None
+    check: Check | None = None
     guards: tuple[Guard, ...] = ()
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # tokens of shortest and longest
 
@@ -256,69 +232,87 @@ def _fitted(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> _Fitt
     tokens = np.array([own[at].tokens for at in points])
     groups = [int(sizes[own[at].model]) for at in points]
     losses, variances = known.losses[points], known.variances[points]
-    law = fit(tokens, groups, groups, losses, variances)
-    missed = _miss_of_longest(tokens, groups, losses, variances)
-    guards = (Guard.UNCHECKED,) if missed is None else (Guard.MISSED,) if abs(missed) > MISSES else ()
+    law = fit(tokens, groups, losses, variances)
+    check = _without_longest(tokens, groups, losses, variances)
+    if check is not None:
+        rivals = [known.losses[at, 0] for at, one in enumerate(own) if one.place == own[points[-1]].place]
+        effect = float(losses[-1, 0] - min(rivals))
+        check = replace(check, effect=effect or None)
+    guards = (Guard.UNCHECKED,) if check is None else (Guard.MISSED,) if abs(check.misses) > MISSES else ()
     models = {group: model for model, group in sizes.items() if not isinstance(group, Guard)}
     for group, model in models.items():
         if Guard.MISSED in guards or law.scales[group, 0] <= 0:
             sizes[model] = Guard.MISSED if Guard.MISSED in guards else Guard.RISING
     if Guard.MISSED in guards:
-        return _Fitted(sizes, miss=missed, guards=guards)
-    at_one = law.scales * law.reference**law.exponent
+        return _Fitted(sizes, check=check, guards=guards)
     laws = [
-        SizeLaw(model, group, estimate(law.floors[group]), estimate(at_one[group]))
+        SizeLaw(model, group, estimate(law.floors[group]))
         for group, model in models.items()
         if sizes[model] is not Guard.RISING
     ]
     ends = {model: (own[at[0]].tokens, own[at[-1]].tokens) for model, at in lengths.items()}
-    return _Fitted(sizes, law, estimate(law.exponent), tuple(laws), missed, guards, ends)
+    return _Fitted(sizes, law, estimate(law.exponent), tuple(laws), check, guards, ends)
 
 
-def _miss_of_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> float | None:
-    """By how many standard errors the law misses the longest run of the largest size, fitted without it.
-
-    None where the other points do not make a law.
-    """
+def _without_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> Check | None:
+    """What the law says of the longest run of the largest size, fitted without it; None: it has no fit."""
     last = len(tokens) - 1  # rungs are in the order of size and length
     if last < 2 * (groups[last] + 1) + 1:
         return None
-    kept = groups[:last]
-    law = fit(tokens[:last], kept, kept, losses[:last], variances[:last])
-    return miss(law.loss(tokens[last], groups[last], groups[last]) - losses[last])
+    law = fit(tokens[:last], groups[:last], losses[:last], variances[:last])
+    differences = law.loss(tokens[last], groups[last]) - losses[last]
+    misses = miss(differences)
+    return None if misses is None else Check(misses, float(differences[0]))
 
 
-def _entry(
-    own: Sequence[Rung], at: int, known: Drawn, fitted: _Fitted, is_main: bool
-) -> tuple[Entry, Array | None]:
-    """What is known of a rung, and the draws of its multiplier."""
-    rung, losses = own[at], known.losses[at]
-    rivals = {other.optimizer: i for i, other in enumerate(own) if other.place == rung.place}
-    to_baseline, to_second = (
-        estimate(losses - known.losses[rivals[name]]) if name in rivals and name != rung.optimizer else None
-        for name in (BASELINE, SECOND)
-    )
+class _Place:
+    """The rungs of a workload, and what the judge says of them."""
+
+    def __init__(self, found: Sequence[Rung]) -> None:
+        self.by_rule = {one.optimizer: one for one in found}
+        self._judged = judge([one.row for one in self.by_rule.values()])
+
+    def distance(self, name: str, other: str) -> Estimate | None:
+        """The loss of a rule less that of another one; None if that is not here, or the same.
+
+        Where one of them leads, it is what the judge says of all rows here, as in the table of the workload.
+        The judge compares rows with the best one only, so two others are compared alone.
+        """
+        if other not in self.by_rule or name == other:
+            return None
+        names, judged = [*self.by_rule], self._judged
+        if names[judged.best] not in (name, other):
+            names, judged = [name, other], judge([self.by_rule[own].row for own in (name, other)])
+        leads = names[judged.best] == name
+        behind = judged.verdicts[names.index(other if leads else name)]
+        ends = [end if math.isfinite(end) else None for end in (behind.low, behind.high)]
+        low, high = [None if end is None else -end for end in reversed(ends)] if leads else ends
+        return Estimate(-behind.gap if leads else behind.gap, low, high)
+
+
+def _entry(rung: Rung, place: _Place, losses: Array, fitted: _Fitted, is_main: bool) -> Entry:
+    """What is known of a rung."""
+    to_baseline, to_second = (place.distance(rung.optimizer, name) for name in (BASELINE, SECOND))
     guards = (Guard.EDGE,) if rung.at_edge else ()
     entry = Entry(rung, float(losses[0]), to_baseline, to_second, is_main=is_main, guards=guards)
     group = fitted.sizes.get(rung.model, Guard.FEW_HORIZONS)
     withheld = [Guard.CONTROL] if not is_main else [group] if isinstance(group, Guard) else []
     if rung.optimizer == BASELINE or withheld or rung.at_edge:
         told = withheld if rung.optimizer != BASELINE or not is_main else []
-        return replace(entry, guards=(*entry.guards, *told)), None
+        return replace(entry, guards=(*entry.guards, *told))
     assert fitted.law is not None and not isinstance(group, Guard)
     least, most = (end / rung.tokens for end in fitted.ends[rung.model])
-    values = fitted.law.inverse(losses, group, group) / rung.tokens
+    values = fitted.law.inverse(losses, group) / rung.tokens
     # Of a law through its points the ends are those points, but for what rounding does.
     tokens = estimate(values, least * (1 - 1e-9), most * (1 + 1e-9))
     beyond = [Guard.ABOVE] if tokens.is_above else [Guard.BELOW] if tokens.is_below else []
     compute = time = None
-    if BASELINE in rivals:
-        base = own[rivals[BASELINE]]
+    base = place.by_rule.get(BASELINE)
+    if base is not None:
         compute = _times(tokens, base.step_flops, rung.step_flops)
         time = _times(tokens, base.step_seconds, rung.step_seconds)
         time = time if base.conditions == rung.conditions else None
-    entry = replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
-    return entry, np.where((values >= least) & (values <= most), values, np.nan)
+    return replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
 
 
 def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Estimate | None:
@@ -338,47 +332,3 @@ def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Es
         least=factor * tokens.least,
         most=factor * tokens.most,
     )
-
-
-def _trends(entries: Sequence[tuple[Entry, Array | None]], ratio: float) -> Iterable[Trend]:
-    own = [
-        (one.rung, np.log(values)) for one, values in entries if values is not None and one.rung.is_at(ratio)
-    ]
-    for name, group in grouped(own, lambda one: one[0].optimizer).items():
-        group = [one for one in group if math.isfinite(one[1][0])]
-        if len(group) < 2:
-            continue
-        sizes = np.log([rung.parameters for rung, _ in group])
-        intercept, slope = _line(sizes, np.array([logs for _, logs in group]))
-        yield Trend(name, estimate(intercept), estimate(slope), len(group))
-
-
-def _drifts(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn, ratio: float) -> Iterable[Drift]:
-    tuned = [at for at, one in enumerate(own) if is_main[at] and not one.at_edge]
-    seconds = {own[at].place: at for at in tuned if own[at].optimizer == SECOND}
-    series: dict[tuple[str, str], dict[float, Array]] = {}  # differences by the doublings of what grows
-    for at in tuned:
-        one, second = own[at], seconds.get(own[at].place)
-        if second is None or second == at:
-            continue
-        difference = known.losses[at] - known.losses[second]
-        series.setdefault((one.model, one.optimizer), {})[math.log2(one.tokens)] = difference
-        if one.is_at(ratio):
-            series.setdefault(("", one.optimizer), {})[math.log2(one.parameters)] = difference
-    for (model, name), points in sorted(series.items(), key=lambda item: item[0][0] != ""):
-        if len(points) > 1:
-            _, slope = _line(np.array(list(points)), np.array(list(points.values())))
-            yield Drift(name, model, estimate(slope), len(points))
-
-
-def _line(x: Array, values: Array) -> tuple[Array, Array]:
-    """Intercepts and slopes of straight lines, one for each draw; what scatters less counts more.
-
-    Args:
-        x: of the points.
-        values: points by draws.
-    """
-    weights = 1 / np.maximum(np.nanvar(values, axis=1), _LEAST_VARIANCE)
-    middle = weights @ x / weights.sum()
-    slope = weights * (x - middle) @ values / (weights @ (x - middle) ** 2)
-    return weights @ values / weights.sum() - slope * middle, slope

@@ -47,7 +47,6 @@ class Guard(str, Enum):
     CONTROL = "other batch"  # the row is a control of the batch
     ABOVE = "above"  # it is better than AdamW ever was at this size
     BELOW = "below"  # it is worse than AdamW ever was at this size
-    FEW_SIZES = "few sizes"  # fewer sizes than a frontier needs
     NO_SPREAD = "no spread"  # no row has two seeds, so there are no intervals
 
 
@@ -60,8 +59,9 @@ class Rung:
         parameters, tokens, batch: of the model, of a run, and samples of a step.
         row: losses of its replicas on the test split, with its search and its test items.
         at_edge: whether its optimum lies at an edge of what was searched.
-        step_flops, flops: operations of a step and of a run, model and optimizer; None: not known.
-        step_seconds, seconds: of a step and of a run; None unless all runs had the same conditions.
+        step_flops: operations of a step, model and optimizer; None: not known.
+        optimizer_share: the part of these that is the optimizer's.
+        step_seconds: of a step; None unless all runs had the same conditions.
         conditions: those.
         keys: of its replicas.
     """
@@ -74,9 +74,8 @@ class Rung:
     row: Row
     at_edge: bool = False
     step_flops: float | None = None
-    flops: float | None = None
+    optimizer_share: float | None = None
     step_seconds: float | None = None
-    seconds: float | None = None
     conditions: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
 
@@ -155,9 +154,11 @@ def _rung(
         own.row,
         at_edge=bool(reach(choice, metric)),
         step_flops=_mean(float(run["total_flops"]) / float(run["steps"]) for run in runs),
-        flops=_mean(float(run["total_flops"]) for run in runs),
+        optimizer_share=_mean(
+            float(run["optimizer_flops_per_step"]) * float(run["steps"]) / float(run["total_flops"])
+            for run in runs
+        ),
         step_seconds=_mean(float(run["seconds_per_step"]) for run in runs) if len(alike) == 1 else None,
-        seconds=_mean(float(run["useful_seconds"]) for run in runs) if len(alike) == 1 else None,
         conditions=next(iter(alike)),
         keys=tuple(str(run["key"]) for run in runs),
     )

@@ -64,7 +64,6 @@ FIGURES = {
     "lr_width": _of_any(of_runs.lr_width, lambda view: of_runs.published_widths(of_paper.lr_curve(view))),
     "seed_spread": _of_any(of_runs.seed_spread),
     "multiplier": Figure(of_ladder.published, of_ladder.multiplier),
-    "frontier": Figure(sweeps=of_ladder.frontier),
     "horizon": Figure(sweeps=of_ladder.horizon),
     "track3": Figure(of_track3.track3, hint="no run of ours is in it, ask with --source published"),
 }

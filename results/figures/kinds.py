@@ -118,9 +118,6 @@ KINDS = {
     "losses": Kind("curves", "step", markers=False, ends=True),
     "ranks": Kind("curves", "rank", "singular value of the update", markers=False, ends=True),
     "sizes": Kind("curves", "parameters", x_scale="log", whiskers=True, most_columns=2, height=2.7),
-    "compute": Kind(
-        "curves", "operations of a run (FLOP)", x_scale="log", joined=False, most_columns=2, height=2.7
-    ),
     "lengths": Kind("curves", "tokens per parameter", x_scale="tried", joined=False),
     "layers": Kind("curves", x_scale="words"),
     "alphas": Kind("bars", y="mean alpha"),

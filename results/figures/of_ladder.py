@@ -1,4 +1,4 @@
-"""The frames of the figures of a ladder: what a rule is worth, the frontier, losses over lengths."""
+"""The frames of the figures of a ladder: what a rule is worth, and losses over lengths."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,6 @@ import numpy as np
 from harness.paper import reported
 from harness.show.note import Note
 from harness.store import Store
-from results.compare.frontier import TWICE
 from results.compare.ladder import Entry, Ladder, ladders
 from results.compare.rungs import BASELINE
 from results.compare.view import Side
@@ -31,11 +30,6 @@ _POINTS_OF_LAW = 40
 def multiplier(frame: Frame, store: Store) -> list[Panel]:
     """The token multiplier of each rule over parameters, where most are known, and published ones."""
     return [_multiplier(own) for own in ladders(frame, store) if any(one.tokens for one in own.entries)]
-
-
-def frontier(frame: Frame, store: Store) -> list[Panel]:
-    """The losses of all sizes over compute, and the fitted frontier to twice the largest."""
-    return [panel for own in ladders(frame, store) if (panel := _frontier(own)) is not None]
 
 
 def horizon(frame: Frame, store: Store) -> list[Panel]:
@@ -106,20 +100,6 @@ def _share_of_hours(model: str) -> float:
 # --- losses ---
 
 
-def _frontier(own: Ladder) -> Panel | None:
-    front = own.frontier
-    if front is None:
-        return None
-    rows = [_loss_of(rung, float(rung.flops or 0)) for rung in front.points]
-    for at, one in enumerate(front.forecasts):
-        first = min(float(row.x) for row in rows if row.series == one.optimizer)
-        compute = np.geomspace(first, TWICE * one.largest, _POINTS_OF_LAW)
-        rows += _curve(one.optimizer, compute, [front.law.loss(x, 0, at)[0] for x in compute])
-    of = _about(own, own.task, [len(rung.row.values) for rung in front.points])
-    of = of.noted(Note("ladder_ratio", ratio=front.ratio), Note("ladder_twice", times=TWICE))
-    return Panel("compute", of, tidy(rows), y_label=_LOSS, y_log=False)
-
-
 def _horizons(own: Ladder) -> list[Panel]:
     panels = []
     laws = {one.model: one.group for one in own.laws}
@@ -132,7 +112,7 @@ def _horizons(own: Ladder) -> list[Panel]:
         if own.law is not None and model in laws:
             n, at = rungs[0].parameters, laws[model]
             ratios = np.geomspace(rungs[0].ratio, rungs[-1].ratio, _POINTS_OF_LAW)
-            rows += _curve(BASELINE, ratios, [own.law.loss(ratio * n, at, at)[0] for ratio in ratios])
+            rows += _curve(BASELINE, ratios, [own.law.loss(ratio * n, at)[0] for ratio in ratios])
         of = _about(own, f"{own.task} · {model}", [len(rung.row.values) for rung in rungs])
         panels.append(Panel("lengths", of, tidy(rows), y_label=_LOSS, y_log=False))
     return panels

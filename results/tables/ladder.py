@@ -1,31 +1,26 @@
-"""The tables `multipliers` and `frontier`: what a rule is worth in AdamW's tokens, and what is next."""
+"""The table `multipliers`: what a rule is worth in AdamW's tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section, by_columns, table
+from harness.show.report import Cell, Column, Report, Section, by_columns
 from results.compare.draws import Estimate
-from results.compare.frontier import TWICE
 from results.compare.ladder import SECOND, Entry, Ladder
 from results.compare.rungs import BASELINE, Guard
 from results.compare.view import View
 from results.tables import footnotes
 
 _ENDS = (("_low95", "from", "low"), ("_high95", "to", "high"))
+# The optimizer's part of the operations of a step of the paper's 60M model, 512 rows of 256 tokens a batch.
+AT_60M = {"muon": 0.0151, "htmuon": 0.0094}
 
 
 def multipliers(view: View) -> Report:
     """Every row of every ladder: its loss, its distance to AdamW and Muon, and what it is worth in tokens."""
     sections = [_complete(_multipliers(own), view) for own in view.ladders]
     return Report("multipliers", f"how many times the tokens {BASELINE} would need", sections)
-
-
-def frontier(view: View) -> Report:
-    """What the rules of each ladder reach by compute, and what the next size would cost."""
-    sections = [_complete(_frontier(own), view) for own in view.ladders]
-    return Report("frontier", "loss by compute, over the sizes of a ladder", sections)
 
 
 def _complete(section: Section, view: View) -> Section:
@@ -53,6 +48,7 @@ def _multipliers(own: Ladder) -> Section:
         **_numbers("token_multiplier", "tokens x", [one.tokens for one in entries], 2),
         Column("beyond", kind="text"): [_beyond(one.tokens) for one in entries],
         **_numbers("compute_multiplier", "compute x", [one.compute for one in entries], 2),
+        Column("optimizer_percent", "optimizer's %", digits=1): _percents(entries),
         **_numbers("time_multiplier", "time x", [one.time for one in entries], 2),
         Column("guards", kind="text"): [_guards(one) for one in entries],
     }
@@ -70,6 +66,12 @@ def _numbers(
         ends = [None if own is None else getattr(own, field) for own in values]
         columns[Column(name + ending, head, digits=digits)] = ends
     return columns
+
+
+def _percents(entries: Sequence[Entry]) -> list[float | None]:
+    """The optimizer's part of the operations."""
+    shares = [one.rung.optimizer_share for one in entries]
+    return [None if share is None else 100 * share for share in shares]
 
 
 def _guards(one: Entry) -> Cell:
@@ -92,6 +94,7 @@ def _brief(own: Ladder) -> Section:
         Column("compute", "compute x", "text", importance=4): [
             _words(one.compute and replace(one.compute, low=None, high=None), 2) for one in entries
         ],
+        Column("optimizer_percent", "opt %", digits=1, importance=3): _percents(entries),
         Column("guards", "", "text", importance=7): [", ".join(one.guards) for one in entries],
     }
     return by_columns(columns, title=own.task, notes=_notes(own))
@@ -117,11 +120,12 @@ def _beyond(own: Estimate | None, digits: int = 2) -> str:
 
 
 def _notes(own: Ladder) -> tuple[Note, ...]:
-    """What the law is, how it was checked, and its trend."""
+    """What the law is, and how it was checked."""
     notes = [_guard(guard) for guard in own.guards if guard is not Guard.MISSED]
+    check = {} if own.check is None else {"miss": abs(own.check.misses), "nats": abs(own.check.nats)}
     if Guard.MISSED in own.guards:
-        notes.append(Note("ladder_missed", miss=abs(own.miss or 0)))
-    elif own.exponent is not None:
+        notes.append(Note("ladder_missed", **check))
+    elif own.exponent is not None and own.law is not None:
         sizes = [
             Note(
                 "ladder_size", model=one.model, floor=one.floor.value, low=one.floor.low, high=one.floor.high
@@ -129,23 +133,12 @@ def _notes(own: Ladder) -> tuple[Note, ...]:
             for one in own.laws
         ]
         ends = {"exponent": own.exponent.value, "low": own.exponent.low, "high": own.exponent.high}
-        notes.append(Note("ladder_law", baseline=BASELINE, **ends, sizes=sizes))
-    if own.miss is not None and Guard.MISSED not in own.guards:
-        notes.append(Note("ladder_checked", miss=abs(own.miss)))
-    notes += [
-        Note("ladder_trend", name=one.optimizer, sizes=one.sizes, slope=one.slope.value, **_ends(one.slope))
-        for one in own.trends
-    ]
-    for one in own.drifts:
-        over = {"model": one.model} if one.model else {"ratio": own.ratio}
-        told = {"name": one.optimizer, "second": SECOND, "places": one.places, **over, **_ends(one.slope)}
-        kind = "ladder_drift_lengths" if one.model else "ladder_drift_sizes"
-        notes.append(Note(kind, slope=one.slope.value, **told))
-    return (*notes, Note("ladder_method", baseline=BASELINE))
-
-
-def _ends(own: Estimate) -> dict[str, float | None]:
-    return {"low": own.low, "high": own.high}
+        counts = {"points": own.law.points, "unknowns": own.law.unknowns}
+        notes.append(Note("ladder_law", baseline=BASELINE, **ends, sizes=sizes, **counts))
+        if own.check is not None:
+            notes.append(Note("ladder_checked", **check, effect=own.check.effect, baseline=BASELINE))
+    notes.append(Note("ladder_method", baseline=BASELINE, second=SECOND))
+    return (*notes, Note("ladder_share", shares=[f"{100 * x:.1f} % of {name}" for name, x in AT_60M.items()]))
 
 
 def _guard(guard: Guard, one: Entry | None = None) -> Note:
@@ -156,48 +149,3 @@ def _guard(guard: Guard, one: Entry | None = None) -> Note:
 
 def _ends_of_sight(own: Estimate) -> dict[str, float]:
     return {"least": own.least, "most": own.most}
-
-
-# --- the frontier ---
-
-
-def _frontier(own: Ladder) -> Section:
-    """The rules on the frontier; no row where it is withheld."""
-    front = own.frontier
-    if front is None:
-        why = [Note(f"withheld_{guard.name.lower()}") for guard in own.frontier_guards]
-        return table([Column("optimizer", kind="text")], [], title=own.task, notes=why)
-    rows = front.forecasts
-    keys: dict[str, list[str]] = {one.optimizer: [] for one in rows}
-    for rung in front.points:
-        keys[rung.optimizer] += rung.keys
-    columns: dict[Column, Iterable[Any]] = {
-        Column("optimizer", kind="text"): [
-            Cell(one.optimizer, runs=tuple(keys[one.optimizer])) for one in rows
-        ],
-        **_numbers("scale", "a (nats)", [one.scale for one in rows], 4),
-        **_numbers("compute_multiplier", "compute x", [one.against for one in rows], 2),
-        Column("largest_flop", "largest (FLOP)"): [_rounded(one.largest) for one in rows],
-        **_numbers("loss_at_twice", "loss at twice", [one.twice for one in rows], 4),
-        Column("next_parameters", "next size", digits=0): [one.next_parameters for one in rows],
-        Column("next_flop", "next (FLOP)"): [_rounded(one.next_flops) for one in rows],
-        Column("next_hours", "next (h)", digits=2): [
-            None if one.next_seconds is None else one.next_seconds / 3600 for one in rows
-        ],
-    }
-    law = {"floor": front.floor.value, "floor_low": front.floor.low, "floor_high": front.floor.high}
-    law |= {"exponent": front.exponent.value, **_ends(front.exponent), "reference": _rounded(front.reference)}
-    notes = [Note("frontier_law", **law), *(_guard(guard) for guard in own.frontier_guards)]
-    if front.miss is not None:
-        notes.append(Note("frontier_checked", miss=abs(front.miss)))
-    if front.separate is not None:
-        notes.append(Note("frontier_separate", p=front.separate.p_value, freedom=front.separate.freedom))
-    notes.append(Note("frontier_method", times=TWICE))
-    title = f"{own.task} at {front.ratio:.3g} tokens per parameter"
-    section = by_columns(columns, title=title, notes=notes)
-    return replace(section, identity={"ladder": own.task})
-
-
-def _rounded(value: float) -> float:
-    """Operations are estimates: three digits."""
-    return float(f"{value:.3g}")

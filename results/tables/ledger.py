@@ -318,7 +318,7 @@ def _claims(ours: Ours) -> Report:
 def _source(source: str, scale: str, tested: Sequence[Tested]) -> Section:
     columns = [
         Column("claim", kind="text"),
-        Column("on", kind="text", importance=7),
+        Column("on", kind="text", least=18, importance=7),
         Column("metric", kind="text", importance=2),
         Column("published_better", "published", importance=3),
         Column("published_worse", "and", importance=3),
@@ -334,24 +334,21 @@ def _source(source: str, scale: str, tested: Sequence[Tested]) -> Section:
         Column("family", kind="text", importance=2),
         Column("verdict", kind="text", importance=8),
     ]
-    workloads = dict.fromkeys((own.claim.better.dataset, own.claim.better.model) for own in tested)
-    twins = [f"{', '.join(scales.workload(scale, *own))} for {', '.join(own)}" for own in workloads]
     identity = {"scale": scale, "source": source}
-    notes = (Note("claims_twins", pairs=twins),)
-    section = Section(f"{source}, {scale}", identity, columns, list(map(_claim, tested)), notes=notes)
+    section = Section(f"{source}, {scale}", identity, columns, [_claim(own, scale) for own in tested])
     return footnotes.complete(
         section, [run for own in tested for side in (own.better, own.worse) for run in side.runs]
     )
 
 
-def _claim(own: Tested) -> list[Cell]:
+def _claim(own: Tested, scale: str) -> list[Cell]:
     claim, metric = own.claim, own.better.metric
     assert metric is not None  # claims without one are not tested
     lines = (claim.better, claim.worse)
     notes = dict.fromkeys(note for line in lines for note in slips.of_number(line))
     return [
         Cell(claim.text(), notes=tuple(notes)),
-        Cell(f"{claim.better.dataset}, {claim.better.model}"),
+        Cell(_place(scale, claim.better)),
         Cell(metric.label),
         *(Cell(line.value if line.printed else None, line.digits) for line in lines),
         *(
@@ -372,6 +369,13 @@ def _claim(own: Tested) -> list[Cell]:
         Cell(claim.family),
         Cell(own.verdict.value, bold=own.stands, notes=_why(own)),
     ]
+
+
+def _place(scale: str, line: Reported) -> str:
+    """What was run, then what it stands for: "pydocs, llama-s1 (for c4, llama-60m)"."""
+    published = (line.dataset, line.model)
+    here = ", ".join(scales.workload(scale, *published))
+    return f"{here} (for {', '.join(published)})"
 
 
 def _why(own: Tested) -> tuple[Note, ...]:

@@ -53,7 +53,6 @@ TABLES: dict[str, Make] = GENERAL | {
     **{name: partial(paper.table, name) for name in paper.LAYOUTS if name not in GENERAL},
     "workloads": workloads.table,
     "multipliers": ladder.multipliers,
-    "frontier": ladder.frontier,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
     track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME), frame=view.frame),

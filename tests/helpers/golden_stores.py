@@ -418,7 +418,7 @@ def ladder(root: Path) -> None:
 
 
 def _rung(one: Planned) -> RunRecord:
-    """A run on AdamW's law of its size, whose floors lie so that all sizes are on one frontier."""
+    """A run on AdamW's law of its size; the floors fall with the operations of a run."""
     settings, steps, n = one.point.overrides, one.config.steps, PARAMETERS[one.config.model]
     rule, tokens, flops = str(settings["optimizer.name"]), n * steps / 10, 120 * n * n
     floor = 1.2 + 3 * (flops / 1e12) ** -0.2 - 900 * (20 * n) ** -0.55

@@ -13,7 +13,6 @@ PARAMETERS = {"s1": 45e3, "s2": 114e3, "s3": 238e3}
 HORIZONS = {"s1": (5, 20, 80), "s2": (10, 20, 40), "s3": (10, 20, 40)}  # tokens per parameter
 WORTH = {"adamw": 1.0, "muon": 1.5, "htmuon": 1.4}  # in AdamW's tokens
 BATCHES, SEEDS = {"s1": 8, "s2": 16, "s3": 16}, {"s1": 16, "s2": 8, "s3": 4}
-FRONT = {"adamw": 3.0, "muon": 2.9, "htmuon": 2.85}  # A of a frontier
 MAIN, SD, TOGETHER = 20, 0.004, 0.76  # tokens per parameter of all rules; noise of a run, and its shared part
 
 
@@ -23,14 +22,12 @@ def law(model, tokens):
 
 
 def rung(model, optimizer, ratio, losses, **more):
-    """One rung; its operations are 6 N D, and a step of it takes a second."""
+    """One rung; a step of it takes a second."""
     n = PARAMETERS[model]
     told = {
         "batch": BATCHES[model],
         "step_flops": 1.0,
-        "flops": 6 * n * n * ratio,
         "step_seconds": 1.0,
-        "seconds": 100.0 * ratio,
         "conditions": ("cpu",),
     }
     search, items = more.pop("search", None), more.pop("items", None)
@@ -77,14 +74,3 @@ def _searched(random):
     chosen = seen.mean(axis=1).argmin()
     settings = [Setting(str(rate), list(row), rate) for rate, row in zip(rates, seen, strict=True)]
     return Search(settings, str(rates[chosen])), worth[chosen] - worth[again.argmin(axis=0)].mean()
-
-
-def on_a_frontier(random, bend=0.0, sd=0.002, exponents=(0.2, 0.2, 0.2)):
-    """Rungs on L = 1.2 + A C^-.2, four seeds each; the largest size is `bend` off."""
-    found = []
-    for model in PARAMETERS:
-        for name, b in zip(FRONT, exponents, strict=True):
-            flops = 6 * 20 * PARAMETERS[model] ** 2
-            level = 1.2 + FRONT[name] * (flops / 1e12) ** -b + bend * (model == "s3")
-            found.append(rung(model, name, 20, level + sd * random.standard_normal(4)))
-    return found

@@ -1,9 +1,12 @@
 """The programs that write the pages of experiments from compact records."""
 
+import dataclasses
 import io
 import json
+import statistics
 import tarfile
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -16,9 +19,11 @@ from harness.show.note import text
 from harness.show.report import Cell, Column, Report, Section
 from harness.store import Store
 from harness.system.environment import HOME
+from results.compare.ladder import ladder
 from results.frames.load import load
 from results.tables.answer import answers
 from sweeps import reproduce_card
+from tests.helpers import ladders
 
 
 def frame(*spans, sweep="nano-imagenet"):
@@ -146,6 +151,36 @@ def test_a_page_tells_who_is_better_and_what_could_change_that(store):
     text = pages.answer(found)
     assert text.count("\n| ") == 6 and f"**{found.verdict}**" in text
     assert all(f"- ! {note}" in text for note in found.dangers)
+
+
+def test_the_endpoint_has_a_line_for_all_places_that_says_what_they_share():
+    """Intervals are the judge's, as in the answer; validation and training losses are pooled like test's."""
+    rungs = [
+        dataclasses.replace(one, keys=tuple(f"{one.place} {one.optimizer} {at}" for at, _ in one.row.values))
+        for one in ladders.noisy(np.random.RandomState(3))
+    ]
+    rows = [
+        {"key": key, "sweep": one.model, "stage": "replicate", "seed": at, "data_seed": order}
+        | {"val_loss": loss - 0.1, "train_loss": loss - 0.2 - 0.01 * (one.optimizer == "htmuon")}
+        for one in rungs
+        for key, ((at, order), loss) in zip(one.keys, one.row.values.items(), strict=True)
+    ]
+    rows += [{"key": one.model, "sweep": one.model, "stage": "search", "data_seed": 0} for one in rungs]
+    made = ladder("pydocs", rungs, 50)
+    text = pages.endpoint(made, pd.DataFrame(rows))
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith(("| s1", "| s2", "| s3"))]
+    single, together = [line for line in lines if len(line) == 8], [line for line in lines if len(line) == 6]
+    gaps = [one.to_second for one in made.entries if one.rung.optimizer == "htmuon"]
+    shown = [f"{gap.value:+.4f} [{gap.low:+.4f}, {gap.high:+.4f}]" for gap in gaps]
+    assert [line[5] for line in single] == shown
+    of_all = {line[1]: line for line in together if line[0] == "| s1, s2, s3"}
+    assert len(together) == 9 and of_all["test"][2].endswith("of 3")
+    means = {split: float(line[3].partition(" ")[0]) for split, line in of_all.items()}
+    mean = statistics.fmean(gap.value for gap in gaps)
+    assert means["test"] == means["validation"] == pytest.approx(mean, abs=6e-5)
+    assert means["training"] == pytest.approx(mean - 0.01, abs=6e-5)
+    assert float(of_all["test"][4]) <= float(of_all["test"][5].rstrip(" |"))
+    assert "the 40 test documents" in text and "data order 0." in text
 
 
 @pytest.mark.slow

@@ -21,7 +21,6 @@ FAMILIES = (
     "mark_",
     "property_",
     "guard_",
-    "withheld_",
     DANGER,
 )
 FIELD = re.compile(r"\{(\w+)")

@@ -67,5 +67,8 @@ def test_claims_on_two_models_are_judged_and_no_others(ours, frame, store):
     own = tested["htmuon below muon", "llama-60m", "perplexity"]
     assert own.verdict.value == "smaller" and own.theta < 0 < own.high < own.claim.ratio / 2
     (report,) = ledger(frame, store)
+    places = {(row[0].value, row[1].value) for section in report.sections for row in section.rows}
+    assert ("htmuon below muon", "pydocs, llama-s1 (for c4, llama-60m)") in places
+    assert all(place.startswith("pydocs, ") and " (for c4, " in place for _, place in places)
     total = str(report.sections[0].notes[0])
     assert report.name == "ledger_ladder" and total.endswith("more claims are not decidable at this scale.")

@@ -20,7 +20,7 @@ from tests.helpers import layout
 PAPER = list(dict.fromkeys(row["figure"] for row in reported.rows("figures")))
 PICTURES = ["muon_ns_vs_svd", "alpha_layers", "alpha_layers_more", "norms", "loss"]
 PUBLISHED = [name for name in PAPER if name not in PICTURES]
-LADDER = {"multiplier", "frontier", "horizon"}  # tests/results/tables/test_ladder_tables.py draws them
+LADDER = {"multiplier", "horizon"}  # tests/results/tables/test_ladder_tables.py draws them
 
 
 @pytest.fixture(scope="module")

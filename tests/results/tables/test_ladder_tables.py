@@ -1,20 +1,17 @@
-"""`htbench table multipliers` and `frontier`, and their figures, on somebody's own ladder: a small store."""
+"""`htbench table multipliers`, and its figures, on somebody's own ladder: a small store."""
 
 import csv
 import io
 import json
-from types import SimpleNamespace
+import re
 
-import numpy as np
 import pytest
 
 from harness import cli
+from harness.config.settings import resolve_config
+from harness.cost.estimate import RunCost, estimate
 from harness.store.points import REPLICATE
-from results.compare.ladder import ladder
-from results.figures import of_ladder
-from results.figures.draw import render
-from results.figures.pictures import pictures
-from results.tables import ladder as tables
+from results.tables.ladder import AT_60M
 from tests.helpers import ladders
 from tests.helpers.ladders import PARAMETERS
 from tests.results.conftest import Bench, text
@@ -96,40 +93,32 @@ def test_a_screen_shows_it_in_short(root, capsys):
     assert "> 2.00" in row
 
 
-def test_a_frontier_that_is_withheld_says_why(root, capsys):
-    (report,) = json.loads(printed(capsys, "table", "frontier", "--json", "--root", root))
+def test_its_notes_say_that_the_law_interpolates_and_what_the_optimizer_takes(root, capsys):
+    (report,) = json.loads(printed(capsys, "table", "multipliers", "--json", "--root", root))
     (section,) = report["sections"]
-    assert section["rows"] == [] and section["notes"][0].startswith("No frontier")
-    assert "\n! no frontier: " in printed(capsys, "table", "frontier", "--root", root)
+    told = "\n".join(section["notes"])
+    assert "5 unknowns from 6 losses" in told and "Nothing is said beyond the longest run of adamw" in told
+    misses = re.search(
+        r"interpolates\. It has one check: .* misses it by 0\.\d{3} nats \(\d\.\d standard", told
+    )
+    assert misses and "is 1.5 % of muon and 0.9 % of htmuon" in told
+    at = [column["name"] for column in section["columns"]].index("optimizer_percent")
+    assert {row[at]["value"] for row in section["rows"]} == {25.0}  # of what `fill` has
 
 
-def test_the_frontier_has_what_the_next_size_costs(monkeypatch, tmp_path):
-    made = ladder("pydocs", ladders.on_a_frontier(np.random.RandomState(0)), 200)
-    report = tables.frontier(SimpleNamespace(ladders=[made], frame=[]))
-    (section,) = report.sections
-    kinds = {note.kind for note in section.notes}
-    assert {"frontier_law", "frontier_checked", "frontier_separate", "frontier_method"} <= kinds
-    first = dict(zip([column.name for column in section.columns], section.rows[0], strict=True))
-    largest = 6 * 20 * PARAMETERS["s3"] ** 2
-    assert first["optimizer"].value == "htmuon" and first["largest_flop"].value == pytest.approx(
-        largest, rel=0.01
-    )
-    assert first["loss_at_twice"].value < made.entries[-1].loss
-    assert first["next_hours"].value == pytest.approx(
-        2000 * (PARAMETERS["s3"] / PARAMETERS["s2"]) ** 2 / 3600
-    )
-    monkeypatch.setattr(of_ladder, "ladders", lambda frame, store: [made])
-    (panel,) = of_ladder.frontier([], None)
-    law = panel.of("law")
-    assert law["x"].max() == pytest.approx(2 * largest) and set(law["optimizer"]) == {*ladders.FRONT}
-    (tmp_path / "frontier.png").write_bytes(render(pictures("frontier", [[panel]])[0])["png"])
+@pytest.mark.parametrize("name", AT_60M)
+def test_the_share_of_the_optimizer_in_the_paper_is_counted(name, tmp_path):
+    settings = {"task": "c4", "model": "llama-60m", "batch_size": 512, "seq_len": 256, "steps": 10_000}
+    settings |= {"layout": "padded", "optimizer.name": name, "data_fingerprint": "-"}
+    whole = RunCost.of(estimate(resolve_config(settings), tmp_path), [])
+    assert whole.optimizer_share == pytest.approx(AT_60M[name], abs=5e-5)
 
 
 def test_a_part_of_it_is_no_ladder(bench, capsys):
     fill(bench, "s1", "adamw", 20)
     fill(bench, "s1", "muon", 20)
-    found = printed(capsys, "table", "multipliers", "frontier", "--json", "--root", bench.write().root)
-    assert [report["sections"] for report in json.loads(found)] == [[], []]
+    found = printed(capsys, "table", "multipliers", "--json", "--root", bench.write().root)
+    assert [report["sections"] for report in json.loads(found)] == [[]]
 
 
 def test_another_schedule_is_another_ladder(bench, capsys):
@@ -156,7 +145,7 @@ def test_another_schedule_is_another_ladder(bench, capsys):
 
 
 def test_its_figures_are_drawn(root, tmp_path, capsys):
-    names = ("multiplier", "frontier", "horizon")
+    names = ("multiplier", "horizon")
     printed(capsys, "figure", *names, "--root", root, "--out", tmp_path)
     made = {path.name for path in tmp_path.glob("*.png")}
     assert {"multiplier.png", "horizon.png"} <= made
