@@ -28,6 +28,7 @@ import pandas as pd
 from PIL import Image
 
 from docs import reproduction_records as records
+from docs import split_section
 from docs.config_page import table
 from harness.paper import experiments, reported, scales
 from harness.show import numbers
@@ -145,7 +146,7 @@ def main(words: Sequence[str] | None = None) -> int:
             own = every[name]
             store = records.unpacked(Path(folder), own.sweeps, own.records)
             frame = load(store, own.sweeps)
-            pictures = write_pictures(own, store, frame)
+            pictures = write_pictures(own, store, without_split(frame))
             place = own.place
             text = below(place.read_text(encoding="utf-8"), made(own, store, frame, pictures))
             place.write_text(text, encoding="utf-8")
@@ -167,22 +168,30 @@ def below(text: str, made: str) -> str:
 
 def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str]) -> str:
     """The part of a page that is made from its runs, as Markdown."""
+    every, frame = frame, without_split(frame)
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
     found = [TABLES[name](view) for name in page.tables]
     tables = [readable(brief(one) if one.name == "multipliers" else one) for one in found if one.sections]
     told = _claims(page, store, frame)
     shown = view.ladders if page.scale == "ladder" else []
-    parts = [facts(frame), *(endpoint(own, frame) for own in shown)]
+    parts = [facts(every), *(endpoint(own, frame) for own in shown)]
+    parts += [split_section.split(every, store, EQUAL)]
+    parts += [answer(one) for part in split_section.workloads(every) for one in answers(part, store)]
     parts += [_verdicts(told, page.family), *_answers(page, store, frame)]
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
     parts += ["## Tables", *tables]
     up = "../" if page.place.parent == FOLDER else ""
     parts += ["## Claims", _CLAIMS.format(up=up), without_title(readable(told))] if told.sections else []
     parts += ["## Figures", *(_picture(page, name) for name in pictures)] if pictures else []
-    costs = [one for one in overview.cost(frame) if one.name in _COSTS]
-    parts += ["## What it cost", *map(readable, (*costs, overview.environments(frame)))]
+    costs = [one for one in overview.cost(every) if one.name in _COSTS]
+    parts += ["## What it cost", *map(readable, (*costs, overview.environments(every)))]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def without_split(frame: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a page without those that ask about the split: they tune the same rules otherwise."""
+    return frame[~frame["sweep"].isin(ladder.SPLIT)]
 
 
 def endpoint(own: Ladder, frame: pd.DataFrame) -> str:
