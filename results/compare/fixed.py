@@ -44,6 +44,7 @@ def notes(
     runs = {
         name: own.winner.runs[0] for name, own in zip(names, choices, strict=True) if own.winner is not None
     }
+    columns = [name for name in columns if name != "routing"]  # `results.compare.routes` tells it
     acting = {name: defaults(run, columns) for name, run in runs.items()}
     other = {name: _not_defaults(run, acting[name]) for name, run in runs.items()}
     first = next(iter(other.values()), {})

@@ -149,7 +149,7 @@ def answer(found: Outcome, whole: Section) -> Answer:
         places,
         dangers([*facts, *(("", note) for note in whole.notes)]),
         _open(found, verdict) if verdict is not None else [],
-        _footer(found, verdict),
+        [*whole.footer, *_footer(found, verdict)],
     )
 
 

@@ -11,7 +11,7 @@ from harness.show.note import Note, templates
 from tests.helpers.architecture import PACKAGES, ROOT
 
 DANGER = "danger_"  # the short form of another kind
-# A kind for each state of a run, each reason, each figure, each mark, each row that is idle.
+# A kind for each state of a run, each reason, each figure, each mark, each routing.
 FAMILIES = (
     "status_",
     "tally_",
@@ -22,6 +22,7 @@ FAMILIES = (
     "property_",
     "guard_",
     "withheld_",
+    "route_",
     "idle_",
     DANGER,
 )

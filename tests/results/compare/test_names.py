@@ -2,12 +2,22 @@
 
 import pytest
 
+import models
+from harness.config.settings import resolve_config
+from harness.config.yaml_text import read_yaml
+from harness.show.emit import as_text
 from harness.store.points import REPLICATE
+from optimizers.routing import split_parameters
+from optimizers.zoo.registry import ZOO
 from results.compare.judge import Kind
 from results.compare.ours import Ours
-from results.frames.load import load_rows
+from results.compare.view import View
+from results.frames.load import load, load_rows
+from results.page import page
 from results.tables.answer import answers
 from results.tables.ledger import examine
+from results.tables.registry import GENERAL
+from tests.helpers.architecture import ROOT
 
 LOSSES = {"muon": (3.00, 3.01, 3.02), "adamw": (3.30, 3.31, 3.325), "adam": (3.31, 3.32, 3.325)}
 
@@ -20,6 +30,11 @@ def contest(bench, make, losses, workload="pydocs", **hyper):
         for seed, loss in enumerate(values, start=1):
             bench.add(workload, name, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss), **own)
     return bench.write()
+
+
+def section(store):
+    [found] = GENERAL["main_result"](View(load_rows(store), store=store)).sections
+    return found
 
 
 def dangers(store, kind):
@@ -65,6 +80,69 @@ def test_adam_alone_has_its_rank(bench, make):
     losses = {name: LOSSES[name] for name in ("muon", "adam")}
     [found] = answers(load_rows(contest(bench, make, losses, adam={"weight_decay": 0})))
     assert [place.rank for place in found.places] == ["1", "2"]
+
+
+# --- which parameters a rule has ---
+
+ALL = "muon and htmuon on all matrices, embedding and head included, AdamW at aux_lr 0.004 on the rest"
+THREE = LOSSES | {"htmuon": (3.005, 3.012, 3.023)}
+
+
+def test_rows_of_one_routing_share_a_line_that_does_not_warn(bench, make):
+    store = contest(bench, make, THREE)
+    shown = section(store)
+    told = [note for note in shown.notes if note.kind == "routing"]
+    assert [str(note) for note in told] == [f"What each matrix rule trains: {ALL}."]
+    assert [str(note) for note in shown.brief.footer if note.kind == "routed"] == [ALL]
+    assert dangers(store, "routing_unlike") == []
+    report = GENERAL["main_result"](View(load_rows(store), store=store))
+    for form in ("", "md", "json", "html"):
+        assert "embedding and head included" in as_text([report], form), form
+    assert "embedding and head included" in page.write(store, load(store), {})
+
+
+def test_rows_that_differ_in_it_are_a_danger_and_no_setting_of_unknown_meaning(bench, make):
+    hidden = {"muon": {"routing": "hidden", "aux_lr": 0.01}}
+    store = contest(bench, make, THREE | {"mars": (3.4, 3.41, 3.42)}, **hidden)
+    [line] = dangers(store, "routing_unlike")
+    assert "muon on the hidden matrices only, AdamW at aux_lr 0.01 on the rest" in line
+    assert "htmuon and mars on all matrices, embedding and head included" in line
+    assert not any("routing" in line for line in dangers(store, "fixed_unlike"))
+    assert not any("routing" in line for line in dangers(store, "fixed_not_default"))
+    assert not section(store).brief.footer[0].kind == "routed"
+
+
+def test_no_auxiliary_rate_is_told_of_a_rule_without_one(bench, make):
+    losses = {"muon": LOSSES["muon"], "galore": LOSSES["adamw"]}
+    store = contest(bench, make, losses, muon={"routing": "hidden"}, galore={"rank": 8})
+    assert dangers(store, "routing_unlike") == []
+    [line] = [str(note) for note in section(store).brief.footer if note.kind == "routed"]
+    ours = "muon on the hidden matrices only, AdamW at aux_lr 0.004 on the rest"
+    assert sorted(line.split("; ")) == ["galore on the hidden matrices only", ours]
+
+
+def test_groups_with_settings_of_their_own_are_told_too(bench, make):
+    own = {"groups.matrices.lr": 0.1, "groups.head.optimizer": "sgdm"}
+    store = contest(bench, make, {name: LOSSES[name] for name in ("muon", "adamw")}, adamw=own)
+    [line] = dangers(store, "routing_unlike")
+    assert "adamw on all parameters, with settings of their own for head (by sgdm) and matrices" in line
+
+
+def test_without_a_matrix_rule_nothing_is_said(bench, make):
+    store = contest(bench, make, {name: LOSSES[name] for name in ("adamw", "adam")})
+    assert not {note.kind for note in section(store).notes} & {"routing", "routing_unlike"}
+
+
+def test_beside_the_muon_of_the_ladder_an_adamw_has_the_vectors_alone():
+    """As its sweep of the auxiliary rate says: the rule has embedding and head."""
+    path = ROOT / "sweeps" / "ladder" / "ladder-aux.yaml"
+    assert "of the vectors alone, the rule has embedding and head" in path.read_text(encoding="utf-8")
+    plan = read_yaml(path)
+    [block] = plan["blocks"]
+    config = resolve_config(plan["base"] | block["set"])
+    model = models.build(config.model)
+    chosen, rest = split_parameters(model, config.optimizer.routing, ZOO[config.optimizer.name].released)
+    assert {p.ndim for p in rest} == {1} and model.get_output_embeddings().weight in set(chosen)
 
 
 # --- settings that do nothing ---
