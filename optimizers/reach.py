@@ -1,7 +1,7 @@
 """Warns if an optimizer applies its own rule to few parameters of a model.
 
 A result then says little about the rule. A run (`harness/train/loop.py`) and `htbench zoo --routing` show the
-same sentence.
+same sentence, and the record of the run has its facts.
 """
 
 from collections import Counter
@@ -24,8 +24,33 @@ class Treatment(NamedTuple):
         return f"{self.rule} ({self.fallback})" if self.fallback else self.rule
 
 
-def little_reach(name: str, optimizer: Optimizer) -> str:
-    """Return one sentence if the rule trains few of the matrices and kernels in its own way, else "".
+class Reach(NamedTuple):
+    """How few of the matrices and kernels of a model a rule trains in its own way; plain values, for records.
+
+    Attributes:
+        rule: its name.
+        own: how many it trains so.
+        matrices: how many there are.
+        percent: of their entries.
+        others: what the rest get, each with how many.
+    """
+
+    rule: str
+    own: int
+    matrices: int
+    percent: float
+    others: dict[str, int]
+
+    def __str__(self) -> str:
+        rest = ", ".join(f"{count} get {how}" for how, count in self.others.items())
+        return (
+            f"{self.rule} trains {self.own} of the {self.matrices} matrices and kernels of this model in its "
+            f"own way ({self.percent:.2g} % of their entries); of the others {rest}."
+        )
+
+
+def little_reach(name: str, optimizer: Optimizer) -> Reach | None:
+    """Return what the rule reaches if it trains few of the matrices and kernels in its own way, else None.
 
     Only parameters with two or more dimensions are counted. Few means less than half of them, or less than a
     quarter of their entries. The second limit is lower because many rules leave the embeddings and the head
@@ -33,23 +58,19 @@ def little_reach(name: str, optimizer: Optimizer) -> str:
     `fallback` of the rule, is not trained in the rule's own way.
 
     Args:
-        name: the row of the zoo; for any other optimizer the sentence is empty.
+        name: the row of the zoo; of any other optimizer nobody knows.
         optimizer: the optimizer that `build` returned for this row.
     """
     if name not in ZOO:
-        return ""
+        return None
     rule = ZOO[name].target.partition(":")[2]
     matrices = [(p, how) for p, how in treatments(optimizer).items() if p.ndim >= 2]
     ours = [p for p, how in matrices if how == (rule, "")]
     share = sum(p.numel() for p in ours) / (sum(p.numel() for p, _ in matrices) or 1)
     if 2 * len(ours) >= len(matrices) and (share >= 0.25 or not matrices):
-        return ""
-    others = Counter(how for _, how in matrices if how != (rule, "")).most_common()
-    return (
-        f"{name} trains {len(ours)} of the {len(matrices)} matrices and kernels of this model in its own way "
-        f"({100 * share:.2g} % of their entries); of the others "
-        f"{', '.join(f'{count} get {how}' for how, count in others)}."
-    )
+        return None
+    others = Counter(str(how) for _, how in matrices if how != (rule, "")).most_common()
+    return Reach(name, len(ours), len(matrices), 100 * share, dict(others))
 
 
 def treatments(optimizer: Optimizer) -> dict[Tensor, Treatment]:

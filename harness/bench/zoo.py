@@ -253,7 +253,7 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
     numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
     note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])
     report = Report("routing", "", [table(_ROUTING, rows, notes=[note])], data=facts)
-    return report, little_reach(words[1], optimizer)
+    return report, str(little_reach(words[1], optimizer) or "")
 
 
 def _rule(how: Treatment, group: Mapping[str, Any], p: Tensor) -> str:

@@ -34,6 +34,7 @@ from harness.store.record import RunRecord, timestamp
 from harness.system import environment
 from harness.train.loop import Outcome, Training, log
 from harness.train.monitor import Monitor
+from optimizers.reach import little_reach
 
 # What the record tells of a run's cost besides, by its config, the cache of its store, and "cpu" or "cuda".
 Count = Callable[[RunConfig, Path, str], Mapping[str, float]]
@@ -216,6 +217,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
         environment=environment.describe(kind, config.data_fingerprint, learner.group.size)
         | tasks.described(run.task)
         | parts.described(config)
+        | ({"reach": few._asdict()} if (few := little_reach(run.optimizer.name, learner.optimizer)) else {})
         | made
         | ({"imports": ran} if (ran := parts.unseen(config)) else {}),
         began=timestamp(attempt.first_began),

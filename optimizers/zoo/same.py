@@ -12,7 +12,7 @@ from optimizers.zoo.param import Value
 _FLAT: Final = {"p": 0.0, "rank": None}  # all singular values become 1; a rank leaves some of them out
 # By name: the row whose rule it is, and the settings that make it so. Rates and the like are its own.
 SAME: Final[Mapping[str, tuple[str, Mapping[str, Value]]]] = {
-    "adam": ("adamw", {"weight_decay": 0.0}),  # bit for bit
+    "adam": ("adamw", {"weight_decay": 0.0}),
     "sophia": ("signum", {"sign_momentum": True}),
     "ademamix": ("adamw", {"alpha": 0.0}),
     "muon_svd": ("muon", {}),
@@ -25,6 +25,8 @@ SAME: Final[Mapping[str, tuple[str, Mapping[str, Value]]]] = {
     "htmuon_ht_normuon": ("normuon", {"rank_exponent": 0.0}),
     "htmuon_adamuon": ("adamuon", _FLAT),
 }
+
+EXACT: Final = frozenset({"adam"})  # bit for bit: two such rows with the same settings are one result
 
 
 def rule_of(name: str, settings: Mapping[str, object]) -> tuple[str, Mapping[str, Value]]:

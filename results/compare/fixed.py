@@ -3,7 +3,7 @@
 A rival with crippled fixed settings loses as surely as one with a crippled grid.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.choice.winner import grouped
@@ -12,8 +12,9 @@ from harness.show.note import Note
 from harness.show.numbers import setting as printed
 from harness.store.record import IMPORTED
 from optimizers.zoo.registry import UNSET
-from optimizers.zoo.same import rule_of
+from optimizers.zoo.same import EXACT, rule_of
 from results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
+from results.compare.idle import idle
 from results.compare.select import Choice, Row
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
@@ -43,6 +44,7 @@ def notes(
     runs = {
         name: own.winner.runs[0] for name, own in zip(names, choices, strict=True) if own.winner is not None
     }
+    columns = [name for name in columns if name != "routing"]  # `results.compare.routes` tells it
     acting = {name: defaults(run, columns) for name, run in runs.items()}
     other = {name: _not_defaults(run, acting[name]) for name, run in runs.items()}
     first = next(iter(other.values()), {})
@@ -65,6 +67,9 @@ def notes(
     below = [
         Note(kind, settings=own, columns=[one["name"] for one in own]) for kind, own in parts.items() if own
     ]
+    exact = twins(choices)
+    for name, run in runs.items():
+        rows[name] = (*rows[name], *([exact[name]] if name in exact else []), *idle(run))
     return [rows.get(name, ()) for name in names], tuple(below)
 
 
@@ -101,18 +106,48 @@ def rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[str, st
     Args:
         choices, names: as in `notes`.
     """
-    found, reasons = dict[str, str](), dict[str, Note]()
-    for name, own in zip(names, choices, strict=True):
-        run = own.winner.runs[0] if own.winner is not None else {}
-        is_ours = run.get("rule") == name and not run[IMPORTED]
-        settings = {at: None if is_missing(value) else value for at, value in run.items()}
-        found[name], needed = rule_of(name, settings) if is_ours else (name, {})
-        values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]
-        reasons[name] = Note("rule_reason", name=name, settings=values, rule=found[name])
+    runs = {name: own.winner.runs[0] for name, own in zip(names, choices, strict=True) if own.winner}
+    reasons = {name: _rule(run, "rule_reason") for name, run in runs.items()}
+    found = {name: str(reasons[name]["rule"]) if name in reasons else name for name in names}
+    exact = twins(choices)
     return found, tuple(
         Note("one_rule", names=own, reasons=[reasons[name] for name in own if name != rule])
-        for rule, own in grouped(names, found.__getitem__).items()
+        for rule, own in grouped([name for name in names if name not in exact], found.__getitem__).items()
         if len(own) > 1
+    )
+
+
+def twins(choices: Iterable[Choice]) -> dict[str, Note]:
+    """The optimizers that another one is bit for bit, but for the rate: they are one result, and one stands.
+
+    Returns:
+        by name of the optimizer what is told of it; `rule` is the one that stands.
+    """
+    runs = {str(own.fixed["optimizer"]): own.winner.runs[0] for own in choices if own.winner is not None}
+    found = {name: _rule(run, "twin") for name, run in runs.items() if run["rule"] in EXACT}
+    return {
+        name: note
+        for name, note in found.items()
+        if note["rule"] != name and note["rule"] in runs and _are_set_alike(runs[name], runs[note["rule"]])
+    }
+
+
+def _rule(run: Row, kind: str) -> Note:
+    """The row whose rule a run has, and the settings that make it so."""
+    name, is_ours = str(run["optimizer"]), run["rule"] == run["optimizer"] and not run[IMPORTED]
+    settings = {at: None if is_missing(value) else value for at, value in run.items()}
+    rule, needed = rule_of(name, settings) if is_ours else (name, {})
+    values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]
+    return Note(kind, name=name, settings=values, rule=rule)
+
+
+def _are_set_alike(run: Row, other: Row) -> bool:
+    """Whether two runs share all settings that both have, but for the rate, and all of named groups."""
+    pairs = {at: (run[at], other.get(at)) for at in tuned_columns([run]) if at != "lr"}
+    known = {at: [own for own in pair if not is_missing(own)] for at, pair in pairs.items()}
+    return all(
+        not own or (own[0] == own[-1] and (len(own) == 2 or not at.startswith(_BESIDE[1])))
+        for at, own in known.items()
     )
 
 
@@ -128,7 +163,7 @@ def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:
     columns = [name for name in tuned_columns(choice.rows) if name not in searched]
     run = choice.winner.runs[0]
     acting = defaults(run, columns)
-    return _of_row(run, acting, _not_defaults(run, acting))
+    return (*_of_row(run, acting, _not_defaults(run, acting)), *idle(run))
 
 
 def _not_defaults(run: Row, acting: Defaults) -> dict[str, Note]:

@@ -11,6 +11,7 @@ COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
     *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest", "imports"),
     "outside",  # as JSON what a record notes of parts from outside
+    "reach",  # percent of the entries of matrices and kernels that the rule trains in its own way, if few
 )
 # Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
 CAN_CHANGE = (
@@ -41,7 +42,8 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     """The columns of COLUMNS and `machine`, read from a record."""
     where, config, timing = record.environment, record.config, record.timing
     ran = where.get("imports")  # `harness.config.parts.unseen`
-    noted = where.get("outside")
+    noted, reach = where.get("outside"), where.get("reach")
+    percent = reach.get("percent") if isinstance(reach, Mapping) else None
     is_noted = isinstance(noted, Mapping) and isinstance(noted.get("defaults"), Mapping)
     if is_imported(config):
         return {**dict.fromkeys(COLUMNS), "machine": where.get("gpu")}
@@ -65,4 +67,5 @@ def outcome(record: RunRecord) -> dict[str, Any]:
         if isinstance(ran, dict)
         else None,
         "outside": json.dumps(noted, sort_keys=True) if is_noted else None,
+        "reach": percent if isinstance(percent, int | float) else None,
     }

@@ -149,7 +149,7 @@ def answer(found: Outcome, whole: Section) -> Answer:
         places,
         dangers([*facts, *(("", note) for note in whole.notes)]),
         _open(found, verdict) if verdict is not None else [],
-        _footer(found, verdict),
+        [*whole.footer, *_footer(found, verdict)],
     )
 
 
@@ -228,14 +228,14 @@ def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
 
 
 def _order(found: Outcome) -> list[int]:
-    """The rows by their means, the best first; last those without a value."""
+    """The rows by their means, the best first; then those without a verdict, last those without a value."""
     sign = -1 if found.metric.higher_is_better else 1
 
-    def place(at: int) -> tuple[float, bool]:
+    def place(at: int) -> tuple[bool, float, bool]:
         row, value = _judged(found, at), found.tests[found.metric][at].number()
         if row is not None:
-            return row.gap, row.kind is not Kind.BEST
-        return math.inf if value is None else sign * value, False
+            return False, row.gap, row.kind is not Kind.BEST
+        return True, math.inf if value is None else sign * value, False
 
     return sorted(range(len(found.names)), key=place)
 

@@ -16,6 +16,7 @@ from harness.store.points import REPLICATE, SEARCH
 from harness.store.record import IMPORTED
 from results.compare.edges import edges
 from results.compare.fixed import not_default
+from results.compare.routes import routes
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import finite_values, metric_summary
 from results.frames import imported
@@ -198,7 +199,7 @@ def on_choice(
     if choice.winner is not None:
         axes = axes if axes is not None else [name for name in choice.axes if name != "p"] or ["lr"]
         notes += [note for own in caveats(choice, axes, outlook).values() for note in own]
-    return (*notes, *not_default(choice, {"lr", *choice.axes, *fixed}))
+    return (*notes, *not_default(choice, {"lr", "routing", *choice.axes, *fixed}))
 
 
 def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
@@ -255,19 +256,20 @@ def complete(section: Section, part: Frame) -> Section:
     """
     known = {str(run["key"]): run for run in rows(part) if is_told(run)}
     cells = [[_marked(cell, known) for cell in row] for row in section.rows]
-    runs = [
-        known[key]
-        for key in sorted({key for row in cells for cell in row for key in cell.runs} & known.keys())
-    ]
+    shown = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
+    routed, brief = routes(known[key] for key in shown if key in known)
+    runs = [known[key] for key in sorted(shown.keys() & known.keys())]
     differences = [*_differences(runs, [(name, name) for name in CAN_CHANGE]), *_of_rows(known.values())]
     versions = _differences(runs, _CANNOT)
     notes = [
+        *routed,
         *([Note("mixture", differences=differences)] if differences else []),
         *([Note("versions", versions=versions)] if versions else []),
         *([_made_by(runs)] if runs else []),
     ]
     mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
-    return replace(section, rows=cells, notes=(*section.notes, *notes), mixtures=tuple(mixture))
+    section = replace(section, notes=(*section.notes, *notes), footer=(*section.footer, *brief))
+    return replace(section, rows=cells, mixtures=tuple(mixture))
 
 
 def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:

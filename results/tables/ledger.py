@@ -25,6 +25,8 @@ from results.compare.claim_verdicts import (
 )
 from results.compare.claims import Claim
 from results.compare.contender import reach
+from results.compare.fixed import twins
+from results.compare.idle import idle
 from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measured, pair
 from results.compare.ours import Ours
 from results.compare.quantities import is_time
@@ -220,6 +222,13 @@ class Tested:
         return claim_verdict(self.low, self.high, self.claim.ratio)
 
     @property
+    def misnamed(self) -> tuple[Note, ...]:
+        """Why a side is not what the paper compares: a setting that does nothing here, or one rule twice."""
+        choices = [side.choice for side in (self.better, self.worse) if side.choice is not None]
+        notes = [note for own in choices if own.winner is not None for note in idle(own.winner.runs[0])]
+        return (*(note for note in notes if note.kind != "little_reach"), *twins(choices).values())
+
+    @property
     def can_be_decided(self) -> bool:
         """Whether a test has the power to find the published gap, as far as that is known."""
         return self.power is None or self.power >= LEAST_POWER
@@ -247,6 +256,8 @@ def examine(ours: Ours) -> list[Tested]:
 def _tested(ours: Ours, own: Tested) -> Tested:
     sides = (own.better, own.worse)
     higher = own.claim.higher_is_better
+    if own.misnamed:
+        return own
     if all(side.times for side in sides) and any(time.is_censored for side in sides for time in side.times):
         found = compare_times(*(side.times for side in sides))
         enough = min(len(side.times) for side in sides) >= MIN_SEEDS and own.are_alike
@@ -386,7 +397,7 @@ def _why(own: Tested) -> tuple[Note, ...]:
     missing = [side for side in (own.better, own.worse) if not side.sample]
     if missing:
         return tuple(dict.fromkeys(side.reason or Note(f"reason_{side.state}") for side in missing))
-    if not own.are_alike:
-        return (Note("claim_unlike"),)
+    if own.misnamed or not own.are_alike:
+        return own.misnamed or (Note("claim_unlike"),)
     seeds = min(len(own.better.sample), len(own.worse.sample))
     return (Note("claim_few", count=seeds) if seeds < MIN_SEEDS else Note("claim_no_spread"),)

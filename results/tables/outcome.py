@@ -49,7 +49,8 @@ class Outcome:
         settings: the values of each row's chosen settings by column, a schedule in words.
         shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
         caveats: how far to trust each choice, by column.
-        not_default: the footnotes to each row: settings that nobody searched, and if it has learned nothing.
+        not_default: the footnotes to each row: settings that nobody searched or that do nothing, if it is
+            another row bit for bit, and if it has learned nothing.
         fixed: what stands under the table on such settings, on those of auxiliary parameters, and on one rule
             under two names.
     """
@@ -160,7 +161,8 @@ def _verdicts(
     ]
     gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
     looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
-    return compare(contenders, rules, [own.budget for own in choices], metric, gains, looks)
+    exact = fixed_settings.twins(choices)
+    return compare(contenders, rules, [own.budget for own in choices], metric, gains, looks, exact)
 
 
 def _schedules(winner: Candidate | None) -> dict[str, str]:

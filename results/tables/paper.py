@@ -19,6 +19,7 @@ from harness.show.status import UNFINISHED, Status
 from harness.store.points import SEARCH
 from results.compare import slips
 from results.compare.contender import reach
+from results.compare.fixed import twins
 from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, at_rate, measured
 from results.compare.ours import Ours
 from results.compare.quantities import QUESTIONS, Quantity, is_decidable, is_time, quantity
@@ -408,6 +409,7 @@ def _verdicts(
             continue
         tested = True
         head, names = _names(layout, ours.scale, lines)
+        exact = twins(rivals)
         whole = compare(
             [figure.contender(name, ours.store) for name, figure in zip(names, own, strict=True)],
             dict(zip(names, names, strict=True)),
@@ -415,13 +417,15 @@ def _verdicts(
             metric,
             [reach(choice, metric) for choice in rivals],
             max((int(run["look"]) for choice in rivals for run in choice.replicas), default=0),
+            exact,
         )
         if whole.untold:
             tied = [row.name for row in whole.untold]
             ties.append(Note("ties_with", label=head, names=tied, best=whole.best))
         for at, (line, figure) in enumerate(zip(lines, own, strict=True)):
             bold = whole.bold[at] and not figure.notes
-            verdicts[line] = _Verdict(bold, whole.budgets[at], partial(whole.outlook, at))
+            one = (exact[names[at]],) if names[at] in exact else ()
+            verdicts[line] = _Verdict(bold, (*whole.budgets[at], *one), partial(whole.outlook, at))
     return verdicts, [*dict.fromkeys(ties), *(RULES if tested else ())]
 
 

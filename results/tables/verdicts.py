@@ -1,6 +1,6 @@
 """What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.show.note import Note
@@ -149,6 +149,7 @@ def compare(
     metric: Metric,
     gains: Sequence[Mapping[str, float | None]],
     looks: int = 0,
+    exact: Collection[str] = (),
 ) -> Verdicts:
     """Compare the rows of one column.
 
@@ -159,8 +160,10 @@ def compare(
         metric: which says the direction, and the digits that are printed.
         gains: of each row, as in `Verdicts`.
         looks: how often replicas were added after a look at the table.
+        exact: rows that are another one under a second name (`fixed.twins`): they have no verdict.
     """
     names = list(rules)
+    contenders = [None if name in exact else own for name, own in zip(names, contenders, strict=True)]
     known = [own.row for own in contenders if own is not None]
     scored_on = {digest for own in contenders if own is not None for digest in own.scored_on}
     if not known or len(scored_on) > 1:

@@ -83,7 +83,7 @@ def files() -> list[SweepFile]:
     fixed = with_rule("muon", {**RULES["muon"], DECAY: 0.1})
     aux = SweepFile(
         "ladder-aux",
-        "The rate of the AdamW that trains embedding, head and vectors beside a matrix rule.",
+        "The rate of the AdamW beside a matrix rule: of the vectors alone, the rule has embedding and head.",
         workload("s1"),
         [0, 1],
         [Block("muon", fixed, [0.01], others={"optimizer.aux_lr": octaves(0.001, 4)})],

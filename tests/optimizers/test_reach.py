@@ -11,8 +11,9 @@ from torch import nn
 
 import models
 from harness.cli import main
+from harness.store import Store
 from optimizers import build
-from optimizers.reach import little_reach
+from optimizers.reach import Reach, little_reach
 from tests.helpers.json_fields import promised
 
 torch.set_num_threads(1)
@@ -20,7 +21,7 @@ torch.set_num_threads(1)
 
 def said(model: str, optimizer: str, **settings: object) -> str:
     with torch.device("meta"):
-        return little_reach(optimizer, build(optimizer, models.build(model), **settings))
+        return str(little_reach(optimizer, build(optimizer, models.build(model), **settings)) or "")
 
 
 @pytest.mark.parametrize(
@@ -66,16 +67,18 @@ def test_embeddings_and_head_alone_are_not_missed(model: str, optimizer: str) ->
 def test_a_share_of_entries_below_a_quarter_is_little() -> None:
     model = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4), nn.Embedding(100, 4)])
     found = little_reach("muon", build("muon", model, routing="hidden"))
-    assert found.startswith("muon trains 2 of the 3 matrices and kernels of this model in its own way (7.4 %")
+    assert str(found).startswith(
+        "muon trains 2 of the 3 matrices and kernels of this model in its own way (7.4 %"
+    )
 
 
 def test_a_model_of_vectors_only_has_nothing_to_reach() -> None:
-    assert little_reach("muon", build("muon", nn.LayerNorm(3))) == ""
+    assert little_reach("muon", build("muon", nn.LayerNorm(3))) is None
 
 
 def test_nothing_is_said_of_what_is_not_in_the_zoo() -> None:
     optimizer = torch.optim.RAdam(nn.Linear(2, 2).parameters())
-    assert little_reach("torch.optim:RAdam", optimizer) == ""
+    assert little_reach("torch.optim:RAdam", optimizer) is None
 
 
 def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys, caplog) -> None:
@@ -86,6 +89,8 @@ def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys,
     assert [record.getMessage() for record in caplog.records] == [sentence]
     (log,) = tmp_path.glob("runs/*/*/log.txt")
     assert log.read_text().count(f"WARNING {sentence}\n") == 1
+    record = Store(tmp_path).record(log.parent.name)
+    assert str(Reach(**record.environment["reach"])) == sentence
     capsys.readouterr()
 
     assert main(["zoo", "--routing", "resnet-nano", "mars"]) == 0

@@ -121,7 +121,7 @@ PICTURE = {
     "results": "harness.errors harness.store results.frames",
     "results.compare": (
         "harness.choice harness.config harness.export harness.paper harness.show harness.store "
-        "harness.system harness.tasks optimizers.zoo results.frames"
+        "harness.system harness.tasks models optimizers.zoo results.frames"
     ),
     "results.track3": "harness.show results.compare results.frames",
     "results.figures": (

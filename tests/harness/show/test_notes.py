@@ -11,7 +11,7 @@ from harness.show.note import Note, templates
 from tests.helpers.architecture import PACKAGES, ROOT
 
 DANGER = "danger_"  # the short form of another kind
-# A kind for each state of a run, each reason, each figure, each mark.
+# A kind for each state of a run, each reason, each figure, each mark, each routing.
 FAMILIES = (
     "status_",
     "tally_",
@@ -21,6 +21,8 @@ FAMILIES = (
     "mark_",
     "property_",
     "guard_",
+    "route_",
+    "idle_",
     DANGER,
 )
 FIELD = re.compile(r"\{(\w+)")

@@ -1,0 +1,52 @@
+"""Which parameters a matrix rule has: with embedding and head it is another method than with hidden ones."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.choice.winner import grouped
+from harness.show.note import Note
+from harness.store.record import IMPORTED
+from optimizers.zoo.registry import ZOO
+from results.frames.metrics import is_missing, task_kind
+
+# Words of authors that mean in a language model what a word for users does: it has no kernels.
+_IN_TEXT = {"two_dimensional": "matrix", "hidden_linear": "hidden"}
+
+
+def routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Note]]:
+    """Which parameters the rules of a table have: a note, and the line of a screen that does not warn.
+
+    Args:
+        runs: rows of the frame, as tables show them. One whose rule has all parameters, and no named groups,
+            is not told.
+    """
+    told = [run for run in runs if not run[IMPORTED] and (_word(run) or _groups(run))]
+    parts = list[Note]()
+    routings = {(_word(run), _groups(run)) for run in told}
+    # GaLore has Adam at its own rate for the rest, where others have an AdamW.
+    alike = grouped(told, lambda run: (is_missing(run.get("aux_lr")), _word(run), _groups(run)))
+    for (_, word, named), own in alike.items():
+        where = Note(f"route_{word or 'all'}", images=int(task_kind(own) == "image"))
+        rates = sorted({run["aux_lr"] for run in own if word and not is_missing(run.get("aux_lr"))})
+        having = [Note("route_group", group=name, rule=rule) for name, rule in named]
+        names = list(dict.fromkeys(str(run["optimizer"]) for run in own))
+        parts.append(Note("route", names=names, where=where, rates=rates, groups=having))
+    if len(routings) > 1:
+        return [Note("routing_unlike", parts=parts)], []
+    return ([Note("routing", parts=parts)], [Note("routed", parts=parts)]) if parts else ([], [])
+
+
+def _word(run: Mapping[str, Any]) -> str:
+    """What the rule has, a key of `optimizers.routing.ROUTES`; empty if it has all parameters."""
+    row, word = ZOO.get(str(run["rule"])), run.get("routing")
+    if is_missing(word) or (word == "released" if row is None else not row.routed):
+        return ""
+    word = row.released if row is not None and word == "released" else str(word)
+    return _IN_TEXT.get(word, word) if task_kind([run]) == "lm" else word
+
+
+def _groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The named groups with settings of their own, each with its optimizer if that is another one."""
+    known = (name for name in sorted(run) if name.startswith("groups.") and name.endswith(".optimizer"))
+    own = [(name.split(".", 1)[1], str(run[name])) for name in known if not is_missing(run[name])]
+    return tuple((name.rpartition(".")[0], rule if rule != run["rule"] else "") for name, rule in own)
