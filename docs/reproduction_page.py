@@ -30,6 +30,7 @@ from PIL import Image
 from docs import reproduction_records as records
 from docs import split_section
 from docs.config_page import table
+from docs.pooled import Pooled, pooled
 from harness.paper import experiments, reported, scales
 from harness.show import numbers
 from harness.show.emit import as_text
@@ -40,7 +41,6 @@ from results.compare import claims
 from results.compare.draws import Estimate
 from results.compare.judge import Row
 from results.compare.ladder import Ladder
-from results.compare.pooled import Pooled, pooled
 from results.compare.rungs import Rung
 from results.compare.view import View
 from results.figures.declared import FIGURES

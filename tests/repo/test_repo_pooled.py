@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
+from docs.pooled import pooled
 from results.compare.items import Items
 from results.compare.judge import Row
-from results.compare.pooled import pooled
 from results.compare.tuning import Search, Setting
 
 DOCUMENTS = 40
