@@ -11,7 +11,9 @@ from typing import Any
 from sweeps.experiments.files import Block, Settings, SweepFile
 
 ASIDES = ("ladder-s1-others", "ladder-s1-ablations")  # at one size, outside of what was asked first
-SPLIT = ("ladder-split-s1",)  # asked afterwards: `sweeps/experiments/split.py`
+SPLIT = tuple(
+    f"ladder-split-{part}" for part in ("s1", "s2", "s3", "batch")
+)  # asked afterwards: `sweeps/experiments/split.py`
 # Later sweeps have settings that earlier ones found.
 ORDER = (
     "ladder-aux",
@@ -47,7 +49,7 @@ _FIRST = {"adamw": 0.001, "muon": 0.0025, "htmuon": 0.005}  # the lowest of five
 DECAY, DECAYS = "optimizer.weight_decay", (0.0, 0.03, 0.1)
 # What `ladder-s1` found. The decay, the same for all three, is kept; rates are tuned again everywhere else.
 _FOUND, _FOUND_DECAY = {"adamw": 0.006, "muon": 0.01, "htmuon": 0.02}, 0.0
-_SLOWER = 0.75  # the best rate falls as this power of one over the steps, by pilots: where a search begins
+SLOWER = 0.75  # the best rate falls as this power of one over the steps, by pilots: where a search begins
 # Other rules at S1: the lowest of four octaves, and what is fixed.
 _KIN = {"optimizer.ns_dtype": "float32"}
 _OTHERS: dict[str, tuple[str, float, dict[str, Any]]] = {
@@ -166,12 +168,10 @@ def _blocks(
         these = workload(size, length, batch)
         changed = {name: value for name, value in these.items() if value != workload(size)[name]}
         for rule in rules:
-            likely = _FOUND[rule] * (workload("s1")["steps"] / these["steps"]) ** _SLOWER
+            likely = _FOUND[rule] * (workload("s1")["steps"] / these["steps"]) ** SLOWER
             name = rule if length == 20 else f"{rule}-{length}"
             settings = {**changed, **with_rule(rule, RULES[rule])}
-            blocks.append(
-                Block(name, settings, octaves(float(f"{likely * 2 ** ((1 - count) / 2):.2g}"), count))
-            )
+            blocks.append(Block(name, settings, octaves(round_rate(likely * 2 ** ((1 - count) / 2)), count)))
     return blocks
 
 
@@ -209,3 +209,8 @@ def workload(size: str, length: int = 20, batch: int | None = None) -> dict[str,
 def octaves(lowest: float, count: int) -> list[float]:
     """So many rates, each twice the one before."""
     return [float(f"{lowest * 2.0**i:.3g}") for i in range(count)]
+
+
+def round_rate(rate: float) -> float:
+    """A rate of two digits, which people can type."""
+    return float(f"{rate:.2g}")

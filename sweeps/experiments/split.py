@@ -8,8 +8,17 @@ with both. docs/ladder.md says what was decided before the first replica ran.
 
 from typing import Any
 
-from sweeps.experiments.files import Block, SweepFile
-from sweeps.experiments.ladder import AUX, DECAY, RULES, octaves, with_rule, workload
+from sweeps.experiments.files import Block, Settings, SweepFile
+from sweeps.experiments.ladder import (
+    AUX,
+    DECAY,
+    RULES,
+    SLOWER,
+    octaves,
+    round_rate,
+    with_rule,
+    workload,
+)
 
 _TRIALS = 24  # settings of a row at S1, at most
 # Rates of the AdamW that trains embedding, head and vectors. The last one came when the one before was best
@@ -41,27 +50,83 @@ _ROWS: dict[str, tuple[str, dict[str, Any], float, dict[str, Any]]] = {
 }
 
 
+# What S1 found on its search seeds: the rate of each row, and what stands beside it.
+_FOUND: dict[str, tuple[float, dict[str, Any]]] = {
+    "adamw": (0.008, {"optimizer.betas": [0.9, 0.95]}),
+    "adamw-split": (0.016, {f"{_OF_MATRICES}.lr": 0.008}),
+    "muon-all": (0.01, {}),
+    "htmuon-all": (0.02, {}),
+    "muon-hidden": (0.00707, {"optimizer.aux_lr": 0.016}),
+    "htmuon-hidden": (0.02, {"optimizer.aux_lr": 0.032}),
+}
+_NEW = ("adamw-split", "muon-hidden", "htmuon-hidden")  # the ladder has the other three at S2 and S3
+
+
 def files() -> list[SweepFile]:
     """The sweep files in their order."""
-    blocks = [
-        Block(
-            name,
-            with_rule(rule, fixed),
-            octaves(lowest, 4),
-            others=others,
-            row="" if name in _PLAIN else name,
-        )
-        for name, (rule, fixed, lowest, others) in _ROWS.items()
+    first = [
+        _block(name, octaves(lowest, 4), others=others) for name, (_, _, lowest, others) in _ROWS.items()
     ]
+    batches = [_with_batch(name, length) for length in (10, 20) for name in _FOUND]
     return [
         SweepFile(
             "ladder-split-s1",
             "Muon's map or its split? Every rule with one rate for all parameters and with two.",
             {**workload("s1"), DECAY: 0.0},
             [0, 1],
-            blocks,
+            first,
             fresh_seeds=16,
             search={"mode": "refine", "trials": _TRIALS},
             data_seeds=[0, 1],
-        )
+        ),
+        _later("s2", "The split at the second size.", [_around(n, workload("s2"), 4) for n in _NEW], 8, 8),
+        _later("s3", "The split at the third size.", [_around(n, workload("s3"), 3) for n in _NEW], 6, 4),
+        _later("batch", "The split at the first size with the second one's batch.", batches, 8, 16),
     ]
+
+
+def _later(part: str, comment: str, blocks: list[Block], trials: int, fresh: int) -> SweepFile:
+    """A sweep whose rates are sought around what S1 found, on one search seed."""
+    size = "s1" if part == "batch" else part
+    base = {**workload(size, batch=16), DECAY: 0.0}
+    search = {"mode": "refine", "trials": trials}
+    return SweepFile(f"ladder-split-{part}", comment, base, [0], blocks, fresh_seeds=fresh, search=search)
+
+
+def _around(row: str, there: Settings, count: int) -> Block:
+    """A block with octaves around the rate that is likely for a workload, and the likely other rate."""
+    (other, value), *_ = _FOUND[row][1].items()
+    slower = _slower(there)
+    return _block(row, _octaves_around(_FOUND[row][0] * slower, count), {other: round_rate(value * slower)})
+
+
+def _with_batch(row: str, length: int) -> Block:
+    """A block with twice the batch, so half the steps; the other rate is S1's, or twice as much."""
+    there = workload("s1", length, 16)
+    rate, beside = _FOUND[row]
+    others = {name: [value, 2 * value] for name, value in beside.items() if isinstance(value, float)}
+    fixed = {name: value for name, value in beside.items() if name not in others}
+    rates = _octaves_around(rate * _slower(there), 3 if others else 4)
+    return _block(row, rates, {"steps": there["steps"], **fixed}, others, f"{row}-{length}")
+
+
+def _slower(there: Settings) -> float:
+    """By how much rates of S1 are likely to change with the steps."""
+    ratio: float = (workload("s1")["steps"] / there["steps"]) ** SLOWER
+    return ratio
+
+
+def _octaves_around(rate: float, count: int) -> list[float]:
+    return octaves(round_rate(rate * 2 ** ((1 - count) / 2)), count)
+
+
+def _block(
+    row: str,
+    rates: list[float],
+    fixed: Settings | None = None,
+    others: Settings | None = None,
+    name: str = "",
+) -> Block:
+    rule, own, _, _ = _ROWS[row]
+    settings = with_rule(rule, {**own, **(fixed or {})})
+    return Block(name or row, settings, rates, others=others or {}, row="" if row in _PLAIN else row)
