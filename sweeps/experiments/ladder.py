@@ -11,9 +11,8 @@ from typing import Any
 from sweeps.experiments.files import Block, Settings, SweepFile
 
 ASIDES = ("ladder-s1-others", "ladder-s1-ablations")  # at one size, outside of what was asked first
-SPLIT = tuple(
-    f"ladder-split-{part}" for part in ("s1", "s2", "s3", "batch")
-)  # asked afterwards: `sweeps/experiments/split.py`
+# Asked afterwards: `sweeps/experiments/split.py`.
+SPLIT = tuple(f"ladder-split-{part}" for part in ("s1", "s1-more", "s2", "s3", "batch"))
 # Later sweeps have settings that earlier ones found.
 ORDER = (
     "ladder-aux",

@@ -6,6 +6,7 @@ may owe it to this split, which AdamW can have, too: as named groups of paramete
 with both. docs/ladder.md says what was decided before the first replica ran.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from sweeps.experiments.files import Block, Settings, SweepFile
@@ -59,30 +60,36 @@ _FOUND: dict[str, tuple[float, dict[str, Any]]] = {
     "muon-hidden": (0.00707, {"optimizer.aux_lr": 0.016}),
     "htmuon-hidden": (0.02, {"optimizer.aux_lr": 0.032}),
 }
+_MORE = ("muon-hidden-beta2", "sgdm-split")  # not of the primary endpoints
 _NEW = ("adamw-split", "muon-hidden", "htmuon-hidden")  # the ladder has the other three at S2 and S3
 
 
 def files() -> list[SweepFile]:
     """The sweep files in their order."""
-    first = [
-        _block(name, octaves(lowest, 4), others=others) for name, (_, _, lowest, others) in _ROWS.items()
-    ]
     batches = [_with_batch(name, length) for length in (10, 20) for name in _FOUND]
     return [
-        SweepFile(
-            "ladder-split-s1",
-            "Muon's map or its split? Every rule with one rate for all parameters and with two.",
-            {**workload("s1"), DECAY: 0.0},
-            [0, 1],
-            first,
-            fresh_seeds=16,
-            search={"mode": "refine", "trials": _TRIALS},
-            data_seeds=[0, 1],
+        _first(
+            "s1", "Muon's map or its split? Every rule with one rate for all parameters and with two.", _FOUND
         ),
+        _first("s1-more", "The split beside another beta2 of the rest, and without any map.", _MORE),
         _later("s2", "The split at the second size.", [_around(n, workload("s2"), 4) for n in _NEW], 8, 8),
         _later("s3", "The split at the third size.", [_around(n, workload("s3"), 3) for n in _NEW], 6, 4),
         _later("batch", "The split at the first size with the second one's batch.", batches, 8, 16),
     ]
+
+
+def _first(part: str, comment: str, names: Iterable[str]) -> SweepFile:
+    """A sweep at S1, each row with two rates, on two search seeds with an order of the data each."""
+    return SweepFile(
+        f"ladder-split-{part}",
+        comment,
+        {**workload("s1"), DECAY: 0.0},
+        [0, 1],
+        [_block(name, octaves(_ROWS[name][2], 4), others=_ROWS[name][3]) for name in names],
+        fresh_seeds=16,
+        search={"mode": "refine", "trials": _TRIALS},
+        data_seeds=[0, 1],
+    )
 
 
 def _later(part: str, comment: str, blocks: list[Block], trials: int, fresh: int) -> SweepFile:
