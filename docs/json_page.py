@@ -27,7 +27,7 @@ from harness.show.tidy import TableFacts
 from harness.spectra.layers import LayerSpectrum
 from harness.spectra.report import VALUES
 from harness.system.finding import Finding
-from sweeps.screens import plan, spent, status
+from sweeps.screens import plan, status
 
 NOTED = Path(__file__).parents[1] / "tests" / "golden" / "json_fields.json"
 
@@ -92,7 +92,6 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
         "An entry for each block of each sweep. With `--watch` there is one document per line, again and\n"
         "again, until all is done.",
     ),
-    "sweep cost": (list[spent.SweepSpent], "An entry for each sweep."),
     "runs ls": (
         list[runs.RunFacts],
         "An entry for each run, the newest first, without a limit unless `--limit` is given.",

@@ -252,15 +252,6 @@ def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     return screen.settled
 
 
-def cost(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Show what the sweeps have taken so far."""
-    from sweeps.screens import spent
-
-    bills = {spec.name: spent.blocks(store, spec, _points(store, spec)) for spec in loaded}
-    emit(spent.report(bills), args)
-    return 0
-
-
 def _points(store: Store, spec: SweepSpec) -> list[Point]:
     """The points as last planned, which is quick; planned again if the file or the words are others."""
     points = stored(store.root, spec)

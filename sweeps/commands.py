@@ -96,11 +96,6 @@ ACTIONS = {
         _JSON | _switch("--watch", "again and again, until all is done") | {"--every": _EVERY},
         of_all=True,
     ),
-    "cost": Action(
-        actions.cost,
-        "the GPU- and core-hours spent so far, by block, and how many of them in vain",
-        _switch("--json", "as JSON, with every block"),
-    ),
     "reap": Action(
         actions.reap, "tidy up after dead processes and jobs that nobody needs any more", _REPLACE
     ),

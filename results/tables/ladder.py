@@ -27,7 +27,11 @@ def _complete(section: Section, view: View) -> Section:
     assert view.frame is not None
     whole = footnotes.complete(section, view.frame)
     brief = section.brief
-    return whole if brief is None else replace(whole, brief=replace(brief, notes=whole.notes, footer=whole.footer))
+    return (
+        whole
+        if brief is None
+        else replace(whole, brief=replace(brief, notes=whole.notes, footer=whole.footer))
+    )
 
 
 # --- multipliers ---

@@ -54,6 +54,9 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     """
     if spec.search.has_slots:
         return [Planned(point, config) for point, config in slots.points(spec)]
+    for block in spec.blocks:
+        if block.row in optimizers.ZOO and block.row != block.set.get("optimizer.name"):
+            raise UsageError(f"The row of block '{block.name}' can't be '{block.row}', another optimizer.")
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
     configs = {block.name: _GridConfigs((*block.space, *spec.seed_settings[0])) for block in spec.blocks}
     planned = [plan_point(spec, b.name, SEARCH, settings, configs[b.name].resolve) for b, settings in points]

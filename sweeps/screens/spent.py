@@ -1,4 +1,4 @@
-"""`sweep cost`, and a line of `sweep status`: the GPU- and core-hours that a sweep has taken so far.
+"""A line of `sweep status`: the GPU- and core-hours that a sweep has taken so far.
 
 An attempt counts with what its job asked for, from its begin to its end; the wait in the queue, and the start
 of Python before the attempt begins, do not count.
@@ -13,7 +13,6 @@ from typing import Any
 
 from harness.cost.from_runs import Stint, stints
 from harness.show.note import Note
-from harness.show.report import Column, Report, by_columns
 from harness.store import RunState, Store, submissions
 from harness.store.points import Point
 from sweeps.plan.planned import block_of, states
@@ -146,55 +145,3 @@ def blocks(store: Store, spec: SweepSpec, points: Sequence[Point]) -> dict[str, 
     bill, known = Bill(store, spec), states(store, points)
     names = dict.fromkeys(point.block for point in points)
     return {name: bill.of([point for point in points if point.block == name], known) for name in names}
-
-
-@dataclass(frozen=True)
-class BlockSpent(Spent):
-    """What the runs of a block have taken.
-
-    Attributes:
-        block: its name.
-    """
-
-    block: str = ""
-
-
-@dataclass(frozen=True)
-class SweepSpent(Spent):
-    """What the runs of a sweep have taken.
-
-    Attributes:
-        sweep: its name.
-        blocks: what those of each of its blocks have taken.
-    """
-
-    sweep: str = ""
-    blocks: Sequence[BlockSpent] = ()
-
-
-def report(bills: Mapping[str, Mapping[str, Spent]]) -> Report:
-    """What sweeps have taken: a table of the blocks of each, and the sum of all."""
-    sections, data = [], list[SweepSpent]()
-    for sweep, parts in bills.items():
-        total = Spent.sum([*parts.values()])
-        unit, field = ("GPU", "gpu") if total.gpu_hours else ("core", "core")
-        own = [*parts.values()]
-        columns: dict[Column, list[Any]] = {
-            Column("block", kind="text", least=8): [*parts],
-            Column("runs", importance=3): [part.runs for part in own],
-            Column("attempts", importance=4): [part.attempts for part in own],
-            Column("of GPUs", unit="GPU"): [part.gpu_hours for part in own],
-            Column("of cores", unit="core"): [part.core_hours for part in own],
-            Column("repeated", unit=unit, importance=4): [
-                getattr(part, f"repeated_{field}_hours") for part in own
-            ],
-            Column("failed", unit=unit, importance=4): [
-                getattr(part, f"failed_{field}_hours") for part in own
-            ],
-        }
-        if unit == "core":
-            del columns[Column("of GPUs", unit="GPU")]
-        sections.append(by_columns(columns, notes=[Note("sweep_spent", sweep=sweep, spent=total.words())]))
-        blocks = [BlockSpent(**vars(part), block=name) for name, part in parts.items()]
-        data.append(SweepSpent(**vars(total), sweep=sweep, blocks=blocks))
-    return Report("sweep cost", "", sections, data=data)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import optimizers
 from harness.config import Value, parts, yaml_text
 from harness.config.names import flatten
 from harness.config.settings import FIELDS, is_setting, known_settings
@@ -188,8 +187,6 @@ def _block(row: Any, number: int, space: Axes, search: Search, wanted: Mapping[s
         yaml_text.check_word(f"The {what} of block {number}", given.get(what))
         if not isinstance(word, str | int) or not str(word).isprintable():
             raise UsageError(f"The {what} of block {number} must be a word, not {word!r}.")
-    if row_name in optimizers.ZOO and row_name != fixed.get("optimizer.name"):
-        raise UsageError(f"The row of block {number} can't be '{row_name}': another optimizer has that name.")
     where = f"block '{name}'"
     axes = space | _axes(given.get("space", {}), where, search)
     of_block = resources.read({**wanted, **given.get("resources", {})}, where)

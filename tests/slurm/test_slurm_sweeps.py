@@ -132,8 +132,8 @@ def test_a_block_is_submitted_cancelled_and_paid_for_by_its_name(site, write_spe
     wait_for(lambda: len(queue()) == 2)
     partition("UP")
     wait_for(lambda: not queue())
-    (bill,) = json.loads(site("sweep", "cost", spec, "--json").stdout)
-    spent = {row["block"]: row for row in bill["blocks"]}
+    blocks = json.loads(site("sweep", "status", spec, "--json").stdout)
+    spent = {block["block"]: block["spent"] for block in blocks}
     assert [spent[name]["runs"] for name in ("sgdm", "adamw")] == [0, 2]
     walls = [attempt(folder)["ended"] - attempt(folder)["began"] for folder in site.root.glob("runs/*/*")]
     assert abs(spent["adamw"]["core_hours"] * 3600 - sum(walls)) <= 2, "a record tells whole seconds"

@@ -23,7 +23,6 @@ COMMANDS = (
     "runs export --to tensorboard --out OUT",
     "sweep status --json",
     "sweep plan --no-measure",
-    "sweep cost",
     "sweep run --quiet",
     "sweep retry --quiet",
     "sweep index",

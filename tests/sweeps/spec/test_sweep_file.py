@@ -51,8 +51,8 @@ def test_blocks_of_one_optimizer_may_have_rows_of_their_own(write_spec):
     text = BASE + "blocks:\n  - {name: a, set: {optimizer.name: muon}, space: {optimizer.lr: [0.1]}}\n"
     text += "  - {name: b, row: muon hidden, set: {optimizer.name: muon, optimizer.routing: hidden}}\n"
     assert [p.point.row for p in search_points(load(write_spec, text))] == ["", "muon hidden"]
-    with pytest.raises(UsageError, match="row of block 2 can't be 'adamw': another optimizer has that name"):
-        load(write_spec, text.replace("row: muon hidden", "row: adamw"))
+    with pytest.raises(UsageError, match="row of block 'b' can't be 'adamw', another optimizer"):
+        search_points(load(write_spec, text.replace("row: muon hidden", "row: adamw")))
     with pytest.raises(UsageError, match="row of block 2 must be a word, not true"):
         load(write_spec, text.replace("row: muon hidden", "row: yes"))
 
