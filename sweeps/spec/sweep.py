@@ -71,12 +71,6 @@ class SweepSpec:
         None,
         "list of seeds of the initial weights; every setting runs on each (default: `base.seed`)",
     )
-    data_seeds: list[int] = key(
-        whole_seeds,
-        (),
-        "list of as many seeds of the order of the training data, one beside each of `seeds`; default: "
-        "`base.data_seed` beside all, so that all runs of a search see one order",
-    )
     blocks: list[Block] = key(
         kind(list, "a list of blocks"),
         None,
@@ -96,6 +90,12 @@ class SweepSpec:
         "or above `seeds` if that is more: sweeps share them, no search should use them",
     )
     resources: Resources = key(mapping, Resources(), "what a job may use on a SLURM cluster, see below")
+    data_seeds: list[int] = key(
+        whole_seeds,
+        (),
+        "list of as many seeds of the order of the training data, one beside each of `seeds`; default: "
+        "`base.data_seed` beside all, so that all runs of a search see one order",
+    )
     text: str = ""
 
     @property
