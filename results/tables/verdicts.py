@@ -12,7 +12,7 @@ from results.compare.stats import MIN_SEEDS
 from results.frames.metrics import Metric
 
 RULES = (Note("bold", level=judge.LEVEL), Note("bold_never", seeds=MIN_SEEDS))
-_UNEQUAL_SPREAD = 0.05  # level of Bartlett's test below which rows are said to scatter unlike
+UNEQUAL_SPREAD = 0.05  # level of Bartlett's test below which rows are said to scatter unlike
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Verdicts:
             Note("judged", level=1 - judge.LEVEL, unit=self.metric.gap[1], causes=causes),
             *((Note("looked", looks=self.looks, level=judged.level),) if self.looks else ()),
             *((Note("items_lost", count=self.lost),) if self.lost else ()),
-            *((Note("spread_unlike", p=judged.bartlett),) if judged.bartlett < _UNEQUAL_SPREAD else ()),
+            *((Note("spread_unlike", p=judged.bartlett),) if judged.bartlett < UNEQUAL_SPREAD else ()),
         )
 
 

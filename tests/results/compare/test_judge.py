@@ -8,17 +8,16 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, special, stats
-from statsmodels.formula.api import ols
+from scipy import special, stats
+from statsmodels.formula.api import wls
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
 from results.compare import ranges
-from results.compare import spread as spread_of
 from results.compare.items import Discordant, Items, paired_variance
 from results.compare.judge import MARGIN, Kind, Row, judge
-from results.compare.spread import moderated, spread, trigamma_inverse
+from results.compare.spread import moderated, spread
 from results.compare.tuning import Search, Setting, tuning_variance
 from tests.helpers.simulate import rows_of
 
@@ -56,46 +55,54 @@ def test_two_rows_are_a_t_test():
 # --- variances ---
 
 
-@pytest.mark.parametrize("x", [1e-3, 0.1, 1.0, 1.644934, 30.0, 1e4])
-def test_the_inverse_of_the_trigamma_function(x):
-    assert special.polygamma(1, trigamma_inverse(x)) == pytest.approx(x, rel=1e-8)
-
-
-def test_unequal_variances_are_moderated_as_limma_does(monkeypatch):
-    """Against the equations of Smyth (2004), section 6.2, solved by a general root finder."""
-    monkeypatch.setattr(spread_of, "_NOISY", 0.0)  # which limma has no word for
-    d, k = 4.0, 60
-    variances = 0.5 * stats.f.ppf((np.arange(k) + 0.5) / k, d, 3.0)  # a scaled F law: s0^2 = .5, d0 = 3
-    found = moderated(variances, np.full(k, d))
-    e = np.log(variances) - special.psi(d / 2) + math.log(d / 2)
-    surplus = e.var(ddof=1) - special.polygamma(1, d / 2)
-    half = optimize.brentq(lambda y: special.polygamma(1, y) - surplus, 1e-3, 1e3)
-    prior = math.exp(e.mean() + special.psi(half) - math.log(half))
-    assert (found.prior_freedom, found.prior_variance) == pytest.approx((2 * half, prior), rel=1e-6)
-    assert found.prior_freedom == pytest.approx(3, rel=0.3) and prior == pytest.approx(0.5, rel=0.1)
-    assert found.variance == pytest.approx((2 * half * prior + d * variances) / (2 * half + d))
-    assert found.freedom == pytest.approx(np.full(k, 2 * half + d)) and not found.noisy.any()
+def test_variances_move_to_their_pool_as_far_as_they_are_alike():
+    """d0 grows with p of Bartlett's test and with d; where p is small, to what limma takes for it."""
+    values, d = noise(6, 5) * np.array([[1, 1.5, 1, 2, 1, 1]]).T, 4.0
+    for unlike, scale in ((False, np.ones((6, 1))), (True, np.array([[1, 1, 0.15, 0.5, 0.15, 0.5]]).T)):
+        rows = values * scale
+        variances, p = rows.var(axis=1, ddof=1), stats.bartlett(*rows).pvalue
+        found = moderated(variances, np.full(6, d))
+        assert found.bartlett == pytest.approx(p) and not found.noisy.any() and (p < 0.02) == unlike
+        prior = variances.mean()
+        if unlike:  # Smyth (2004), section 6.2: the mean of e_g
+            prior = math.exp((np.log(variances) - special.digamma(d / 2) + math.log(d / 2)).mean())
+            assert prior < variances.mean()
+        d0 = (1 + p) / (1 - p) * (d / 3) ** 1.5
+        assert found.variance == pytest.approx((d0 * prior + d * variances) / (d0 + d))
+        share = d / (d0 + d)
+        assert found.freedom == pytest.approx(np.full(6, 1 / ((1 - share**2) / 24 + share**2 / d)))
 
 
 def test_equal_variances_are_pooled():
-    values = noise(6, 5)
-    found = moderated(values.var(axis=1, ddof=1), np.full(6, 4.0))
-    assert found.variance == pytest.approx(np.full(6, values.var(axis=1, ddof=1).mean()))
-    assert found.freedom.tolist() == [24] * 6 and math.isinf(found.prior_freedom)
-    assert found.bartlett == pytest.approx(stats.bartlett(*values).pvalue)
+    found = moderated(np.full(6, 0.7), np.full(6, 4.0))
+    assert found.variance == pytest.approx(np.full(6, 0.7)) and found.bartlett == 1
+    assert found.freedom == pytest.approx(np.full(6, 24))
+
+
+def test_an_error_that_rows_have_alone_does_not_add_up():
+    """The freedom of a gap is Satterthwaite's of two rows, with what they share counted as one."""
+    variances = np.array([0.8, 1.3, 0.9, 3.0])
+    found, d, counts = moderated(variances, np.full(4, 5.0)), 5.0, np.full(4, 6)
+    share = float(np.sqrt(found.alone[0] * d))
+    weights = np.full((4, 4), (1 - share) / 4) + share * np.eye(4)  # of the four variances in each
+    pair = (weights[0] + weights[1]) @ np.ones(4)
+    error = ((weights[0] + weights[1]) ** 2).sum() / d
+    equal = moderated(np.ones(4), np.full(4, d))
+    like = type(equal)(np.ones(4), found.common, found.alone, 1.0, equal.noisy, 1.0)
+    assert like.freedom_beside(0, counts)[1] == pytest.approx(pair**2 / error)
 
 
 def test_noisy_rows_do_not_hide_each_other_and_keep_their_variance():
     variances = np.array([1.0, 1.2, 0.8, 1.1, 0.9, 3000, 5000, 4000])
     found = moderated(variances, np.full(8, 4.0))
     assert found.noisy.tolist() == [False] * 5 + [True] * 3
-    assert found.variance == pytest.approx([1.0] * 5 + [3000, 5000, 4000])
-    assert found.freedom.tolist() == [20] * 5 + [4] * 3
+    assert found.variance == pytest.approx([1.0] * 5 + [3000, 5000, 4000], rel=3e-3)
+    assert found.freedom == pytest.approx([20] * 5 + [4] * 3, rel=3e-3)
 
 
 def test_a_row_without_freedom_gets_the_variance_of_the_others():
     found = moderated(np.array([2.0, 4.0, 0.0]), np.array([3.0, 3.0, 0.0]))
-    assert found.variance == pytest.approx([3, 3, 3])
+    assert found.variance[2] == pytest.approx(3) and found.freedom[2] == pytest.approx(6)
     with pytest.raises(ValueError, match="two values"):
         moderated(np.array([0.0]), np.array([0.0]))
 
@@ -104,11 +111,17 @@ def test_paired_rows_leave_what_statsmodels_leaves_of_rows_and_seeds():
     """Also with holes."""
     values = noise(5, 6) + 3 * noise(6, seed=1)
     values[0, 4:] = values[3, :2] = math.nan
-    row, seed = np.nonzero(np.isfinite(values))
-    fit = ols("y ~ C(row) + C(seed)", pd.DataFrame({"y": values[row, seed], "row": row, "seed": seed})).fit()
     found = spread(values, paired=True)
-    assert found.own.pooled_variance == pytest.approx(fit.mse_resid, rel=1e-6)
-    assert found.own.freedom == pytest.approx(np.full(5, fit.df_resid), rel=1e-6)
+    weights = found.own.pooled_variance / found.own.variance
+    row, seed = np.nonzero(np.isfinite(values))
+    frame = pd.DataFrame({"y": values[row, seed], "row": row, "seed": seed})
+    fit = wls("y ~ C(row) + C(seed)", frame, weights=weights[row]).fit()
+    leverage = (fit.model.wexog * np.linalg.pinv(fit.model.wexog).T).sum(axis=1)
+    left, pooled = np.bincount(row, 1 - leverage), (fit.resid**2).sum() / fit.df_resid
+    assert left.sum() == pytest.approx(fit.df_resid)
+    assert found.own.pooled_variance == pytest.approx(pooled, rel=1e-3)
+    common = (1 - left * found.own.alone) / fit.df_resid
+    assert found.own.common == pytest.approx(common, rel=1e-2)
     assert found.seeds == pytest.approx(9 * noise(6, seed=1).var(ddof=1), rel=0.3)
 
 
@@ -118,6 +131,23 @@ def test_a_noisy_row_does_not_leak_into_the_others():
     beside = spread(np.vstack([clean, 1e3 * noise(1, 5, seed=2)]), paired=True).own
     assert beside.noisy.tolist() == [False] * 4 + [True]
     assert beside.variance[:4] == pytest.approx(alone.variance, rel=1e-3)
+
+
+def test_one_run_far_out_widens_its_row_only():
+    """It is not lost: its row keeps all of its variance. The others are judged as if it were not there."""
+    quiet = noise(3, 8, seed=6) + 3 * noise(8, seed=1)
+    far = quiet.copy()
+    far[2, 5] += 20
+    without = quiet.copy()
+    without[2, 5] = math.nan
+    found, expected = (spread(values, paired=True).own for values in (far, without))
+    assert found.noisy.tolist() == [False, False, True]
+    assert found.variance[:2] == pytest.approx(expected.variance[:2])
+    assert found.freedom[:2] == pytest.approx(expected.freedom[:2])
+    assert found.variance[2] == pytest.approx(20**2 / 8, rel=0.3) and found.freedom[2] == pytest.approx(7)
+    assert found.bartlett < 0.05  # so the table says that rows scatter unlike
+    whole = spread(quiet, paired=True)
+    assert not whole.own.noisy.any() and spread(far, paired=True).shares == pytest.approx(whole.shares)
 
 
 # --- the test of a tie ---
@@ -132,10 +162,14 @@ def test_two_paired_rows_are_the_paired_t_test():
     assert sorted([worse.low, worse.high]) == pytest.approx(ends, rel=1e-5)
 
 
-def test_unpaired_rows_are_tukeys_test():
-    """The data of the documentation of `scipy.stats.tukey_hsd`, with its p-values .014 and .009."""
-    groups = [[24.5, 23.5, 26.4, 27.1, 29.9], [28.4, 34.2, 29.5, 32.2, 30.1], [26.1, 28.3, 24.3, 26.2, 27.8]]
-    found = judge(rows_of(np.array(groups)), paired=False).verdicts
+def test_unpaired_rows_that_scatter_alike_are_tukeys_test():
+    """Data of the documentation of `scipy.stats.tukey_hsd`, with one deviation for all of its groups."""
+    data = np.array(
+        [[24.5, 23.5, 26.4, 27.1, 29.9], [28.4, 34.2, 29.5, 32.2, 30.1], [26.1, 28.3, 24.3, 26.2, 27.8]]
+    )
+    means = data.mean(axis=1, keepdims=True)
+    groups = means + 2 * (data - means) / data.std(axis=1, ddof=1, keepdims=True)
+    found = judge(rows_of(groups), paired=False).verdicts
     assert [row.kind for row in found] == [Kind.BEST, Kind.WORSE, Kind.UNKNOWN]
     tukey = stats.tukey_hsd(*groups)
     assert found[1].p_value == pytest.approx(tukey.pvalue[0, 1], abs=1e-6)
