@@ -28,7 +28,7 @@ import pandas as pd
 from PIL import Image
 
 from docs import reproduction_records as records
-from docs import split_section
+from docs import search_section, split_section
 from docs.config_page import table
 from docs.pooled import Pooled, pooled
 from harness.paper import experiments, reported, scales
@@ -177,6 +177,8 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     shown = view.ladders if page.scale == "ladder" else []
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
     parts += [split_section.split(every, store, EQUAL)]
+    of_search = every[(every["sweep"] == ladder.SEARCHED) & (every["stage"] == SEARCH)]
+    parts += [search_section.section(of_search, page.place.with_suffix("") / "searches.png")]
     parts += [answer(one) for part in split_section.workloads(every) for one in answers(part, store)]
     parts += [_verdicts(told, page.family), *_answers(page, store, frame)]
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
@@ -191,7 +193,7 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
 
 def without_split(frame: pd.DataFrame) -> pd.DataFrame:
     """The runs of a page without those that ask about the split: they tune the same rules otherwise."""
-    return frame[~frame["sweep"].isin(ladder.SPLIT)]
+    return frame[~frame["sweep"].isin([*ladder.SPLIT, ladder.SEARCHED])]
 
 
 def endpoint(own: Ladder, frame: pd.DataFrame) -> str:

@@ -60,7 +60,7 @@ def workloads(frame: pd.DataFrame) -> list[Rows]:
     places = []
     for place, own in grouped(rows(frame[of_split]), itemgetter(*WORKLOAD)).items():
         known = {row["optimizer"] for row in own}
-        others = rows(frame[~of_split & ~frame["sweep"].isin(ladder.ASIDES)])
+        others = rows(frame[~of_split & ~frame["sweep"].isin([*ladder.ASIDES, ladder.SEARCHED])])
         same = [row for row in others if itemgetter(*WORKLOAD)(row) == place]
         places.append([*own, *(row for row in same if row["optimizer"] not in known)])
     return places

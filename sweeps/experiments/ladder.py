@@ -13,6 +13,8 @@ from sweeps.experiments.files import Block, Settings, SweepFile
 ASIDES = ("ladder-s1-others", "ladder-s1-ablations")  # at one size, outside of what was asked first
 # Asked afterwards: `sweeps/experiments/split.py`.
 SPLIT = tuple(f"ladder-split-{part}" for part in ("s1", "s1-more", "s2", "s3", "batch"))
+SEEDS = "seeds"
+SEARCHED = f"ladder-split-{SEEDS}"  # search runs only, on more seeds than the searches of the others
 # Later sweeps have settings that earlier ones found.
 ORDER = (
     "ladder-aux",
@@ -25,6 +27,7 @@ ORDER = (
     "ladder-s1-batch",
     *ASIDES,
     *SPLIT,
+    SEARCHED,
 )
 QUICK = ("ladder-quick",)
 GPU = tuple(f"ladder-gpu-{size}" for size in ("s1", "s2", "s3", "s4", "s5"))  # on another corpus

@@ -14,6 +14,7 @@ from sweeps.experiments.ladder import (
     AUX,
     DECAY,
     RULES,
+    SEEDS,
     SLOWER,
     octaves,
     round_rate,
@@ -62,6 +63,7 @@ _FOUND: dict[str, tuple[float, dict[str, Any]]] = {
 }
 _MORE = ("muon-hidden-beta2", "sgdm-split")  # not of the primary endpoints
 _NEW = ("adamw-split", "muon-hidden", "htmuon-hidden")  # the ladder has the other three at S2 and S3
+_RANKED = ("adamw", "muon-hidden", "htmuon-hidden")  # how many settings and seeds put them in order?
 
 
 def files() -> list[SweepFile]:
@@ -75,6 +77,14 @@ def files() -> list[SweepFile]:
         _later("s2", "The split at the second size.", [_around(n, workload("s2"), 4) for n in _NEW], 8, 8),
         _later("s3", "The split at the third size.", [_around(n, workload("s3"), 3) for n in _NEW], 6, 4),
         _later("batch", "The split at the first size with the second one's batch.", batches, 8, 16),
+        SweepFile(
+            f"ladder-split-{SEEDS}",
+            "How many settings and seeds must a search have? The first round of three rows on eight seeds.",
+            {**workload("s1"), DECAY: 0.0},
+            [*range(8)],
+            _first_round(_RANKED),
+            data_seeds=[*range(8)],
+        ),
     ]
 
 
@@ -85,11 +95,15 @@ def _first(part: str, comment: str, names: Iterable[str]) -> SweepFile:
         comment,
         {**workload("s1"), DECAY: 0.0},
         [0, 1],
-        [_block(name, octaves(_ROWS[name][2], 4), others=_ROWS[name][3]) for name in names],
+        _first_round(names),
         fresh_seeds=16,
         search={"mode": "refine", "trials": _TRIALS},
         data_seeds=[0, 1],
     )
+
+
+def _first_round(names: Iterable[str]) -> list[Block]:
+    return [_block(name, octaves(_ROWS[name][2], 4), others=_ROWS[name][3]) for name in names]
 
 
 def _later(part: str, comment: str, blocks: list[Block], trials: int, fresh: int) -> SweepFile:
