@@ -5,16 +5,13 @@
 
 import ast
 import functools
-import io
 import sys
-import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("harness", "sweeps", "results", "optimizers", "models")
-_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 LEAVES = ("optimizers", "models")
 Graph = Mapping[str, set[str]]
 
@@ -168,29 +165,11 @@ def folders(house: House) -> set[str]:
 
 
 @functools.cache
-def code_lines(path: Path) -> int:
-    """The lines of a file that hold code: not those of comments and docstrings, and no blank ones."""
-    source = path.read_text(encoding="utf-8")
-    words: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            words.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    code = {
-        line
-        for token in tokens
-        if token.type not in {*layout, tokenize.ENDMARKER}
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(code - words)
-
-
 def count(root: Path) -> str:
-    """Lines of code, rooms, floors, arrows and circles of a checkout."""
+    """Rooms, floors, arrows and circles of a checkout."""
     house = House.of(root)
     arrows = house.arrows()
-    lines = [f"{sum(map(code_lines, house.files.values()))} lines of code in {len(folders(house))} rooms"]
+    lines = [f"{len(folders(house))} rooms"]
     for package in PACKAGES:
         graph = within(arrows, package)
         number = sum(map(len, graph.values()))

