@@ -1,6 +1,5 @@
 """The config of a run: its fields, how settings become one, and its key. Torch-free."""
 
-from harness.config.schema import AverageConfig as AverageConfig
 from harness.config.schema import CheckpointConfig as CheckpointConfig
 from harness.config.schema import DivergenceConfig as DivergenceConfig
 from harness.config.schema import EvaluationConfig as EvaluationConfig

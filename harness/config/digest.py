@@ -22,7 +22,7 @@ _ROOMS = {
         "pysource randaugment stamps task text"
     ),
     "harness.parallel": "batch_norm group overlap sharding",
-    "harness.train": "average building curvature divergence learner loop precision schedule",
+    "harness.train": "building curvature divergence learner loop precision schedule",
     "models": "gpt2 llama modded_gpt resnet transformer vit",
     "optimizers": (
         "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion modes muon "

@@ -36,8 +36,6 @@ def check_config(config: RunConfig, task: TaskSpec, model: ModelSpec) -> None:
     if (config.steps is None) == (config.epochs is None):
         given = "neither is" if config.steps is None else "both are"
         raise UsageError(f"Give the length of a run as steps or as epochs, one of the two; {given} set.")
-    if None not in (config.average.ema, config.average.tail):
-        raise UsageError("A run has one average of its weights: give average.ema or average.tail, not both.")
     if config.seq_len is not None and task.seq_len is None:
         raise UsageError(f"The task '{task.name}' has no sequences; remove seq_len={config.seq_len}.")
     if config.dropout and not model.outside and "dropout" not in model.settings:

@@ -121,34 +121,6 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True)
-class AverageConfig:
-    """A mean of the weights that is evaluated beside the last ones (`harness/train/average.py`).
-
-    Its metrics are called as theirs with `_average` behind. It leaves the training as it is.
-    """
-
-    ema: float | None = option(
-        float,
-        None,
-        "weights of the past fall by this factor a step, such as .999; empty: no such mean",
-        low=0,
-        high=1,
-        low_open=True,
-        high_open=True,
-        before=None,
-    )
-    tail: float | None = option(
-        float,
-        None,
-        "mean over this last fraction of the run, such as .1; empty: no such mean",
-        low=0,
-        high=1,
-        low_open=True,
-        before=None,
-    )
-
-
-@dataclass(frozen=True)
 class PrecisionConfig:
     """Number formats. None of them depends on the device."""
 
@@ -219,13 +191,6 @@ class CheckpointConfig:
 
     every_steps: int = option(int, 0, "steps between checkpoints; 0: by time only", low=0, key=False)
     every_seconds: float = option(float, 300.0, "seconds between checkpoints", low=0, key=False)
-    trunk: bool = option(
-        bool,
-        False,
-        "wsd and power with a warm-up in steps: keep the state before the cooldown, and go on from that of a "
-        "shorter run that is equal up to there",
-        key=False,
-    )
     keep_weights: bool = option(bool, False, "keep the final weights as weights.pt", key=False)
 
 
@@ -320,7 +285,6 @@ class RunConfig:
     base_head: int | None = _of_base("size of its heads; empty: as here")
     seed: int = option(int, 0, "initial weights, and what Sophia draws", low=0)
     data_seed: int = option(int, 0, "order of the training data", low=0)
-    average: AverageConfig = part(AverageConfig)
     precision: PrecisionConfig = part(PrecisionConfig)
     divergence: DivergenceConfig = part(DivergenceConfig)
     protocol: str = option(

@@ -64,7 +64,7 @@ def wall_seconds(files: RunFolder, record: RunRecord) -> float | None:
 
     Without the attempt, as after an import, the record tells them in whole seconds.
     """
-    if record.attempts != 1 or record.trunk:
+    if record.attempts != 1:
         return None
     attempt = files.read_attempt(1)
     if attempt.get("start_step") is not None and attempt.get("ended") is not None:

@@ -15,14 +15,12 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.show.status import Status
 from harness.store import Attempt, Store, submissions
-from harness.store.layout import code_folder, is_key, sweeps_folder, trunks_folder
+from harness.store.layout import code_folder, is_key, sweeps_folder
 from harness.store.points import (
-    DROPPED,
     POINTS,
     Point,
     ever_planned,
     filled,
-    sound_points,
     submitting,
     sweep_names,
     writes_anew,
@@ -32,7 +30,6 @@ from harness.system.environment import HOME
 
 # A temporary file's name has its writer's pid, but not the machine: only its age counts.
 ABANDONED_SECONDS = 6 * 3600.0
-_LENGTH = ("steps", "epochs", "schedule.decay", "schedule.floor")
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ class Item:
     """A file or folder that can be removed.
 
     Attributes:
-        kind: `temporary`, `checkpoint`, `trunk`, `code` or `orphan`.
+        kind: `temporary`, `checkpoint`, `code` or `orphan`.
         path: where it is.
         size: in bytes, with all that is below it.
     """
@@ -65,7 +62,6 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
     found = {
         "temporary": _temporaries(store.root),
         "checkpoint": _checkpoints(store, pruned),
-        "trunk": _trunks(store),
         "code": _code(store),
         "orphan": orphaned,
     }
@@ -120,28 +116,6 @@ def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
             record.status is not Status.PRUNED or (pruned and store.state(key).status is not Status.RUNNING)
         ):
             yield path
-
-
-def _trunks(store: Store) -> Iterator[Path]:
-    """Trunks of which no planned run is left that differs from the one that kept it in its length only."""
-    kept = sorted(path for path in trunks_folder(store.root).glob("*-*-*.pt") if not path.is_symlink())
-    points = (
-        [point for name in sweep_names(store.root) for point in sound_points(store.root, name)]
-        if kept
-        else []
-    )
-    ended = store.records({point.key for point in points if point.key})
-    to_come = {_of_any_length(point) for point in points if point.stage != DROPPED and point.key not in ended}
-    like = {point.key: _of_any_length(point) for point in points}
-    yield from (path for path in kept if like.get(path.stem.rpartition("-")[2]) not in to_come)
-
-
-def _of_any_length(point: Point) -> frozenset[tuple[str, str]]:
-    """The settings of a point without its length and its cooldown."""
-    return frozenset((name, repr(value)) for name, value in point.overrides.items() if name not in _LENGTH)
-
-
-# --- snapshots of the code ---
 
 
 def _code(store: Store) -> Iterator[Path]:

@@ -15,7 +15,6 @@ sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
 cache/              prepared data, measured costs, rows of tables (`results/frames/row_cache.py`)
-trunks/             states of runs before their cooldown (`harness/train/trunk.py`)
 index.jsonl         all records once more (`harness/store/index.py`)
 store.json          the format of all of it, and what tells the store from others in the same database
 """
@@ -32,7 +31,7 @@ from harness.system.folders import make_folder
 from harness.system.links import OwnFile
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
-PACKED, TRUNKS, STORE = "packed", "trunks", "store.json"
+PACKED, STORE = "packed", "store.json"
 CONFIG, ATTEMPTS, METRICS, SPECTRA = "config.yaml", "attempts", "metrics.jsonl", "spectra.jsonl"
 LOG, CHECKPOINT, WEIGHTS, RECORD = "log.txt", "checkpoint.pt", "weights.pt", "record.json"
 TEST_ITEMS = "test_items.bin"
@@ -73,11 +72,6 @@ def _names(folder: Path) -> list[str]:
 def packed_folder(root: Path) -> Path:
     """The folder of the archives of finished runs."""
     return root / PACKED
-
-
-def trunks_folder(root: Path) -> Path:
-    """The folder of states from which runs of other lengths go on: <digest>-<step>-<key of the run>.pt."""
-    return root / TRUNKS
 
 
 def sweeps_folder(root: Path) -> Path:

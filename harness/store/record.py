@@ -78,9 +78,6 @@ class RunRecord:
             they have; 0: they are not kept item by item (`harness/store/items.py`).
         test_split: how many the whole split has; more only where a task has a bound.
         items_digest: which items they are. Test metrics of runs with other ones can't be compared.
-        trunk: if it has gone on from the state that another run had kept before its cooldown
-            (`harness/train/trunk.py`): `run`, the key of that one, and the `steps` and `seconds` of this run
-            that were trained there, once for both. All other fields are as if this run had made them.
         rest: what newer code has written besides, by name. It stays when the record is written again.
         digest: empty if nobody has changed the file of the record since it was written, else BROKEN, which no
             rewriting mends.
@@ -109,7 +106,6 @@ class RunRecord:
     test_tokens: int = 0
     test_split: int = 0
     items_digest: str = ""
-    trunk: dict[str, Any] = dataclasses.field(default_factory=dict)
     rest: dict[str, Any] = dataclasses.field(default_factory=dict, metadata=typed.REST)
     digest: str = dataclasses.field(default="", compare=False)
 
@@ -165,7 +161,6 @@ def _is_sound(record: RunRecord) -> bool:
         and all(typed.fits(_Evaluation, one) for one in record.downstream.values())
         and (not record.divergence or _is_fact(record.divergence, DIVERGENCES))
         and all(_is_fact(remark, REMARKS) for remark in record.remarks)
-        and (not record.trunk or typed.fits(_Trunk, record.trunk))
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
         and min(record.test_items, record.test_tokens, record.test_split) >= 0
         and all(_is_time(one) for one in (record.began, record.ended) if one)
@@ -223,12 +218,6 @@ class _Told(_Ours, total=False):
 
     seed: int | None
     data_seed: int | None
-
-
-class _Trunk(TypedDict):
-    run: str
-    steps: int
-    seconds: float
 
 
 class _Accuracy(TypedDict):

@@ -30,7 +30,6 @@ _GUARDED = {
     "study": "studies/*.journal",
     "ask": "slots/*/[0-9]*",
     "pack": "packed/*.zip",
-    "trunk": "trunks/*.pt",
 }
 TEMPORARY_SUFFIX = ".tmp"
 _MOST_DIGITS = 300  # of a whole number that a float can hold

@@ -22,7 +22,7 @@ from harness.train.progress import Progress
 log = logging.getLogger("htbench")
 
 
-_ALWAYS, _SOMETIMES = {"loop", "model", "optimizer", "rng", "cuda_rng"}, {"evaluated", "average"}
+_ALWAYS, _SOMETIMES = {"loop", "model", "optimizer", "rng", "cuda_rng"}, {"evaluated"}
 
 
 def save(
@@ -39,8 +39,7 @@ def save(
         loop: plain values.
         model: its weights are written; and the random state.
         optimizer: its state_dict.
-        more: "evaluated", the weights to evaluate as a state_dict, where they are not those of the model;
-            "average", the mean of the weights, where a run has one.
+        more: "evaluated", the weights to evaluate as a state_dict, where they are not those of the model.
     """
     state = {
         "loop": loop,

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import torch
 
-from harness.config import AverageConfig
 from harness.config.key import ResolvedRun
 from harness.data.task import Batch, Scores, Task
 from harness.errors import PeerLostError
@@ -18,7 +17,6 @@ from harness.parallel.group import ALONE, Group
 from harness.parallel.overlap import GradientSum
 from harness.parallel.sharding import Shards
 from harness.train import building, curvature, precision, schedule, unfit
-from harness.train.average import Average
 from harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
 from optimizers.base import UpdateRule
 from optimizers.cost import seconds_of_a_step, separable
@@ -108,8 +106,6 @@ class Learner:
         self.gradients = GradientSum(self.model, group, overlap=device.type == "cuda")
         divided = config.shard_optimizer and separable(self.optimizer)
         self.shards = Shards(self.optimizer, group, seconds_of_a_step if divided else None)
-        asked = config.average != AverageConfig()
-        self.average = Average(config.average, self.model, total) if asked else None
         self._updates = 0  # made by this process
 
     @property
@@ -144,8 +140,6 @@ class Learner:
                 raise
             raise unfit.explained(self.config, self.model, building.plain_optimizer, error) from None
         self.optimizer.zero_grad(set_to_none=True)
-        if self.average is not None:
-            self.average.update(step + 1)
         self._updates += 1
         return loss
 
@@ -225,24 +219,10 @@ class Learner:
     def evaluate(self, split: str) -> Scores | dict[str, float]:
         """Metrics of a held-out split, with its items if the task tells them; the same in all processes."""
         with self.evaluated():
-            return self._evaluate(split)
-
-    def evaluate_average(self, split: str) -> dict[str, float]:
-        """Metrics of the mean of the weights, with `_average` behind their names; none without a mean."""
-        if self.average is None or not self.average.mean:
-            return {}
-        with self.average.in_place():
-            if self.batch_norm:
-                self._take_statistics()
-            found = self._evaluate(split)
-        values = found.metrics if isinstance(found, Scores) else found
-        return {f"{name}_average": value for name, value in values.items()}
-
-    def _evaluate(self, split: str) -> Scores | dict[str, float]:
-        self.group.broadcast_buffers(self.model)
-        made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
-        with precision.of_the_model(self.config.precision), self.autocast:
-            return made(self.forward, split, self.micro_batch, self.device, self.group)
+            self.group.broadcast_buffers(self.model)
+            made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
+            with precision.of_the_model(self.config.precision), self.autocast:
+                return made(self.forward, split, self.micro_batch, self.device, self.group)
 
     @contextmanager
     def evaluated(self) -> Iterator[None]:
@@ -275,7 +255,7 @@ class Learner:
 
         Those of training are of other weights. The README of https://github.com/facebookresearch/schedule_free
         asks for such passes, over 50 batches. They change nothing else, the random state included, and do not
-        depend on the length of the run, so that runs can share a trunk.
+        depend on the length of the run.
         """
         batches = (self.task.batch(step, self.group) for step in range(_STATISTICS))
         inputs = (m.to(self.device).inputs for batch in batches for m in batch.split(self.micro_batch))
@@ -286,13 +266,11 @@ class Learner:
 
     def kept(self) -> dict[str, Any]:
         """What a checkpoint has besides weights and optimizer; all processes together."""
-        mean = {} if self.average is None else {"average": self.average.mean}
         if not switching(self.optimizer):
-            return mean
+            return {}
         with self.evaluated():
-            return mean | {
-                "evaluated": {name: x.to("cpu", copy=True) for name, x in self.model.state_dict().items()}
-            }
+            weights = {name: x.to("cpu", copy=True) for name, x in self.model.state_dict().items()}
+        return {"evaluated": weights}
 
 
 def _put(group: dict[str, Any], name: str, value: Any) -> None:

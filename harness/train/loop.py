@@ -26,7 +26,7 @@ from harness.show.note import Note
 from harness.show.status import Status
 from harness.store import Attempt
 from harness.store.curve import Metrics, MetricsFile, read
-from harness.train import checkpoint, compiling, trunk
+from harness.train import checkpoint, compiling
 from harness.train.learner import Learner
 from harness.train.monitor import Monitor
 from harness.train.progress import Moment, Progress, warm_up
@@ -71,7 +71,6 @@ class Training:
         total: updates of the whole run.
         learner: model and optimizer.
         recorder: of spectra.
-        compiled: the file for what torch.compile makes; None if the model is not compiled.
         progress: how far the run has come.
         began_at: the step from which this process goes on.
         saved_at: when it saved last, by time.monotonic().
@@ -86,21 +85,15 @@ class Training:
     total: int
     learner: Learner
     recorder: Recorder
-    compiled: Path | None
     progress: Progress = field(default_factory=Progress)
     began_at: int = 0
     saved_at: float = 0.0
     scores: Scores | None = None
-    _evaluated: bool = False
 
     @property
     def config(self) -> RunConfig:
         """Of the run."""
         return self.run.config
-
-    @property
-    def _trunk(self) -> str:
-        return trunk.digest(self.config, self.learner.device.type, self.group.size)
 
     @classmethod
     def start(
@@ -119,15 +112,14 @@ class Training:
             UsageError: there is no such device, or the data is not that of the config.
         """
         config = run.config
+        if config.compile:
+            compiling.use_cache_of_user()
         place = torch.device(device.choose(config.device, group))
         task: Task = tasks.load_for(run.task, config, cache)
         total = config.updates(task.epoch_size)
         learner = Learner(run, task, total, place, group)
         recorder = Recorder(config, total)
-        compiled = compiling.artifacts(config, place) if config.compile else None
-        if compiled is not None:
-            compiling.load(compiled)
-        training = cls(run, attempt, monitor, group, task, total, learner, recorder, compiled)
+        training = cls(run, attempt, monitor, group, task, total, learner, recorder)
         training._resume()
         note = reach.little_reach(run.optimizer.name, training.learner.optimizer)
         if note and group.is_main and training.began_at == 0:
@@ -139,19 +131,12 @@ class Training:
         """Restore the checkpoint if it can be used. Every process reads it; the main one notes the start."""
         files, learner = self.attempt.files, self.learner
         written = max((row["step"] for row in read(files.metrics)), default=0)
-        branch = trunk.branch(self.config, self.total)
-        if branch and self.group.is_main and not self.monitor.study:  # a study wants reports on the way
-            self.attempt.check()
-            trunk.adopt(self.attempt.store.root, self._trunk, files, branch, self.total, self.config)
-        self.group.broadcast(None)  # until the main process has done so
         progress, saved = checkpoint.load_sound(files.checkpoint, files.metrics)
         if not self.group.same(progress.step):
             raise OSError(errno.ESTALE, "the processes of the run see different checkpoints")
         if saved is not None:
             try:
                 checkpoint.restore(saved, learner.model, learner.shards)
-                if learner.average is not None:
-                    learner.average.load(saved["average"])
                 log.info("going on from step %d", progress.step)
             except checkpoint.UnusableCheckpointError as error:
                 log.warning("%s; starting from the first step", error)
@@ -205,9 +190,8 @@ class Training:
         # Losses stay on the device until they are read, so that a GPU does not wait for the CPU.
         losses: list[torch.Tensor] = []
         rates: list[float] = []
-        branch = trunk.branch(self.config, self.total)
-        marks = {self.began_at + warm_up(self.total), self.total, branch, *self.recorder.marks}
-        if self.compiled is not None:
+        marks = {self.began_at + warm_up(self.total), self.total, *self.recorder.marks}
+        if self.config.compile:
             marks.add(self.began_at + 1)
         self._report(self._report_again)
         began = Moment.now()
@@ -242,8 +226,6 @@ class Training:
                 values = self._evaluate(step, metrics)
                 metrics.flush()  # a study that is rebuilt meanwhile reads it there
                 self._report(functools.partial(self.monitor.report, step, values))
-            if step == branch:
-                self._keep_trunk(metrics)
             if save:
                 self._save(metrics)
             if stop:
@@ -261,9 +243,8 @@ class Training:
         values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = Moment.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
-        if self.compiled is not None and progress.step == self.began_at + 1:
+        if self.config.compile and progress.step == self.began_at + 1:
             progress.times.compile += ended.wall - began.wall
-            compiling.keep(self.compiled)
         if progress.step not in self.recorder.watched:
             progress.seconds += ended.wall - began.wall
             if progress.step > self.began_at + warm_up(self.total):
@@ -289,24 +270,12 @@ class Training:
             checkpoint.save(self.attempt.files.checkpoint, progress, self.learner.model, optimizer, more)
         self.saved_at = time.monotonic()
 
-    def _keep_trunk(self, metrics: Metrics) -> None:
-        optimizer = self.learner.shards.state_dict()  # all processes together
-        if self.group.is_main and not self.learner.halved:
-            self.attempt.check()
-            metrics.flush()
-            root, files = self.attempt.store.root, self.attempt.files
-            trunk.keep(root, self._trunk, files, self.progress, self.learner.model, optimizer)
-
     # --- evaluations ---
 
     def _evaluate(self, step: int, metrics: Metrics, split: str = "val") -> dict[str, float]:
         found = self.learner.evaluate(split)
-        if self.compiled is not None and not self._evaluated:  # the graph without gradients is another one
-            compiling.keep(self.compiled)
-        self._evaluated = True
         self.scores = found if isinstance(found, Scores) else None
         values = found.metrics if isinstance(found, Scores) else found
-        values = {**values, **self.learner.evaluate_average(split)}
         named = {f"{split}_{name}": value for name, value in values.items()}
         metrics.add(step, named)
         return named

@@ -95,7 +95,6 @@ class Progress:
         times: statistics of the time of a step; steps of the warm-up are left out.
         divergence: state of the rule that decides whether the run has diverged.
         untrained_loss: validation loss before the first update; None if the config does not ask for it.
-        trunk: of the steps that another run has made, as `RunRecord.trunk`; empty: there are none.
     """
 
     step: int = 0
@@ -103,7 +102,6 @@ class Progress:
     times: StepTimes = field(default_factory=StepTimes)
     divergence: Divergence = field(default_factory=Divergence)
     untrained_loss: float | None = None
-    trunk: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_plain(cls, value: dict[str, Any]) -> Progress:

@@ -224,7 +224,6 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
         ended=timestamp(time.time()),
         divergence={"kind": diverged.kind, **diverged.fields} if diverged else {},
         pruned_by=[study] if study else [],
-        trunk=progress.trunk,
         **scored,
     )
     shown = ", ".join(f"{name} {value:.6g}" for name, value in record.metrics.items() if value is not None)

@@ -23,7 +23,6 @@ from results.frames.metrics import is_missing
 Notes = tuple[Note, ...]
 
 _BESIDE = ("aux_", "groups.")  # what columns of settings begin with that are not of the main rule
-_MEANS = "average."  # of the weights: they leave the training as it is, and have columns of results
 _NEAR = 4.0  # numbers closer than by this factor are close
 
 
@@ -171,7 +170,7 @@ def _not_defaults(run: Row, acting: Defaults) -> dict[str, Note]:
     return {
         name: Note("fixed_setting", name=name, value=setting_word(run[name]), default=setting_word(default))
         for name, default in acting.items()
-        if setting_word(run[name]) != setting_word(default) and not name.startswith(_MEANS)
+        if setting_word(run[name]) != setting_word(default)
     }
 
 
@@ -213,7 +212,7 @@ def _is_near(one: float, other: float) -> bool:
 def _unlike(column: str, runs: Runs, acting: Mapping[str, Defaults]) -> list[Note]:
     """The values of a setting that some rows have alike by name and meaning, and do not share."""
     found = []
-    for names in rows_with(column, runs, acting) if not column.startswith(_MEANS) else ():
+    for names in rows_with(column, runs, acting):
         values = grouped(names, lambda name: setting_word(runs[name][column]))
         parts = [Note("fixed_value", value=value, names=own) for value, own in values.items()]
         found += [Note("fixed_values", name=column, values=parts)] if len(values) > 1 else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from harness import tasks
@@ -44,11 +44,6 @@ class Metric:
     def printed(self, value: float) -> float:
         """The inverse of `on_scale`, in the printed unit."""
         return math.exp(value) if self.is_log else value * self.scale
-
-    @property
-    def averaged(self) -> Metric:
-        """The same of the mean of a run's weights (`harness/train/average.py`)."""
-        return replace(self, name=f"{self.name}_average", words=f"{self.words}, averaged weights")
 
     @property
     def margin(self) -> float:

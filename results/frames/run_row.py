@@ -39,7 +39,7 @@ FIRST = (
 )
 LAST = (
     *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
-    *("trunk_steps", "trunk_seconds", "steps", "seconds_per_step", "useful_seconds", "machine"),
+    *("steps", "seconds_per_step", "useful_seconds", "machine"),
 )
 _TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
 
@@ -156,6 +156,4 @@ def _outcome(record: RunRecord) -> Row:
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,
         "useful_seconds": record.useful_seconds,
-        "trunk_steps": record.trunk.get("steps", 0),
-        "trunk_seconds": record.trunk.get("seconds", 0.0),
     }

@@ -31,7 +31,7 @@ _WORDS = (
     *("code", "python", "torch", "device", "machine", "items_digest", "imports", "outside"),
 )
 _COUNTS = (
-    *(*SEED_FIELDS, "look", "allowed", "steps", "trunk_steps"),
+    *(*SEED_FIELDS, "look", "allowed", "steps"),
     *("timed_steps", "threads", "processes", "micro_batch"),
     *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
 )

@@ -23,18 +23,10 @@ _UNPLANNED = "(not planned)"
 
 
 def finished(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of runs with a record, each run once however many sweeps want it.
-
-    Time and work are without those of a trunk, which another run has made (`harness/train/trunk.py`).
-    """
-    trunk = ["trunk_steps", "trunk_seconds"]
-    names = [*frame.columns, "steps", *_ENVIRONMENT, "ended", "useful_seconds", TOTAL_FLOPS, *trunk]
+    """The rows of runs with a record, each run once however many sweeps want it."""
+    names = [*frame.columns, "steps", *_ENVIRONMENT, "ended", "useful_seconds", TOTAL_FLOPS]
     frame = frame.reindex(columns=list(dict.fromkeys(names)))
-    done = frame[frame["steps"].notna()].drop_duplicates("key")
-    steps, seconds = (done[name].astype(float).fillna(0) for name in trunk)
-    own = 1 - steps / done["steps"].astype(float).clip(lower=1)
-    work = done[TOTAL_FLOPS].astype(float) * own
-    return done.assign(useful_seconds=done["useful_seconds"] - seconds, **{TOTAL_FLOPS: work})
+    return frame[frame["steps"].notna()].drop_duplicates("key")
 
 
 def scope(frame: pd.DataFrame) -> Note:

@@ -37,7 +37,6 @@ class Place:
         rank: "1=", "3"; empty if it can't be ranked.
         name: of its block.
         value: mean and spread on test over fresh seeds, or the state why there is none.
-        averaged: the same with the mean of the weights; empty if its runs keep none.
         gap, low, high: how far it is behind the best, with the interval of the test that decides the tie (all
             intervals of a table hold together), in the unit of the value; None where nothing tells it, and
             for the best.
@@ -50,7 +49,6 @@ class Place:
     rank: str
     name: str
     value: Cell
-    averaged: Cell
     gap: float | None
     low: float | None
     high: float | None
@@ -197,7 +195,6 @@ def _screen(own: Answer, whole: Section, staged: bool) -> Section:
             replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, own.wins, strict=True)
         ],
         Column("gap", "behind best [95 %]", "text", importance=8): _behind(rows, metric.digits),
-        Column("averaged", importance=7): [row.averaged for row in rows],
         Column("ms_per_step", "ms/step", importance=5): [
             Cell(value, digits, notes=row.ms_per_step.notes) for row, value in zip(rows, steps, strict=True)
         ],
@@ -263,7 +260,6 @@ def _place(found: Outcome, at: int, own: tuple[Note, ...]) -> Place:
         rank=f"{row.rank}{'=' * row.is_tied}" if row is not None else "",
         name=found.names[at],
         value=found.tests[found.metric][at],
-        averaged=found.averaged[found.metric][at],
         gap=gap,
         low=low,
         high=high,

@@ -18,13 +18,11 @@ from results.compare.select import Choice
 from results.compare.summary import finite_values
 from results.compare.workloads import expected_best
 from results.frames import imported
-from results.frames.metrics import Metric, is_number
+from results.frames.metrics import Metric
 from results.frames.rows import Frame, rows
 from results.tables import footnotes
 from results.tables.outcome import Outcome
 from results.tables.verdicts import RULES
-
-_MEANS = ("average.ema", "average.tail")
 
 Term = TypeVar("Term", bound=Hashable)
 
@@ -42,7 +40,6 @@ def section(found: Outcome) -> Section:
         *found.fixed,
         *_terms(part),
         *axes.unlike(choices, found.names),
-        *_averaged(choices),
         footnotes.SPREAD,
         *((RULES if verdict is None else verdict.notes()) if judged else ()),
         *([Note("time_step_imported" if found.source else "time_step")] if timed else []),
@@ -62,15 +59,6 @@ def _chosen(choices: Sequence[Choice], axes: list[str], staged: bool) -> Note:
         return Note("one_setting") if alone else Note("chosen_validation", axes=axes)
     alone = all(len(choice.candidates) == 1 for choice in choices)
     return Note("one_setting_here") if alone else Note("chosen_here", axes=axes or ["The setting"])
-
-
-def _averaged(choices: Sequence[Choice]) -> list[Note]:
-    """What means of the weights the chosen settings keep."""
-    pairs = {
-        (name, run.get(name)) for own in choices if own.winner for run in own.winner.runs for name in _MEANS
-    }
-    kept = sorted(f"{name} {value:g}" for name, value in pairs if is_number(value))
-    return [Note("averaged", means=kept)] if kept else []
 
 
 # --- the columns ---
@@ -109,7 +97,6 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
             ],
         ),
         *((summary(metric, "test"), tests) for metric, tests in found.tests.items()),
-        *((summary(metric.averaged, "test"), cells) for metric, cells in found.averaged.items()),
         (Column("", "n"), _counts(choices, found.tests[first])),
         *(verdict.columns() if verdict else []),
         *_smaller_budgets(choices, first),

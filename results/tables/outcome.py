@@ -44,7 +44,6 @@ class Outcome:
         verdicts: what the statistics say of each metric, first the one by which runs are chosen; None while a
             run may change it, or if it can't be fair.
         tests: the test metrics over fresh seeds, or why there are none.
-        averaged: the same with the mean of the weights, empty in rows whose runs keep none.
         times: milliseconds per step.
         settings: the values of each row's chosen settings by column, a schedule in words.
         shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
@@ -63,7 +62,6 @@ class Outcome:
     source: str
     verdicts: dict[Metric, Verdicts | None]
     tests: dict[Metric, list[Cell]]
-    averaged: dict[Metric, list[Cell]]
     times: list[Cell]
     settings: list[dict[str, str | float | None]]
     shown: list[str]
@@ -116,7 +114,6 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         imported.source(part),
         verdicts,
         {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics},
-        {metric: _averaged(choices, metric) for metric in metrics},
         timing.cells(choices),
         [
             {name: own.get(name) or _value(choice, name) for name in columns if name in shown}
@@ -186,12 +183,6 @@ def _tests(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) 
     cells = [_test(choice, metric) for choice in choices]
     bold = verdict.bold if verdict else [False] * len(cells)
     return [replace(cell, bold=best and not cell.notes) for cell, best in zip(cells, bold, strict=True)]
-
-
-def _averaged(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
-    """The test cells with the mean of the weights: never bold, for nothing was chosen or compared by them."""
-    cells = [_test(choice, metric.averaged) for choice in choices]
-    return [cell if cell.spread else Cell() for cell in cells]
 
 
 def _test(choice: Choice, metric: Metric) -> Cell:

@@ -28,9 +28,3 @@ PACK_CRASH_POINTS = (
     "pack.merged",  # all archives are in place, those that they replace are still there
     "unpack",  # the first run is back in its folder, and in its archive, too
 )
-# The same for a run that keeps a trunk.
-TRUNK_CRASH_POINTS = (
-    "trunk.before",  # the trunk is complete under its temporary name
-    "trunk.after",  # it is in place, its run has not gone on
-    "trunk.adopted",  # another run has the curve of a trunk, and no checkpoint yet
-)

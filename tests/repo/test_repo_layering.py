@@ -149,7 +149,7 @@ TORCH = {
     "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": (
-        "average building checkpoint compiling curvature eager learner loop precision run spectra trunk unfit"
+        "building checkpoint compiling curvature eager learner loop precision run spectra unfit"
     ),
     "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (

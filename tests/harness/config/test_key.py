@@ -11,8 +11,9 @@ import optimizers
 from harness.config import key as keys
 from harness.config.key import identity, run_key, stored_keys
 from harness.config.names import settings_of
-from harness.config.settings import as_stored, resolve_config, to_settings, to_yaml
+from harness.config.settings import REMOVED, as_stored, resolve_config, to_settings, to_yaml
 from harness.config.yaml_text import read_yaml
+from harness.errors import UsageError
 from optimizers.zoo.registry import Param
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "keys.json").read_text())
@@ -29,6 +30,14 @@ def test_a_stored_config_has_its_key_without_a_look_at_its_parts(row, tmp_path):
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     for stored in (json.loads(json.dumps(dataclasses.asdict(config))), read_yaml(tmp_path / "config.yaml")):
         assert stored_keys(as_stored(settings_of(stored))) == {row["key"]}
+
+
+def test_a_config_of_older_code_is_read_where_what_is_gone_did_nothing(tmp_path):
+    row = GOLDEN[0]
+    older = to_settings(resolve_config(row["settings"])) | dict(REMOVED)
+    assert stored_keys(as_stored(older)) == {row["key"]} == {run_key(resolve_config(older))}
+    with pytest.raises(UsageError, match="Unknown setting 'average.ema'"):
+        as_stored(older | {"average.ema": 0.9})
 
 
 @pytest.mark.parametrize("base", ["Muon", "NorMuon", "AdaMuon", "Soap"])

@@ -180,23 +180,3 @@ def test_orphans_can_not_be_told_without_all_plans(tmp_path, capsys):
     assert cli.main(["runs", "gc", "--root", str(tmp_path), "--orphans"]) == EXIT_USAGE
     assert "sweep index lost" in capsys.readouterr().err
     assert Store(tmp_path).run_folder(orphan).exists()
-
-
-def test_a_trunk_stays_while_another_length_of_its_run_is_planned(gc, tmp_path):
-    """Another rate needs it not; once the last length has ended, or is planned no more, nobody does."""
-    short, long = put(tmp_path, seed=1), run_key(config(seed=2))
-    rows = [(short, 8, 0.1), (long, 16, 0.1), ("0" * 12, 16, 0.2)]
-    points = [
-        Point("lengths", "b", SEARCH, key, {"steps": n, "schedule.decay": 0.5, "optimizer.lr": lr})
-        for key, n, lr in rows
-    ]
-    sweep_folder(tmp_path, "lengths").mkdir(parents=True)
-    write_points(tmp_path, "lengths", points)
-    (tmp_path / "trunks").mkdir()
-    needed, alone = (f"trunks/{'a' * 12}-4-{key}.pt" for key in (short, "f" * 12))
-    for name in (needed, alone):
-        (tmp_path / name).write_text("")
-    (tmp_path / "trunks" / f"{'a' * 12}-4-{long}.pt").symlink_to(tmp_path / "elsewhere")
-    assert gc("--dry-run") == gc() == [alone]
-    put(tmp_path, seed=2)
-    assert gc() == [needed] and gc() == []

@@ -17,7 +17,6 @@ INERT = {
     "evaluation.untrained": True,
     "checkpoint.every_steps": 1,
     "checkpoint.every_seconds": 0.0,
-    "checkpoint.trunk": True,
     "checkpoint.keep_weights": True,
     "spectra.every": 3,
     "spectra.final": True,

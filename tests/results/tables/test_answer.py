@@ -9,16 +9,14 @@ import re
 import pytest
 
 from harness.show.note import Note
-from harness.show.report import Cell
 from harness.show.terminal import show
 from harness.store.points import DROPPED, REPLICATE
 from results.compare.judge import Kind
 from results.compare.view import View
-from results.frames.load import load, load_rows
-from results.page import forest, page
+from results.frames.load import load_rows
+from results.page import forest
 from results.tables.answer import answers
 from results.tables.registry import GENERAL
-from tests.helpers.rendering import render
 
 
 def contest(bench, make, workload="digits", lr=0.02, samples=None, hyper=None, **tests):
@@ -75,33 +73,6 @@ def test_a_block_with_a_row_of_its_own_stands_beside_the_others_of_its_optimizer
     (found,) = answers(frame)
     assert [place.name for place in found.places] == ["muon hidden", "muon"]
     assert {row["rule"] for row in frame} == {"muon"}
-
-
-def test_the_mean_of_the_weights_stands_beside_and_changes_no_verdict(bench, make, monkeypatch):
-    contest(bench, make, "pydocs", muon=(3.00, 3.01, 3.02), adamw=(3.30, 3.31, 3.325))
-    without = answer(bench)
-    tail = {"base": {"average.tail": 0.1}}  # no other workload: the training is the same
-    bench.add("pydocs", "lion", 0.02, metrics=make.text(3.0), **tail)
-    for seed, (last, mean) in enumerate([(3.20, 2.7), (3.21, 2.8), (3.22, 2.9)], start=1):
-        metrics = make.text(last, test=0.0)
-        metrics |= {f"{name}_average": value for name, value in make.text(mean, test=0.0).items()}
-        bench.add("pydocs", "lion", 0.02, stage=REPLICATE, seed=seed, metrics=metrics, **tail)
-    store = bench.write()
-    (found,) = answers(load_rows(store))
-    assert [place.name for place in found.places] == ["muon", "lion", "adamw"]  # though lion's mean is ahead
-    assert found.verdict["best"] == without.verdict["best"] == "muon" and found.leads[0]
-    best, lion, _ = found.places
-    assert lion.averaged.number() == pytest.approx(sum(map(math.exp, (2.7, 2.8, 2.9))) / 3)
-    assert best.averaged == Cell() and not lion.averaged.bold
-    assert "averaged" in screen(store, 80, monkeypatch) and "16.50" in screen(store, 80, monkeypatch)
-    table = GENERAL["main_result"](View(load_rows(store), store=store))
-    for fmt, words in (("md", "test perplexity, averaged weights"), ("csv", "test_perplexity_average")):
-        assert words in render(table, fmt)
-    assert Note("averaged", means=["average.tail 0.1"]) in table.sections[0].notes
-    columns = [column.name for column in table.sections[0].columns]
-    cells = [row[columns.index("test_perplexity_average")] for row in table.sections[0].rows]
-    assert [cell.spread is not None for cell in cells] == [False, False, True]
-    assert "averaged weights 16.50" in page.write(store, load(store), {})
 
 
 def test_leaders_that_cannot_be_told_apart_share_a_rank_and_it_says_what_would_tell(bench, make):
