@@ -3,9 +3,8 @@
 import argparse
 from pathlib import Path
 
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least
-from harness.show.emit import emit, say
-from harness.show.note import Note
+from harness.errors import EXIT_OK, UsageError, at_least
+from harness.show.emit import emit
 from harness.show.report import Report
 from harness.store.layout import cache_folder
 from harness.system.folders import make_folder
@@ -15,7 +14,6 @@ SUBJECTS = {
     "optimizers": "a step of each optimizer, beside muon and beside its peers",
     "train": "a training step of our language models, beside those of transformers",
     "maps": "how exact each map of the singular values is",
-    "gpu": "what only a GPU can tell, in parts with a file each; parts that are done are skipped",
 }
 
 
@@ -59,9 +57,6 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     captured = "of the run whose momentum matrices are taken; 0: none (default: 100)"
     add("maps", "--captured", type=int, default=100, metavar="STEPS", help=captured)
     add("train", "--rounds", type=int, default=9, help="paired ratios (default: 9)")
-    add("gpu", "--out", type=Path, metavar="DIR", help="folder of the files (default: ROOT/bench-gpu)")
-    add("gpu", "--only", help="parts (default: all)", metavar="PART,...")
-    add("gpu", "--list", action="store_true", help="measure nothing: the parts, their times, what is done")
     everywhere = " ".join(SUBJECTS)
     add(everywhere, "--json", action="store_true", help="print JSON")
     # May also stand before SUBJECT, with its default there.
@@ -75,8 +70,6 @@ def bench(args: argparse.Namespace) -> int:
         "train": _train,
         "maps": _maps,
     }
-    if args.subject == "gpu":
-        return _gpu(args)
     emit(subjects[args.subject](args), args)
     return EXIT_OK
 
@@ -125,26 +118,3 @@ def _maps(args: argparse.Namespace) -> Report:
     from harness.bench import maps
 
     return maps.measure(args.captured, cache_folder(args.root), args.p)
-
-
-def _gpu(args: argparse.Namespace) -> int:
-    from harness.bench import gpu
-
-    parts, folder = gpu.chosen(args.only), args.out or args.root / "bench-gpu"
-    if args.list:
-        emit(gpu.report(parts, folder), args)
-        return EXIT_OK
-    gpu.check()
-    make_folder(folder)
-    cache = cache_folder(args.root)
-    make_folder(cache)
-    left = gpu.left(parts, folder)
-    minutes = sum(part.minutes for part in left)
-    say(Note("bench_gpu_begins", parts=len(left), skipped=len(parts) - len(left), minutes=minutes))
-    for part in left:
-        say(Note("bench_gpu_part", part=part.name, what=part.what, minutes=part.minutes))
-        result = gpu.measured(part, folder, cache)
-        ended = {"outcome": result.outcome.value, "seconds": result.seconds, "why": result.why}
-        say(Note("bench_gpu_ended", part=part.name, **ended))
-    emit(gpu.report(parts, folder), args)
-    return EXIT_RUN_FAILED if gpu.left(parts, folder) else EXIT_OK

@@ -144,7 +144,7 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": ("contract gpu_parts machine maps optimizers peers train"),
+    "harness.bench": ("contract machine maps optimizers peers train"),
     "harness.cost": ("ledger passes steps"),
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
