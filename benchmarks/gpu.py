@@ -208,6 +208,8 @@ def measure_training(device: str) -> Iterator[TrainingStep]:
     model, batches, length = ("llama-60m", (64, 512), 256) if device == "cuda" else ("llama-nano", (4,), 32)
     _, clock = clock_of(device, 1)
     for samples in batches:
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
         learner = learner_of(model, samples, length, device, **{"optimizer.name": "adamw"})
         ends = [clock()]
         for step in range(9):
@@ -215,6 +217,7 @@ def measure_training(device: str) -> Iterator[TrainingStep]:
             ends.append(clock())
         seconds = statistics.median(b - a for a, b in zip(ends[3:], ends[4:], strict=False))
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
+        del learner  # not in memory beside the next one
         yield TrainingStep(model, samples, length, 1e3 * seconds, samples * length / seconds, peak)
 
 
