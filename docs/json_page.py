@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
-from harness.bench import gpu, maps, optimizers, train, zoo
+from harness.bench import optimizers, zoo
 from harness.commands import downstream, runs
 from harness.cost.estimate import RunCost
 from harness.export import results
@@ -110,12 +110,6 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "downstream": (results.Evaluated, ""),
     "downstream --write-task": (downstream.Written, ""),
     "bench optimizers": (optimizers.OptimizersFacts, ""),
-    "bench train": (train.TrainFacts, ""),
-    "bench maps": (maps.MapsFacts, ""),
-    "bench gpu": (
-        gpu.GpuFacts,
-        "Each of `parts` is the file of a part. The exit status is 1 until all are done.",
-    ),
 }
 
 

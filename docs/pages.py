@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from docs import command_page, config_page, gpu_bench_page, json_page, zoo_page
+from docs import command_page, config_page, json_page, zoo_page
 from docs import reproduction_records as records
 from harness.show import terminal
 from harness.show.emit import as_text
@@ -45,8 +45,6 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "command line": command_page.render,
     "flops": flops,
     "screen": screen,
-    "gpu parts": gpu_bench_page.parts,
-    "gpu figures": gpu_bench_page.figures,
 }
 _MARK = re.compile(r"^<!-- generated: (.*) -->$", re.MULTILINE)
 

@@ -52,7 +52,7 @@ COMMANDS = {
     "ledger": ("results.commands", "Hold our runs against the paper: its numbers and its claims"),
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
-    "bench": ("harness.commands.bench", "Measure the optimizers, the spectral maps and the training loop"),
+    "bench": ("harness.commands.bench", "Measure a step of each optimizer"),
     "data": ("harness.commands.data", "Fetch and prepare the large datasets, and list what is prepared"),
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
     "cost": ("harness.commands.cost", "Tell what a run costs before it runs: operations, memory, disk, time"),

@@ -1,7 +1,6 @@
 """Our architectures that `transformers` has, too: its names of the weights and its config. Torch-free.
 
-Nothing is imported from there: an exported model is plain JSON beside its weights, and `htbench bench train`
-builds the same models from the same tables.
+Nothing is imported from there: an exported model is plain JSON beside its weights.
 """
 
 from __future__ import annotations

@@ -1,25 +1,13 @@
-"""What this machine can do, and what a step takes of it apart from time: calls, products, memory."""
+"""What this machine can do, and what a step takes of it apart from time: calls and products."""
 
-import contextlib
-import gc
-import multiprocessing
-import resource
-import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import psutil
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.bench.turns import Clock
 from harness.cost.ledger import Tally
 from harness.errors import UsageError
-from harness.system.environment import our_code_only
-
-T = TypeVar("T")
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
 
@@ -65,46 +53,3 @@ class Peak:
                 seconds.append(self._clock() - began)
             self.rates[dtype] = 2 * n**3 / min(seconds[1:])
         return self.rates[dtype]
-
-
-@our_code_only()
-def in_fresh_process(function: Callable[..., int], *args: Any) -> int:
-    """Call it in a process of its own, so that nothing that was done here counts as its memory.
-
-    It has as many threads as this one.
-    """
-    context, threads = multiprocessing.get_context("spawn"), torch.get_num_threads()
-    with ProcessPoolExecutor(1, context, torch.set_num_threads, (threads,)) as pool:
-        return pool.submit(function, *args).result()
-
-
-def fitting(part: Callable[..., T], *args: Any) -> T | None:
-    """What a part of a benchmark gives; None if memory lacks for it, without which the other parts go on.
-
-    Afterwards the part's memory is free for the next one, in this process or another.
-    """
-    found = None
-    with contextlib.suppress(torch.OutOfMemoryError):
-        found = part(*args)
-    gc.collect()  # what a compiled model leaves are circles
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        torch.cuda.empty_cache()
-    return found
-
-
-def peak_of(work: Callable[[], object], device: str) -> int:
-    """Bytes that `work` needs at most: of the device's allocator, or resident ones above those before it.
-
-    The resident set's greatest size never shrinks, so it must not have been above what is resident now.
-    """
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        work()
-        return torch.cuda.max_memory_allocated()
-    before = psutil.Process().memory_info().rss
-    work()
-    if sys.platform != "linux":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before  # macOS counts in bytes
-    # `getrusage` would tell the parent's if that had more.
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0]) - before

@@ -25,9 +25,8 @@ from harness.bench.turns import (
     AT_MOST,
     DROPPED,
     INTERVAL,
-    Benchmark,
+    Clock,
     Measurement,
-    Timed,
     Two,
     clock_of,
     machine,
@@ -136,10 +135,12 @@ class PeerRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimizersFacts(Settings, Benchmark):
+class OptimizersFacts(Settings):
     """The report.
 
     Attributes:
+        subject: of the command.
+        environment: versions and hardware.
         parameters: of the model.
         clock: what times are of.
         peak_flops_per_second: of matrix products by precision.
@@ -147,6 +148,8 @@ class OptimizersFacts(Settings, Benchmark):
         beside: optimizers beside implementations by others.
     """
 
+    subject: str
+    environment: Mapping[str, Any]
     parameters: int
     clock: str
     peak_flops_per_second: Mapping[str, float]
@@ -154,7 +157,7 @@ class OptimizersFacts(Settings, Benchmark):
     beside: Sequence[PeerRow]
 
 
-class Side(Timed):
+class Side:
     """One optimizer with parameters of its own and gradients that change from step to step.
 
     Args:
@@ -170,7 +173,6 @@ class Side(Timed):
         params: Mapping[str, nn.Parameter],
         gradients: Sequence[Mapping[str, Tensor]],
     ) -> None:
-        super().__init__(optimizer.step, self.load)
         self.optimizer, self.params = optimizer, params
         self._sets = itertools.cycle(gradients)
 
@@ -179,6 +181,13 @@ class Side(Timed):
         gradients = next(self._sets)
         for name, p in self.params.items():
             p.grad = gradients[name].clone()
+
+    def step(self, clock: Clock) -> float:
+        """Make a step; return how long it took."""
+        self.load()
+        began = clock()
+        self.optimizer.step()
+        return clock() - began
 
 
 class Bench:

@@ -30,25 +30,6 @@ class Steps(Protocol):
         """Make a step; return how long it took."""
 
 
-class Timed:
-    """Does some work in a step.
-
-    Args:
-        work: what is timed.
-        before: what is done before it, outside of its time.
-    """
-
-    def __init__(self, work: Callable[[], object], before: Callable[[], object]) -> None:
-        self.work, self._before = work, before
-
-    def step(self, clock: Clock) -> float:
-        """Make a step; return how long it took."""
-        self._before()
-        began = clock()
-        self.work()
-        return clock() - began
-
-
 def take_turns(
     ours: Steps,
     theirs: Steps,
@@ -115,19 +96,6 @@ def _after_gpu() -> float:
 
 
 @dataclass(frozen=True)
-class Benchmark:
-    """What a benchmark says of itself.
-
-    Attributes:
-        subject: as given.
-        environment: versions and hardware.
-    """
-
-    subject: str
-    environment: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Measurement:
     """What was measured, in a unit.
 
@@ -180,11 +148,6 @@ class Measurement:
         return f"{self.low:.3f} .. {self.high:.3f}"
 
     @property
-    def cells(self) -> tuple[int, float, str]:
-        """How many values, their median and its interval."""
-        return self.n, self.median, self.interval
-
-    @property
     def verdict(self) -> str:
         """Its target in a cell, and whether the interval's lower end is below."""
         if self.target is None:
@@ -192,10 +155,9 @@ class Measurement:
         return f"{self.target:g} {'met' if self.low <= self.target else 'MISSED'}"
 
 
-# Columns of a measurement in every table; RATIO are those of `Measurement.cells`.
+# Columns of a measurement in every table.
 INTERVAL = Column("interval", "95 % interval", "text", importance=7)
 AT_MOST = Column("at_most", "at most", "text", importance=6)
-RATIO = (Column("n", importance=4), Column("median", digits=3, importance=9), INTERVAL)
 
 
 def machine(environment: Mapping[str, Any], *, in_bfloat16: bool) -> list[Note]:

@@ -1,87 +1,42 @@
-"""`htbench bench`: the time of optimizers and training steps here, and how exact maps are."""
+"""`htbench bench optimizers`: the time of a step of each optimizer here."""
 
 import argparse
 from pathlib import Path
 
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.show.report import Report
-from harness.store.layout import cache_folder
-from harness.system.folders import make_folder
+from harness.errors import EXIT_OK, at_least
+from harness.show.emit import emit
 
 LEAST_ROUNDS = 6  # fewer give no 95 % interval
-SUBJECTS = {
-    "optimizers": "a step of each optimizer, beside muon and beside its peers",
-    "train": "a training step of our language models, beside those of transformers",
-    "maps": "how exact each map of the singular values is",
-    "gpu": "what only a GPU can tell, in parts with a file each; parts that are done are skipped",
-}
 
 
 def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
-    """SUBJECT and how to measure it."""
+    """SUBJECT, of which there is one, and how to measure it."""
     subjects = parser.add_subparsers(dest="subject", metavar="SUBJECT", required=True)
-    added = {
-        name: subjects.add_parser(name, help=text, description=f"Measure {text}.")
-        for name, text in SUBJECTS.items()
-    }
-
-    def add(names: str, flag: str, **options: object) -> None:
-        for name in names.split():
-            added[name].add_argument(flag, **options)  # type: ignore[arg-type]
-
-    number, name = {"type": int, "metavar": "N"}, {"metavar": "NAME"}
-    add("optimizers", "--model", default="llama-60m", help="whose shapes (default: llama-60m)", **name)
-    add("optimizers", "--vocab", help="tokens of its vocabulary (default: the model's)", **number)
-    entries = {"metavar": "NAME[:key=value,...],..."}
+    text = "a step of each optimizer, beside muon and beside its peers"
+    added = subjects.add_parser("optimizers", help=text, description=f"Measure {text}.")
+    add = added.add_argument
+    add("--model", default="llama-60m", metavar="NAME", help="whose shapes (default: llama-60m)")
+    add("--vocab", type=int, metavar="N", help="tokens of its vocabulary (default: the model's)")
     others = "optimizers, with settings that differ from the defaults (default: all)"
-    add("optimizers", "--only", help=others, **entries)
-    add("optimizers", "--against", default="muon", metavar="NAME[:...]", help="the unit (default: muon)")
-    add("optimizers", "--rounds", type=int, default=9, help="paired ratios, 2 steps each (default: 9)")
+    add("--only", help=others, metavar="NAME[:key=value,...],...")
+    add("--against", default="muon", metavar="NAME[:...]", help="the unit (default: muon)")
+    add("--rounds", type=int, default=9, help="paired ratios, 2 steps each (default: 9)")
     limit = "begin no round of a pair after this long, apart from one (default: 3600)"
-    add("optimizers", "--limit", type=float, default=3600, metavar="SECONDS", help=limit)
-    add("train", "--model", help="a llama or a gpt2 (default: three of them)", **name)
-    add("train", "--batch", help="sequences (default: by model)", **number)
-    precisions = ("float32", "bfloat16", "autocast")
-    add("train", "--dtype", choices=precisions, default="float32", help="default: float32")
-    add("train", "--compile", action="store_true", help="both models through torch.compile")
-    add("optimizers train", "--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
-    threads = "default: 1, timed by CPU time; else wall clock"
-    add("optimizers", "--threads", type=int, default=1, help=threads)
-    add("optimizers", "--dtype", choices=precisions[:2], default="float32", help="of parameters")
+    add("--limit", type=float, default=3600, metavar="SECONDS", help=limit)
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    add("--threads", type=int, default=1, help="default: 1, timed by CPU time; else wall clock")
+    add("--dtype", choices=("float32", "bfloat16"), default="float32", help="of parameters")
     iterations = "of Newton-Schulz (default: the optimizer's)"
-    add("optimizers", "--ns-dtype", choices=precisions[:2], help=iterations)
-    yes = argparse.BooleanOptionalAction
+    add("--ns-dtype", choices=("float32", "bfloat16"), help=iterations)
     peers = "measure other implementations, as far as they are installed (default: yes)"
-    add("optimizers", "--peers", action=yes, default=True, help=peers)
-    add("maps", "--p", type=float, default=0.125, help="power of the singular values (default: 0.125)")
-    captured = "of the run whose momentum matrices are taken; 0: none (default: 100)"
-    add("maps", "--captured", type=int, default=100, metavar="STEPS", help=captured)
-    add("train", "--rounds", type=int, default=9, help="paired ratios (default: 9)")
-    add("gpu", "--out", type=Path, metavar="DIR", help="folder of the files (default: ROOT/bench-gpu)")
-    add("gpu", "--only", help="parts (default: all)", metavar="PART,...")
-    add("gpu", "--list", action="store_true", help="measure nothing: the parts, their times, what is done")
-    everywhere = " ".join(SUBJECTS)
-    add(everywhere, "--json", action="store_true", help="print JSON")
+    add("--peers", action=argparse.BooleanOptionalAction, default=True, help=peers)
+    add("--json", action="store_true", help="print JSON")
     # May also stand before SUBJECT, with its default there.
-    add(everywhere, "--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
+    add("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def bench(args: argparse.Namespace) -> int:
-    """Measure a subject and print it."""
-    subjects = {
-        "optimizers": _optimizers,
-        "train": _train,
-        "maps": _maps,
-    }
-    if args.subject == "gpu":
-        return _gpu(args)
-    emit(subjects[args.subject](args), args)
-    return EXIT_OK
-
-
-def _optimizers(args: argparse.Namespace) -> Report:
+    """Measure optimizers and print them."""
     from harness.bench.subjects import entries, entry, parameters_of
 
     at_least(args, 1, "threads")
@@ -95,56 +50,5 @@ def _optimizers(args: argparse.Namespace) -> Report:
     apart = ("subject", "root", "json", "only", "vocab")
     given = {name: value for name, value in vars(args).items() if name not in apart}
     settings = optimizers.Settings(overrides=overrides, **given)
-    return optimizers.measure(settings, parameters, chosen, against)
-
-
-def _train(args: argparse.Namespace) -> Report:
-    at_least(args, LEAST_ROUNDS, "rounds")
-    at_least(args, 1, "batch")
-    from harness.bench import twin
-
-    twin.check(args.model or "llama-nano")
-    make_folder(args.root)
-
-    from harness.bench import train
-
-    try:
-        works = train.workloads(args.model, args.batch)
-    except ValueError as error:
-        raise UsageError(f"The model can't be built: {error}.") from None
-    precision = train.Precision(args.dtype, args.device)
-    return train.measure(works, precision, args.rounds, cache_folder(args.root), args.compile)
-
-
-def _maps(args: argparse.Namespace) -> Report:
-    at_least(args, 0, "captured")
-    if not 0 < args.p < 1:
-        raise UsageError(f"--p must be a number between 0 and 1, not {args.p}.")
-    make_folder(args.root)
-
-    from harness.bench import maps
-
-    return maps.measure(args.captured, cache_folder(args.root), args.p)
-
-
-def _gpu(args: argparse.Namespace) -> int:
-    from harness.bench import gpu
-
-    parts, folder = gpu.chosen(args.only), args.out or args.root / "bench-gpu"
-    if args.list:
-        emit(gpu.report(parts, folder), args)
-        return EXIT_OK
-    gpu.check()
-    make_folder(folder)
-    cache = cache_folder(args.root)
-    make_folder(cache)
-    left = gpu.left(parts, folder)
-    minutes = sum(part.minutes for part in left)
-    say(Note("bench_gpu_begins", parts=len(left), skipped=len(parts) - len(left), minutes=minutes))
-    for part in left:
-        say(Note("bench_gpu_part", part=part.name, what=part.what, minutes=part.minutes))
-        result = gpu.measured(part, folder, cache)
-        ended = {"outcome": result.outcome.value, "seconds": result.seconds, "why": result.why}
-        say(Note("bench_gpu_ended", part=part.name, **ended))
-    emit(gpu.report(parts, folder), args)
-    return EXIT_RUN_FAILED if gpu.left(parts, folder) else EXIT_OK
+    emit(optimizers.measure(settings, parameters, chosen, against), args)
+    return EXIT_OK

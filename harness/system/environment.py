@@ -147,7 +147,7 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
     }
 
 
-def describe_with_cpu_flags(device: str, fingerprint: str = "") -> dict[str, Any]:
+def describe_with_cpu_flags(device: str) -> dict[str, Any]:
     """`describe`, the instruction set of the loaded torch, and which of CPU_FLAGS the processor has.
 
     `native_bfloat16` says whether the device multiplies in bfloat16; None where nobody can tell.
@@ -157,7 +157,7 @@ def describe_with_cpu_flags(device: str, fingerprint: str = "") -> dict[str, Any
     if device == "cuda":
         native = sys.modules["torch"].cuda.is_bf16_supported(including_emulation=False)
     return {
-        **describe(device, fingerprint),
+        **describe(device, ""),
         "cpu_capability": sys.modules["torch"].backends.cpu.get_cpu_capability(),
         "cpu_flags": {flag: flag in flags for flag in CPU_FLAGS} if flags else None,
         "native_bfloat16": native,

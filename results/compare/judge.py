@@ -13,9 +13,9 @@ Numbers in, verdicts out; it knows no store. What decides:
 - **Intervals** use the critical value of the step that decided the row: a row is worse if and only if its
   interval leaves out 0 and does not lie within the margin. All intervals of a table hold together in 95 %.
 
-Simulated (`simulate`): of 2 to 20 equal rows with 3 to 16 seeds any is called worse in 5 % of tables. Where
-deviations differ by a factor of 3 or 4, it is 7 % with four seeds, and more with three; `bartlett` marks a
-third of the tables that err.
+Simulated (`tests/helpers/simulate.py`): of 2 to 20 equal rows with 3 to 16 seeds any is called worse in 5 %
+of tables. Where deviations differ by a factor of 3 or 4, it is 7 % with four seeds, and more with three;
+`bartlett` marks a third of the tables that err.
 
 Source: Tukey 1953 and Hsu, Multiple comparisons: theory and methods, 1996, chapters 3 to 5; Satterthwaite, An
 approximate distribution of estimates of variance components, Biometrics Bulletin 2, 1946.

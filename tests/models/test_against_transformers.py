@@ -5,10 +5,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import models
-from harness.bench.twin import twin
 from harness.data.task import IGNORED
+from models.families import family
 
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 SIZES = {
     "llama-nano": {"vocabulary": 101, "hidden": 48, "heads": 3, "max_length": 24},
@@ -22,6 +22,19 @@ def spread(model):
         for parameter in model.parameters():
             parameter.normal_(std=0.3 if parameter.ndim > 1 else 0.5)
     return model
+
+
+def twin(name, ours, settings):
+    """The counterpart with a copy of our weights, without a cache and without words that we lack."""
+    row = family(name)
+    described = row.config(settings)
+    del described["model_type"]  # of the class
+    cls = getattr(transformers, row.architecture)
+    without = {"use_cache": False, "bos_token_id": None, "eos_token_id": None}
+    config = cls.config_class(**described, **without, attn_implementation="sdpa", loss_type="ForCausalLM")
+    theirs = cls(config)
+    theirs.load_state_dict(row.weights(ours.state_dict()))
+    return theirs
 
 
 @pytest.mark.parametrize("training", [True, False])

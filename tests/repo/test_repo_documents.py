@@ -74,7 +74,9 @@ def test_the_tree_of_the_rooms_is_that_of_the_folders():
         for pattern in ("*/*.py", "*/*.yaml")
         for path in (ROOT / package).glob(pattern)
     }
-    assert sorted(told) == sorted([*packages, "tests", *(room.partition("/")[2] for room in rooms)])
+    assert sorted(told) == sorted(
+        [*packages, "benchmarks", "tests", *(room.partition("/")[2] for room in rooms)]
+    )
 
 
 def test_the_index_of_the_documents_has_them_all():

@@ -111,9 +111,9 @@ def _parsers(parser, rest):
 
 
 def test_commands_are_found():
-    text = "Say `htbench zoo --json`.\n\n    htbench bench maps      it costs\n\n"
+    text = "Say `htbench zoo --json`.\n\n    htbench runs ls      it costs\n\n"
     text += "```sh\na && .venv/bin/htbench demo\n```\n"
-    assert [*filter(None, in_blocks(text))] == [["bench", "maps"], ["demo"]]
+    assert [*filter(None, in_blocks(text))] == [["runs", "ls"], ["demo"]]
     assert [*between_words(text)] == [["zoo", "--json"]]
     assert words("htbench runs pack [SWEEP ...]") == ["runs", "pack"]
 

@@ -61,8 +61,8 @@ PICTURE = {
         "harness.train models"
     ),
     "harness.bench": (
-        "harness.config harness.cost harness.data harness.errors harness.show "
-        "harness.store harness.system harness.tasks harness.train models optimizers optimizers.zoo"
+        "harness.config harness.cost harness.errors harness.show harness.store harness.system harness.train "
+        "models optimizers optimizers.zoo"
     ),
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.cost harness.data harness.errors "
@@ -143,7 +143,7 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": ("contract gpu_parts machine maps optimizers peers train"),
+    "harness.bench": ("contract machine optimizers peers"),
     "harness.cost": ("ledger passes steps"),
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("downstream evaluation_harness huggingface scoring trained"),

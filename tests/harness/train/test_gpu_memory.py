@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from harness.bench.gpu_parts import learner_of
+from benchmarks.gpu import learner_of
 from harness.cost import kept, shapes
 
 pytestmark = pytest.mark.gpu
@@ -18,7 +18,8 @@ def learner():
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
 
-    yield lambda **settings: learner_of("llama-60m", SAMPLES, **settings)
+    sophia = {"optimizer.name": "sophia"}
+    yield lambda **settings: learner_of("llama-60m", SAMPLES, 256, "cuda", **sophia, **settings)
     torch.cuda.set_per_process_memory_fraction(1.0)
 
 

@@ -1,13 +1,20 @@
 """On a GPU a training step waits for nothing but the status of a solver; docs/bench.md has a table."""
 
+import warnings
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from harness.bench.gpu_parts import mixed_images, waits, waits_of_a_step
+import optimizers
+from benchmarks.gpu import STACKS, make_matrices
 from harness.config.key import resolved
 from harness.config.settings import resolve_config
 from harness.data import text
+from harness.data.augment import Recipe
+from harness.data.images import ImageTask
 from harness.data.task import SPLITS
 from harness.parallel.group import ALONE
 from harness.train.learner import Learner
@@ -17,10 +24,38 @@ from tests.helpers.padded import Padded
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:Sophia made")]
 
 
+# Waits of each stack: `eigh` has one status, `svd` asks first whether it has converged.
+STATUS = {
+    **dict.fromkeys(("htmuon", "htmuon_normuon", "htmuon_adamuon"), 1),
+    **dict.fromkeys(("muon_svd", "htmuon_ht", "htmuon_ht_normuon"), 2),
+}
+ONCE = ("prodigy",)  # waits for a number that it estimates, once in a step
+
+
+@contextmanager
+def waits():
+    """What waits inside, each as a warning."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", ".*synchronizing")  # torch's word for it
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield found
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
 @pytest.mark.parametrize("name", ZOO)
 def test_a_step_of_an_optimizer_waits_for_the_status_of_a_solver_at_most(name):
-    found = waits_of_a_step(name)
-    assert found.waits == found.expected
+    generator = torch.Generator().manual_seed(0)
+    params = [nn.Parameter(one) for one in make_matrices("cuda", torch.float32, generator)]
+    optimizer = optimizers.build(name, [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix")
+    for _ in range(3):
+        for p in params:
+            p.grad = torch.randn_like(p)
+        with waits() as found:
+            optimizer.step()
+    assert len(found) == len(STACKS) * STATUS.get(name, 0) + (name in ONCE)
 
 
 def padded_text():
@@ -28,6 +63,14 @@ def padded_text():
     sizes = {"batch_size": 16, "seq_len": 16, "data_seed": 0, "held_out_tokens": 512}
     assert text.CHUNK_ABOVE < 5000
     return Padded(dict.fromkeys(SPLITS, tokens), np.ones(5000), **sizes)
+
+
+def mixed_images():
+    """Random images of CIFAR's size with all augmentations."""
+    images = {split: torch.randint(0, 256, (64, 3, 32, 32), dtype=torch.uint8) for split in SPLITS}
+    labels = {split: torch.randint(0, 100, (64,)) for split in SPLITS}
+    recipe = Recipe(32, (0.5,) * 3, (0.2,) * 3, "randaugment", 0.2)
+    return ImageTask(images, labels, classes=100, batch_size=16, data_seed=0, recipe=recipe)
 
 
 @pytest.mark.parametrize("autocast", ["none", "bfloat16"])
