@@ -12,6 +12,7 @@ import argparse
 import io
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
 from docs import reproduction_records as records
+from docs import split_section
 from docs.pages import DEMO, screen
 from docs.reproduction_page import LADDER
 from harness import cli
@@ -28,7 +30,7 @@ from harness.store import Store
 from results.compare.judge import Kind
 from results.figures.draw import look
 from results.figures.style import GREY, optimizer_style
-from results.frames.load import load_rows
+from results.frames.load import load, load_rows
 from results.page.forest import Axis, words
 from results.tables.answer import Answer, answers
 
@@ -37,6 +39,13 @@ README, PICTURE = ROOT / "README.md", ROOT / "docs" / "readme" / "answer.png"
 BEGIN, END = "<!-- by docs/readme_page.py -->", "<!-- end -->"
 SHOWN = DEMO[0]  # whose screen stands below the picture
 DRAWN = ("ladder-s1", "ladder-s2", "ladder-s3")  # those that have records
+SPLIT = ("ladder-split-s1", "ladder-split-s2", "ladder-s2")  # those that say what Muon's gain is made of
+_PARTS = {
+    "rates of its own for the matrices": 0,
+    "Muon's map": 1,
+    "HTMuon's p": 2,
+}  # of the primary endpoints
+_LINE = 118  # characters of a line
 _DRAWN = "Description"  # the entry of the PNG that says what was drawn: pixels depend on matplotlib's version
 
 
@@ -58,29 +67,31 @@ def _compare(args: argparse.Namespace, program: str) -> int:
             shown = [name for name in DRAWN if name in there]
             store = records.unpacked(Path(folder), shown, LADDER)
             answered = _answers(store, shown)
+            parts = gain_in_parts(Path(folder) / "split")
             if args.write:
-                _write(answered)
-            found = stale(answered)
+                _write(answered, parts)
+            found = stale(answered, parts)
     if found:
         print(f"{program}: {found}", file=sys.stderr)
     return 1 if found else 0
 
 
-def _write(found: Sequence[Answer]) -> None:
+def _write(found: Sequence[Answer], parts: str) -> None:
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_bytes(png(found))
     before, _, after = _parts(README.read_text(encoding="utf-8"))
-    README.write_text(f"{before}{BEGIN}\n{made(found)}\n{END}{after}", encoding="utf-8")
+    README.write_text(f"{before}{BEGIN}\n{made(found, parts)}\n{END}{after}", encoding="utf-8")
 
 
-def stale(found: Sequence[Answer]) -> str:
+def stale(found: Sequence[Answer], parts: str) -> str:
     """What is not as the records say, as a sentence; empty: nothing.
 
     Args:
         found: the answers of the ladder.
+        parts: what Muon's gain is made of, as `gain_in_parts` says it.
     """
     again = "python -m docs.readme_page --write makes it so."
-    if _parts(README.read_text(encoding="utf-8"))[1] != made(found):
+    if _parts(README.read_text(encoding="utf-8"))[1] != made(found, parts):
         return f"The answers in README.md are not what the records say; {again}"
     with Image.open(PICTURE) as picture:
         if picture.info.get(_DRAWN) != drawn(found):
@@ -128,12 +139,42 @@ def _parts(text: str) -> tuple[str, str, str]:
 # --- what is made ---
 
 
-def made(found: Sequence[Answer]) -> str:
+def gain_in_parts(folder: Path) -> str:
+    """What Muon's gain over AdamW is made of, at each size, with intervals, as a sentence.
+
+    Args:
+        folder: empty; the records are unpacked there.
+    """
+    store = records.unpacked(folder, SPLIT, LADDER)
+    frame = load(store, SPLIT)
+    sizes = {
+        str(part[0]["model"]): split_section.endpoints(part, store) for part in split_section.workloads(frame)
+    }
+    questions = list(split_section.PRIMARY)
+    told = [
+        f"{name} {' / '.join(_short(gaps[questions[at]]) for gaps in sizes.values())}"
+        for name, at in _PARTS.items()
+    ]
+    gain = " / ".join(
+        _short(gap) for gaps in sizes.values() for gap in map(gaps.get, split_section.GAIN) if gap
+    )
+    return (
+        f"Muon (hidden matrices only) less AdamW, test loss in nats, at {' / '.join(sizes)}: {gain}. "
+        f"[Its parts](docs/ladder.md#the-split-what-is-muons-gain-made-of): {'; '.join(told)}."
+    )
+
+
+def _short(gap: split_section.Difference) -> str:
+    return f"{gap.value:+.3f} [{gap.low:.3f}, {gap.high:.3f}]"
+
+
+def made(found: Sequence[Answer], parts: str) -> str:
     """What stands between the marks."""
     told = " ".join(f"{one.workload[1]}: {one.verdict}" for one in found)
     place = PICTURE.relative_to(ROOT).as_posix()
     shown = f"```text\n$ htbench table main_result {SHOWN}\n{screen([SHOWN])}\n```"
-    return f"![{told}]({place})\n\nThe demo's answer, in two minutes:\n\n{shown}"
+    words = textwrap.fill(parts, _LINE, break_long_words=False, break_on_hyphens=False)
+    return f"![{told}]({place})\n\n{words}\n\nThe demo's answer, in two minutes:\n\n{shown}"
 
 
 def drawn(found: Sequence[Answer]) -> str:

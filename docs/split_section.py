@@ -42,6 +42,7 @@ class Difference:
     value: float
     low: float
     high: float
+    seeds: int  # that both have
 
     def words(self) -> str:
         """With signs."""
@@ -83,16 +84,23 @@ def split(frame: pd.DataFrame, store: Store, equal: float) -> str:
     return "\n\n".join([title, told, *parts]) if parts else ""
 
 
-def _endpoints(part: Rows, store: Store, equal: float) -> str:
+def endpoints(part: Rows, store: Store) -> dict[str, Difference]:
+    """What each question comes to at a workload, where both of its rows have run."""
     known = _rows(part, store)
     pairs = [(question, pair, LEVEL / len(PRIMARY)) for question, pair in PRIMARY.items()]
     pairs += [(question, pair, LEVEL) for question, pair in (GAIN | SECONDARY).items()]
-    lines = []
-    for question, (has, lacks), level in pairs:
-        if has in known and lacks in known:
-            gap = difference(known[has], known[lacks], level)
-            seeds = len(known[has].values.keys() & known[lacks].values.keys())
-            lines.append((question, f"{seeds}", gap.words(), gap.verdict(equal)))
+    return {
+        question: difference(known[has], known[lacks], level)
+        for question, (has, lacks), level in pairs
+        if has in known and lacks in known
+    }
+
+
+def _endpoints(part: Rows, store: Store, equal: float) -> str:
+    lines = [
+        (question, f"{gap.seeds}", gap.words(), gap.verdict(equal))
+        for question, gap in endpoints(part, store).items()
+    ]
     head = ("what is changed", "fresh seeds", "test loss [95 %]", "verdict")
     where = ", ".join(f"{part[0][name]}" for name in WORKLOAD)
     return "\n\n".join([f"### {where}", table(head, lines)]) if lines else ""
@@ -114,6 +122,7 @@ def difference(first: Row, second: Row, level: float) -> Difference:
     """The first row's loss less the second's; the interval errs at this level."""
     judged = judge([first, second], level=level)
     other = judged.verdicts[1 - judged.best]
+    seeds = len(first.values.keys() & second.values.keys())
     if judged.best == 1:  # the first is the worse one
-        return Difference(other.gap, other.low, other.high)
-    return Difference(-other.gap, -other.high, -other.low)
+        return Difference(other.gap, other.low, other.high, seeds)
+    return Difference(-other.gap, -other.high, -other.low, seeds)

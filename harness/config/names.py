@@ -28,7 +28,16 @@ def canonical(name: str) -> str:
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a config as stored (nested plain values), by the names that people use."""
-    return flatten(config, rename=_canonical)
+    return without_removed(flatten(config, rename=_canonical))
+
+
+# Settings that are gone, each with the value at which it did nothing: configs of older code have them.
+REMOVED: Mapping[str, Any] = {"average.ema": None, "average.tail": None, "checkpoint.trunk": False}
+
+
+def without_removed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without those that are gone, where these did nothing."""
+    return {n: value for n, value in settings.items() if n not in REMOVED or value != REMOVED[n]}
 
 
 _canonical = functools.lru_cache(1024)(canonical)  # ten thousand records have few names

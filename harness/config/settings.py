@@ -23,7 +23,7 @@ from harness.config import (
     revisions,
     yaml_text,
 )
-from harness.config.names import canonical, settings_of
+from harness.config.names import canonical, settings_of, without_removed
 from harness.errors import UsageError, nearest
 from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
@@ -56,8 +56,6 @@ USUAL: Mapping[str, tuple[Value, ...]] = {
     "schedule.floor": (0.0,),
     "schedule.warmup": (0.0, 0.3),
 }
-# Settings that are gone, each with the value at which it did nothing: stored configs have them.
-REMOVED: Mapping[str, Value] = {"average.ema": None, "average.tail": None, "checkpoint.trunk": False}
 FIELDS: dict[str, Param] = {name: field.metadata["param"] for name, field in declarations()}
 
 
@@ -200,7 +198,7 @@ def to_yaml(config: RunConfig) -> str:
 
 def _as_given(settings: Settings) -> RunConfig:
     """The config with its fields checked, and hyperparameters, schedules and revisions as they are given."""
-    settings = {n: v for n, v in settings.items() if n not in REMOVED or v != REMOVED[n]}
+    settings = without_removed(settings)
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}
     schedules: dict[str, dict[str, Value]] = {}

@@ -8,6 +8,7 @@ from PIL import Image
 
 from docs import readme_page as page
 from docs import reproduction_records as records
+from docs import split_section
 
 TEXT = page.README.read_text(encoding="utf-8")
 CI = (page.ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -29,6 +30,11 @@ def climbed(tmp_path_factory):
     return page._answers(records.unpacked(tmp_path_factory.mktemp("store"), names, page.LADDER), names)
 
 
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    return page.gain_in_parts(tmp_path_factory.mktemp("store"))
+
+
 def test_it_is_short():
     assert 120 <= len(TEXT.splitlines()) <= 150 and len(TEXT.split()) <= 1200
 
@@ -44,9 +50,19 @@ def test_two_commands_install_run_and_test_and_ci_runs_them_verbatim():
     assert demo in CI and tests in CI and "-m docs.readme_page --root store" in CI
 
 
-def test_the_answer_is_what_the_records_say(climbed):
-    assert page.stale(climbed) == ""
+def test_the_answer_is_what_the_records_say(climbed, parts):
+    assert page.stale(climbed, parts) == ""
     assert [one.workload[1] for one in climbed] == ["llama-s1", "llama-s2", "llama-s3"]
+
+
+def test_the_parts_of_the_gain_are_those_of_the_ladders_page(parts):
+    """Which has them to four digits, made from more sweeps."""
+    ladder = (page.ROOT / "docs" / "ladder.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| ([^|]+) \| \d+ \| (\S+) \[(\S+), (\S+)\] \|", ladder, re.MULTILINE)
+    wanted = [*split_section.GAIN, *list(split_section.PRIMARY)[:3]]
+    expected = [float(x) for name in wanted for question, *gap in lines if question == name for x in gap]
+    printed = [float(x) for gap in re.findall(r"([+-]\S+) \[(\S+), (\S+)\]", parts) for x in gap]
+    assert len(printed) == 24 and printed == pytest.approx(expected, abs=6e-4)
 
 
 def test_the_answer_comes_first_with_every_row(found):
@@ -55,23 +71,23 @@ def test_the_answer_comes_first_with_every_row(found):
     assert all(re.search(rf"^{one.rank} +{one.name} ", between, re.MULTILINE) for one in found[0].places)
 
 
-def test_a_stale_answer_is_told(climbed, tmp_path, monkeypatch, capsys):
+def test_a_stale_answer_is_told(climbed, parts, tmp_path, monkeypatch, capsys):
     copy = tmp_path / "README.md"
     monkeypatch.setattr(page, "README", copy)
-    for old in ("$ htbench table", "docs/readme/answer.png"):
+    for old in ("$ htbench table", "docs/readme/answer.png", "test loss in nats"):
         copy.write_text(TEXT.replace(old, f"{old}s"), encoding="utf-8")
-        assert page.stale(climbed).startswith("The answers in README.md are not what the records say")
+        assert page.stale(climbed, parts).startswith("The answers in README.md are not what the records say")
     assert page.main([]) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_stale_picture_is_told(climbed, tmp_path, monkeypatch):
+def test_a_stale_picture_is_told(climbed, parts, tmp_path, monkeypatch):
     folder = tmp_path / "docs" / "readme"
     folder.mkdir(parents=True)
     (folder / "answer.png").write_bytes(page.png([replace(climbed[0], places=climbed[0].places[:2])]))
     monkeypatch.setattr(page, "ROOT", tmp_path)
     monkeypatch.setattr(page, "PICTURE", folder / "answer.png")
-    assert page.stale(climbed).startswith("docs/readme/answer.png ")
+    assert page.stale(climbed, parts).startswith("docs/readme/answer.png ")
 
 
 def test_a_picture_says_what_it_shows(found, tmp_path):

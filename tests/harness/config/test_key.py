@@ -10,8 +10,8 @@ import models
 import optimizers
 from harness.config import key as keys
 from harness.config.key import identity, run_key, stored_keys
-from harness.config.names import settings_of
-from harness.config.settings import REMOVED, as_stored, resolve_config, to_settings, to_yaml
+from harness.config.names import REMOVED, settings_of
+from harness.config.settings import as_stored, resolve_config, to_settings, to_yaml
 from harness.config.yaml_text import read_yaml
 from harness.errors import UsageError
 from optimizers.zoo.registry import Param
