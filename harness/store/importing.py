@@ -23,7 +23,7 @@ from harness.show.status import Status
 from harness.store import Attempt, Reason, Store, curve, layout
 from harness.store.copies import Difference, completed, differences, same_result
 from harness.store.integrity import CHANGED, contradiction
-from harness.store.layout import CHECKPOINT, LOG, METRICS, PACKED, RUNS, SPECTRA, SWEEPS, WEIGHTS
+from harness.store.layout import CHECKPOINT, LOG, METRICS, RUNS, SPECTRA, SWEEPS, WEIGHTS
 from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
 from harness.store.record import RunRecord, is_imported, key_of_imported
 from harness.store.run_folder import RunFolder
@@ -78,7 +78,7 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     Raises:
         UsageError: `other` is no store, or is this one.
     """
-    if not any((other / name).is_dir() for name in (RUNS, SWEEPS, PACKED)):
+    if not any((other / name).is_dir() for name in (RUNS, SWEEPS)):
         raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/, nor compact records.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")

@@ -14,7 +14,7 @@ from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_USAGE
 from harness.show.status import Status
-from harness.store import Store, check, layout
+from harness.store import Store, layout
 from harness.store.integrity import CHANGED
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
 from harness.system import seal
@@ -221,13 +221,7 @@ def evaluated(root, key, **entries):
     Store(root).amend(key, lambda now: dataclasses.replace(now, downstream=now.downstream | entries))
 
 
-def pack(*roots):
-    for root in roots:
-        assert cli.main(["runs", "pack", "--root", str(root)]) == 0
-
-
-@pytest.mark.parametrize("packed", ["neither", "ours", "theirs", "both"])
-def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
+def test_what_is_missing_of_a_finished_run_comes(take, roots, capsys):
     ours, theirs = roots
     key = put(theirs, weights=True)
     put(ours)
@@ -235,7 +229,6 @@ def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
         (Store(ours).run_folder(key) / name).unlink()
     evaluated(ours, key, mine={"acc": 0.25, "questions": 9})
     evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
-    pack(*{"neither": (), "ours": roots[:1], "theirs": roots[1:], "both": roots}[packed])
     before = files(ours)
     capsys.readouterr()
     said = take("--dry-run").out
@@ -252,12 +245,6 @@ def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
     assert store.records([key]) == {key: store.record(key)} == Store(ours).records([key])
     before = files(ours)
     assert take().out == "imported 0 runs; 1 are here already\n" and files(ours) == before
-    pack(ours)
-    assert Store(ours).record(key).downstream.keys() == {"mine", "piqa"} and not contested(ours)
-
-
-def contested(root):
-    return check.Survey(root).contested
 
 
 def test_a_downstream_figure_that_contradicts_is_named_and_the_others_come(take, roots):

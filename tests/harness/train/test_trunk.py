@@ -6,7 +6,6 @@ import os
 import pytest
 import torch
 
-from harness import cli
 from harness.config.settings import resolve_config
 from harness.store import Store
 from harness.store.layout import trunks_folder
@@ -167,13 +166,6 @@ def test_a_trunk_that_can_not_be_used_costs_time_only(tmp_path, wsd, harm, monke
         state["loop"]["kept"] = {"of another run": kept | {"name": "0" * 12}}.get(harm, kept | {"rows": []})
         torch.save(state, path)
     assert not same(wsd(12), shared, tmp_path / "alone").trunk
-
-
-def test_the_trunk_of_a_packed_run_is_used(tmp_path, wsd):
-    first, _ = finish(wsd(8), tmp_path / "shared")
-    assert cli.main(["runs", "pack", "--root", str(tmp_path / "shared")]) == 0
-    assert first.key in Store(tmp_path / "shared").packed.look().runs
-    assert same(wsd(12), tmp_path / "shared", tmp_path / "alone").trunk["run"] == first.key
 
 
 def test_after_it_is_adopted_a_trunk_may_go(tmp_path, wsd):
