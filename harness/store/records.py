@@ -140,15 +140,6 @@ class Records:
             self.index.append(after, mark_of(path.stat()))
         return after
 
-    def date(self, key: str, modified: int) -> None:
-        """Set the modification time of the record of a finished run, in nanoseconds since 1970."""
-        path = self.files(key).record
-        with self.index.locked():
-            os.utime(path, ns=(modified, modified))
-            record = self.record(key)
-            if record is not None:
-                self.index.append(record, mark_of(path.stat()))
-
     # --- all runs ---
 
     def keys(self) -> list[str]:
