@@ -200,7 +200,7 @@ def _fault(store: Store, key: str) -> Note | None:
     files = store.files(key)
     record = _record(files)
     if record is not None:
-        return contradiction(files.path, record, thorough=True)
+        return contradiction(files.path, record)
     gone = lost(files.path)
     if gone is None or (files.record.exists() and key in store.index.rows()):
         return None
