@@ -87,7 +87,7 @@ def lost(folder: Path) -> Note | None:
     if files.record.exists():
         sound = RunRecord.from_json(atomic.read_json(files.record)) is not None
         return None if sound else Note("record_damaged")
-    if any(_is_finished(row) for row in metrics.tail(files.metrics, back=0)):
+    if any(_is_finished(row) for row in metrics.tail(files.metrics)):
         return Note("record_missing")
     outcome = files.read_attempt(files.last_attempt()).get("outcome")
     ended = outcome is not None and outcome.get("reason") == Reason.FINISHED

@@ -32,7 +32,6 @@ class Records:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
         self.index = Index(OwnFile(self.root, layout.INDEX))
-        self._folders: dict[str, RunFolder] = {}
 
     # --- one run ---
 
@@ -42,9 +41,7 @@ class Records:
         Raises:
             UsageError: no run has such a key; as the name of a folder it could lead anywhere.
         """
-        if key not in self._folders:  # a table asks ten thousand times
-            self._folders[key] = RunFolder(RunFile(self._place(key)))
-        return self._folders[key]
+        return RunFolder(RunFile(self._place(key)))
 
     def _place(self, key: str) -> str:
         if not layout.is_key(key):
