@@ -44,7 +44,7 @@ COMMANDS = {
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
     "runs": (
         "harness.commands.runs",
-        "List runs, clear leftovers away, import runs, export them to trackers, pack them",
+        "List runs, clear leftovers away, import runs, export them to trackers",
     ),
     "table": ("results.commands", "Print tables from the stored runs"),
     "figure": ("results.commands", "Draw figures from the stored runs"),

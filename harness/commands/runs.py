@@ -1,10 +1,9 @@
-"""`htbench runs`: list the runs of a store, remove leftovers, import, export to a tracker, pack."""
+"""`htbench runs`: list the runs of a store, remove leftovers, import, export to a tracker."""
 
 import argparse
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,23 +13,21 @@ from harness.commands import runs_exchange
 from harness.config import Value
 from harness.config.yaml_text import read_words
 from harness.errors import UsageError, at_least, nearest
-from harness.show.emit import emit, say
+from harness.show.emit import emit
 from harness.show.note import Note
 from harness.show.numbers import memory
-from harness.show.progress import Progress
 from harness.show.report import Column, Report, Section, table
 from harness.show.status import ENDED, Status
-from harness.store import Store, listing, naming, packing, salvaging
+from harness.store import Store, listing, naming
 from harness.store.gc import garbage, remove
 from harness.store.listing import STATUSES, Row
 from harness.store.points import read_points
 
 NEWEST = 50  # the default limit of the table; JSON has all
-_DAY = 86400.0
 
 
 def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
-    """ls, gc, import, export, pack, unpack."""
+    """ls, gc, import, export."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     ls = actions.add_parser("ls", help="list the finished runs, the newest first")
     ls.add_argument(
@@ -54,29 +51,13 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     runs_exchange.add_import_arguments(take)
     give = actions.add_parser("export", help="write finished runs to TensorBoard or W&B")
     runs_exchange.add_export_arguments(give)
-    pack = actions.add_parser("pack", help="put finished runs into archives: a thousand runs in one file")
-    pack.add_argument("--dry-run", action="store_true", help="only say what would be packed")
-    pack.add_argument(
-        "--older-than", type=float, default=0.0, metavar="DAYS", help="only runs that ended so long ago"
-    )
-    naming.add_words(pack)
-    unpack = actions.add_parser("unpack", help="bring packed runs back into their folders")
-    unpack.add_argument("keys", nargs="*", metavar="KEY", help="a run, or the first digits of its key")
-    unpack.add_argument("--all", action="store_true", help="all runs; of damaged archives what can be read")
-    for action in (ls, gc, take, give, pack, unpack):  # before or after the action's name
+    for action in (ls, gc, take, give):  # before or after the action's name
         action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def runs(args: argparse.Namespace) -> int:
     """Carry out one action."""
-    actions = {
-        "ls": _ls,
-        "gc": _gc,
-        "import": runs_exchange.take,
-        "export": runs_exchange.give,
-        "pack": _pack,
-        "unpack": _unpack,
-    }
+    actions = {"ls": _ls, "gc": _gc, "import": runs_exchange.take, "export": runs_exchange.give}
     status: int = actions[args.action](args, Store(args.root))
     return status
 
@@ -288,58 +269,4 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
     rows = [[item.kind, item.size, str(item.path.relative_to(store.root))] for item in found]
     notes = [Note("garbage" if args.dry_run else "garbage_removed", what=told)]
     emit(Report("runs gc", "", [table(_GARBAGE, rows)] if rows else [], notes), args)
-    return 0
-
-
-# --- pack, unpack ---
-
-
-def _pack(args: argparse.Namespace, store: Store) -> int:
-    if not args.older_than >= 0:
-        raise UsageError(f"--older-than takes a number of days from 0, not {args.older_than:g}.")
-    keys = _keys_of(store, naming.chosen(args))
-    if not store.root.exists():
-        raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
-    locked = packing.packing(store, lambda: say(Note("another_packer")))
-    with nullcontext() if args.dry_run else locked:
-        choice = packing.choose(store, keys, args.older_than * _DAY)
-        todo = packing.plan(store, choice.keys)
-        if not args.dry_run:
-            _carry_out(store, todo)
-    facts = {
-        "runs": len(choice.keys),
-        "archives": len(todo.runs),
-        "old": sum(map(len, todo.runs)) - len(choice.keys),
-        "left": choice.left.total(),
-        "why": [f"{n} {why}" for why, n in sorted(choice.left.items())],
-    }
-    emit(Report("runs pack", "", notes=[Note("would_pack" if args.dry_run else "packed", **facts)]), args)
-    return 0
-
-
-def _carry_out(store: Store, todo: packing.Packing) -> None:
-    parts = [*todo.back.values(), *todo.runs]
-    with Progress(sum(map(len, parts)), "runs", parts=len(parts)) as progress:
-        packing.pack(store, todo, progress.begin, progress.advance)
-
-
-def _unpack(args: argparse.Namespace, store: Store) -> int:
-    if bool(args.keys) == args.all:
-        raise UsageError("Say which runs: their keys, or --all.")
-    wanted, notes = {store.find(word) for word in args.keys}, list[Note]()
-    if not store.packed.look().archives and not store.packed.look().damaged:
-        emit(Report("runs unpack", "", notes=[Note("none_is_packed")]), args)
-        return 0
-    with packing.packing(store, lambda: say(Note("another_packer"))):
-        for saved in salvaging.salvage(store) if args.all else ():
-            notes.append(Note("salvaged", runs=saved.runs, path=saved.path))
-            notes += [Note("lost_in_archive", runs=saved.lost)] if saved.lost else []
-        packed = store.packed.now()
-        keys = set(packed.runs) if args.all else wanted
-        if elsewhere := sorted(key for key in keys if key not in packed.runs):
-            raise UsageError(
-                f"Run {elsewhere[0]} is not packed; its files are in '{store.run_folder(elsewhere[0])}'."
-            )
-        _carry_out(store, packing.plan(store, [], keys))
-    emit(Report("runs unpack", "", notes=[*notes, Note("unpacked", runs=len(keys))]), args)
     return 0

@@ -130,10 +130,6 @@ def _store(args: argparse.Namespace, store: Store, other: Path, place: str) -> t
     """Merge another store into this one; `place` names it where there are several."""
     done = merge(store, other, dry_run=args.dry_run)
     notes = [_taken(args, done.taken, done.here, place=place)]
-    if done.completed:
-        verb = "would complete" if args.dry_run else "completed"
-        what = _counts(Counter(name for names in done.completed.values() for name in names))
-        notes.append(Note("import_completed", verb=verb, runs=len(done.completed), what=what))
     if done.sweeps:
         studies = any((sweep_folder(other, name) / SPEC).exists() for name in done.sweeps)
         verb = "would import" if args.dry_run else "imported"

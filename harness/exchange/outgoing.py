@@ -1,6 +1,6 @@
 """What leaves the store, the same for every tracker: which runs, and what of each. Torch-free.
 
-Finished runs leave whose record agrees with their curve. The identity is the run's key. A tracker keeps the
+Finished runs leave whose record nobody has changed. The identity is the run's key. A tracker keeps the
 digest of what it was given: an export writes a run again only if the digest differs.
 """
 
@@ -22,7 +22,7 @@ from harness.show.note import Note
 from harness.show.numbers import setting
 from harness.show.status import Status
 from harness.store import Store, curve
-from harness.store.integrity import contradiction
+from harness.store.integrity import CHANGED
 from harness.store.points import REPLICATE, Point, read_points, sweep_names
 from harness.store.record import RunRecord
 
@@ -100,7 +100,7 @@ class Chosen:
     Attributes:
         runs: those that leave, in the order of the sweeps' names and plans, then runs without a sweep.
         unfinished: how many stay, by status: running, waiting, failed or pruned.
-        refused: run -> how its record contradicts its curve.
+        refused: run -> what is wrong with its record.
     """
 
     runs: list[Outgoing] = field(default_factory=list)
@@ -134,8 +134,8 @@ def choose(store: Store, sweeps: Sequence[str] = ()) -> Chosen:
         ended.add(key)
         if record.status == Status.PRUNED:  # another study may resume it
             chosen.unfinished[Status.PRUNED] += 1
-        elif what := contradiction(store.run_folder(key), record):
-            chosen.refused[key] = what
+        elif record.digest:
+            chosen.refused[key] = CHANGED
         else:
             chosen.runs.append(outgoing(record, wanting[key], store.files(key).metrics))
     chosen.unfinished.update(store.state(key).status for key in keys if key not in ended)

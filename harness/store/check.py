@@ -13,9 +13,7 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.show.note import Note
 from harness.show.status import Status
-from harness.store import Store, copies, submissions
-from harness.store.archive import DamagedError
-from harness.store.copies import Difference
+from harness.store import Store, submissions
 from harness.store.integrity import LOST, contradiction, lost
 from harness.store.layout import (
     ATTEMPTS,
@@ -42,8 +40,7 @@ from harness.store.points import (
     sweep_folder,
 )
 from harness.store.record import RunRecord
-from harness.store.run_file import RunFile
-from harness.store.run_folder import RunFolder, read_attempt
+from harness.store.run_folder import RunFile, RunFolder, read_attempt
 from harness.system import atomic
 from harness.system.finding import Finding, note, ok, problem
 
@@ -51,7 +48,6 @@ SECONDS = 5.0  # that a look at the store may take
 _BY_NAME = {RECORD: "record", POINTS: "points", SUBMISSIONS: "submissions"}
 _ADVICE = {
     "link": "mend_link",
-    "archive": "mend_archive",
     "record": "mend_record",
     "points": "mend_plan",
     "study": "mend_plan",
@@ -66,17 +62,15 @@ class Survey:
     """A look at every file of the store but the caches; paths are relative to the root.
 
     Attributes:
-        runs, packed: number of runs, in folders and in archives, and of those in archives.
+        runs: number of runs.
         sweeps: names of the sweeps that have a plan or a file.
         records: run -> size of its sound record, in bytes.
         index: run -> size of its record as the index has it.
         differing: runs whose record is not what the index says, though it has the same size.
         faults: run -> what is wrong with its record.
-        contested: run -> the archives that have other results of it than readers see, with the differences.
         without_curve: completed runs without a metrics.jsonl with which to compare their record.
         torn_index_lines: lines of the index that are no JSON objects.
-        damaged: link, archive, record, attempt, points, slot, submissions or study -> the files that can't be
-            read whole. With an archive among them nothing else is told: nobody knows what is in it.
+        damaged: link, record, attempt, points, slot, submissions or study -> files that can't be read whole.
         ahead: attempts without an end whose heartbeat is from the future, which proves no life.
         leftovers: temporary files that are older than STALE_SECONDS.
         complete: False if the time limit came before all files were read.
@@ -88,26 +82,19 @@ class Survey:
 
     def __init__(self, root: Path, seconds: float = SECONDS) -> None:
         until = time.monotonic() + seconds
-        self.root, self.store, packed = root, Store(root), Store(root).packed.look()
-        self.runs, self.packed = len({*run_keys(root), *packed.runs}), len(packed.runs)
+        self.root, self.store, self.runs = root, Store(root), len(run_keys(root))
         plans = (path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}"))
         self.sweeps = sorted({path.parent.name for path in plans if not path.parent.is_symlink()})
         self.records: dict[str, int] = {}
         self.differing: list[str] = []
         self.faults: dict[str, Note] = {}
-        self.contested: dict[str, dict[Path, list[Difference]]] = {}
         self.without_curve: list[str] = []
         self.damaged: dict[str, list[str]] = {}
         self.ahead: list[str] = []
         self.leftovers: list[str] = []
         self.complete = True
-        self._noted = {} if packed.damaged else self.store.index.rows()
+        self._noted = self.store.index.rows()
         self.index = {key: mark.size for key, (mark, _) in self._noted.items()}
-        self.torn_index_lines = 0
-        for path in packed.damaged:
-            self._damage("archive", path)
-        if packed.damaged:
-            return
         lines = self.store.index.path
         self.torn_index_lines = atomic.count_lines(lines) - len(atomic.read_json_lines(lines))
         for path in self._files():
@@ -116,24 +103,14 @@ class Survey:
                 break
             try:
                 self._look(path)
-            except DamagedError:  # the archive with this file of a run
-                runs, key = self.store.packed.look().runs, path.relative_to(root / RUNS).parts[1]
-                if key in runs:
-                    self._damage("archive", runs[key].path)
             except FileNotFoundError:  # a live run has replaced or removed it meanwhile
                 continue
-        if "archive" not in self.damaged:
-            several = copies.several(self.store, packed.runs)
-            contested = {key: run.contradictions() for key, run in several.items()}
-            self.contested = {key: differences for key, differences in contested.items() if differences}
 
     def _place(self, path: Path) -> str:
         return str(path.relative_to(self.root))
 
     def _damage(self, kind: str, path: Path) -> None:
-        places = self.damaged.setdefault(kind, [])
-        if self._place(path) not in places:
-            places.append(self._place(path))
+        self.damaged.setdefault(kind, []).append(self._place(path))
 
     def _files(self) -> Iterator[Path]:
         """Files in the root, those of sweeps and studies, then those of runs: the few before the many."""
@@ -142,10 +119,6 @@ class Survey:
             for folder, folders, names in os.walk(self.root / part):
                 links = (name for name in folders if os.path.islink(f"{folder}/{name}"))
                 yield from (RunFile(folder, name) for name in (*names, *links))
-        packed = self.store.packed.look()
-        for key in packed.runs:
-            paths = (self.store.run_folder(key) / name for name in packed.files(key))
-            yield from (path for path in paths if not os.path.lexists(path))  # else it was looked at already
 
     def _look(self, path: Path) -> None:
         kind = _kind(path)
@@ -157,8 +130,6 @@ class Survey:
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 self.leftovers.append(self._place(path))
             return
-        if not kind and isinstance(path, RunFile) and not os.path.lexists(path):
-            path.read_bytes()  # from an archive, with its CRC
         if kind and not _is_sound(kind, path, self.root):
             self._damage(kind, path)
         elif kind == "record":
@@ -180,31 +151,22 @@ class Survey:
 
     def findings(self) -> Iterator[Finding]:
         """What was found, with advice."""
-        root = shlex.quote(str(self.root))
         ours = [name for name in self.sweeps if not (sweep_folder(self.root, name) / SOURCE).exists()]
-        mend = f"htbench sweep index {' '.join(ours) or 'SPEC'} --root {root}"
-        known = {"runs": self.runs, "packed": self.packed, "records": len(self.records)}
-        whole = Note("store_has", **known, sweeps=len(self.sweeps))
+        mend = f"htbench sweep index {' '.join(ours) or 'SPEC'} --root {shlex.quote(str(self.root))}"
+        whole = Note("store_has", runs=self.runs, records=len(self.records), sweeps=len(self.sweeps))
         yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))
         if not self.complete:
             yield note("store", Note("store_is_large"))
         for kind, paths in self.damaged.items():
             level = note if kind in _HARMLESS else problem
-            command = f"htbench runs unpack --all --root {root}" if kind == "archive" else mend
             what = Note("links", paths=paths) if kind == "link" else Note("damaged", kind=kind, paths=paths)
-            yield level("store", what, Note(_ADVICE[kind], command=command))
+            yield level("store", what, Note(_ADVICE[kind], command=mend))
         if self.ahead:
             yield note("store", Note("heartbeats_ahead", **_few(self.ahead)), Note("set_the_clock"))
         for key, fault in self.faults.items():
-            unpack = f"htbench runs unpack {key}" if key in self.store.packed.look().runs else ""
-            delete = Note("delete_the_run", unpack=unpack, folder=self.store.run_folder(key))
+            delete = Note("delete_the_run", folder=self.store.run_folder(key))
             what = Note("run_fault", run=key, what=fault)
             yield problem("records", what, "" if fault.kind in LOST else delete)
-        for key, contradictions in self.contested.items():
-            for path, differences in contradictions.items():
-                values = [f"{each.name} is {each.here}, and {each.there} in '{path}'" for each in differences]
-                contested = Note("run_contested", run=key, values=values)
-                yield problem("records", contested, Note("keep_ours", path=path))
         if self.without_curve:
             yield note("records", Note("without_curve", **_few(self.without_curve)), Note("nothing_vouches"))
         yield from self._index_findings(mend)
@@ -238,7 +200,7 @@ def _fault(store: Store, key: str) -> Note | None:
     files = store.files(key)
     record = _record(files)
     if record is not None:
-        return contradiction(files.path, record, thorough=True)
+        return contradiction(files.path, record)
     gone = lost(files.path)
     if gone is None or (files.record.exists() and key in store.index.rows()):
         return None

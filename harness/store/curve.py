@@ -23,7 +23,6 @@ from harness.system import atomic, typed
 
 TAIL = 4096  # bytes that hold some rows
 _NUMBERS = frozenset({int, float, type(None)})
-_EVALUATIONS = 4  # rows of evaluations that may stand among the last steps; more are found as well
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -74,34 +73,27 @@ def head(path: Path, size: int = TAIL) -> list[dict[str, Any]]:
         return []
 
 
-def tail(path: Path, size: int = TAIL, back: int | None = None) -> list[dict[str, Any]]:
-    """The valid rows in the last `size` bytes, in the order of the file; none if there is no file.
-
-    Args:
-        path: the curve.
-        size: bytes to read.
-        back: leave out rows that are more than so many steps before the last row; None: keep all.
-    """
-    try:
-        with path.open("rb", buffering=0) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            lines = file.read().rstrip(b"\n").split(b"\n")
-    except FileNotFoundError:
-        return []
-    rows: list[dict[str, Any]] = []
-    block = len(lines) if back is None else back + _EVALUATIONS
-    for end in range(len(lines), 0, -block):
-        found = atomic.json_objects(lines[max(0, end - block) : end])
-        rows = [*filter(is_row, found), *rows]
-        if back is not None and rows and rows[0]["step"] < rows[-1]["step"] - back:
-            break
-    return rows
+def tail(path: Path, size: int = TAIL) -> list[dict[str, Any]]:
+    """The valid rows in the last `size` bytes, in the order of the file; none if there is no file."""
+    return list(filter(is_row, atomic.json_objects(_last_lines(path, size))))
 
 
 def last_step(path: Path) -> int:
     """The step of the last valid row, without reading the whole file; 0 if there is none."""
-    rows = tail(path, back=0)  # status asks thousands of runs
-    return int(rows[-1]["step"]) if rows else 0
+    for line in reversed(_last_lines(path, TAIL)):
+        for row in filter(is_row, atomic.json_objects([line])):
+            return int(row["step"])
+    return 0
+
+
+def _last_lines(path: Path, size: int) -> list[bytes]:
+    try:
+        with path.open("rb", buffering=0) as file:
+            start = max(0, file.seek(0, os.SEEK_END) - size)
+            file.seek(start)
+            return file.read().splitlines()[bool(start) :]  # of the first a part is missing
+    except FileNotFoundError:
+        return []
 
 
 def covers(rows: list[dict[str, Any]], step: int) -> bool:

@@ -1,7 +1,7 @@
-"""Whether a run's record agrees with its curve. Torch-free, and quick for ten thousand runs.
+"""Whether a run's record agrees with its curve, which `htbench doctor` asks; tables ask the record's digest.
 
-The curve (`metrics.jsonl`) ends with the metrics that the record repeats. Without this comparison a record
-edited by hand would be believed, and a run whose record is lost would count as not begun.
+The curve (`metrics.jsonl`) ends with the metrics that the record repeats. Without it a run whose record is
+lost would count as not begun. Torch-free.
 """
 
 import math
@@ -21,49 +21,36 @@ from harness.system import atomic
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
 _ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # smaller differences are rounding
 _ROW = 100  # bytes that hold the row of a step
-_FEW = 64  # steps that are quick to read
 
 CHANGED = Note("record_changed")
 LOST = ("record_damaged", "record_missing", "record_missing_at_the_end")  # the run is trained again by itself
 
 
-def contradiction(
-    folder: Path, record: RunRecord, *, thorough: bool = False, cut_counts: bool = True
-) -> Note | None:
-    """What speaks against a record: its curve, or its own digest; None if nothing does.
+def contradiction(folder: Path, record: RunRecord) -> Note | None:
+    """What speaks against a record: its curve, spectra, test items, or its own digest; None if nothing does.
 
     It compares the steps, the last metrics of both held-out splits, and the mean training loss of the last
-    tenth if those rows were read. A pruned run is not compared: another study may have resumed it.
+    tenth. A pruned run is not compared: another study may have resumed it.
 
     Args:
         folder: of the run.
         record: its record, from wherever it was read.
-        thorough: read the last tenth of the curve, however long the run was, the spectra and the test items.
-        cut_counts: whether a curve without its end counts as a difference; no metric contradicts the record.
     """
     files = RunFolder(folder)
-    scored = items.read(files, record) if thorough else None
-    against = _difference_to_curve(files, record, thorough, cut_counts)
+    scored = items.read(files, record)
+    against = _difference_to_curve(files, record)
     return against or (scored if isinstance(scored, Note) else CHANGED if record.digest else None)
 
 
-def _difference_to_curve(
-    files: RunFolder, record: RunRecord, thorough: bool, cut_counts: bool
-) -> Note | None:
+def _difference_to_curve(files: RunFolder, record: RunRecord) -> Note | None:
     """None if they agree, or if there is no curve."""
     path = files.metrics
     if record.status is Status.PRUNED:
         return None
-    tenth = record.steps // 10
-    if thorough:
-        rows = metrics.tail(path, metrics.TAIL + _ROW * tenth)
-    else:  # what a table asks for ten thousand runs: the last tenth only if it is short
-        rows = metrics.tail(path, back=tenth if tenth <= _FEW else 0)
+    rows = metrics.tail(path, metrics.TAIL + _ROW * (record.steps // 10))
     if not rows and not path.exists():
         return None
     last = max((row["step"] for row in rows), default=0)
-    if last < record.steps and not cut_counts:
-        return None
     if last != record.steps:
         return Note("steps_differ", record=record.steps, other=last, file=METRICS)
     curve: dict[str, Any] = {}  # the metrics after the last step, as far as the record has them, too
@@ -85,7 +72,7 @@ def _difference_to_curve(
         if here != there and not (numbers and math.isclose(here, there, **_ROUNDING)):
             here, there = ("not finite" if value is None else value for value in (here, there))
             return Note("metric_differs", name=name, record=here, other=there)
-    return _spectra(files, record) if thorough else None
+    return _spectra(files, record)
 
 
 def lost(folder: Path) -> Note | None:
@@ -100,7 +87,7 @@ def lost(folder: Path) -> Note | None:
     if files.record.exists():
         sound = RunRecord.from_json(atomic.read_json(files.record)) is not None
         return None if sound else Note("record_damaged")
-    if any(_is_finished(row) for row in metrics.tail(files.metrics, back=0)):
+    if any(_is_finished(row) for row in metrics.tail(files.metrics)):
         return Note("record_missing")
     outcome = files.read_attempt(files.last_attempt()).get("outcome")
     ended = outcome is not None and outcome.get("reason") == Reason.FINISHED

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.show.note import Note
-from harness.store.archive import LARGEST
 from harness.store.record import RunRecord
 from harness.store.run_folder import RunFolder
 from harness.system import atomic
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-6  # of the mean of losses that are kept in float32, relative
 _DIGITS = 16
+_LARGEST = 64 << 20  # bytes of the content: four million items
 _BY_DOCUMENT = b"by document\n"
 
 
@@ -126,7 +126,7 @@ def _parsed(data: bytes, count: int) -> TestItems | None:
 
     of_text, of_images = _DIGITS + 12 * count, _DIGITS + 12 * count + -(-count // 8)
     most = len(_BY_DOCUMENT) + _DIGITS + 16 * count
-    if most > LARGEST:
+    if most > _LARGEST:
         return None
     stream = zlib.decompressobj()
     try:

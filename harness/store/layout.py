@@ -10,7 +10,6 @@ runs/<k2>/<key>/    one folder per run:
     weights.pt          the final weights, if the config asks for them
     test_items.bin      the losses of the test split, item by item (`harness/store/items.py`)
     record.json         the result, written last (`harness/store/record.py`)
-packed/<n>-<id>.zip a thousand finished runs each, by `htbench runs pack` (`harness/store/archive.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
@@ -35,8 +34,6 @@ PACKED, STORE = "packed", "store.json"
 CONFIG, ATTEMPTS, METRICS, SPECTRA = "config.yaml", "attempts", "metrics.jsonl", "spectra.jsonl"
 LOG, CHECKPOINT, WEIGHTS, RECORD = "log.txt", "checkpoint.pt", "weights.pt", "record.json"
 TEST_ITEMS = "test_items.bin"
-# What goes into an archive beside the attempts; the checkpoint and the weights are large, and stay outside.
-ARCHIVED = (CONFIG, METRICS, SPECTRA, LOG, TEST_ITEMS, RECORD)
 
 FORMAT = 1  # of version 0.1.0
 
@@ -44,7 +41,7 @@ _KEY = re.compile("[0-9a-f]{12}")
 
 
 def is_key(word: object) -> bool:
-    """Whether a run may have this key; a folder or an archive with another one is not ours."""
+    """Whether a run may have this key; a folder with another name is not ours."""
     return isinstance(word, str) and _KEY.fullmatch(word) is not None
 
 
@@ -54,7 +51,7 @@ def runs_folder(root: Path) -> Path:
 
 
 def run_keys(root: Path) -> list[str]:
-    """The keys of all runs that have a folder, sorted; `Records.keys` has packed ones, too."""
+    """The keys of all runs that have a folder, sorted."""
     runs = runs_folder(root)
     keys = (key for place in _names(runs) for key in _names(runs / place) if key[:2] == place)
     return sorted(filter(is_key, keys))
@@ -67,11 +64,6 @@ def _names(folder: Path) -> list[str]:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def packed_folder(root: Path) -> Path:
-    """The folder of the archives of finished runs."""
-    return root / PACKED
 
 
 def sweeps_folder(root: Path) -> Path:
@@ -122,8 +114,13 @@ def begin(root: Path) -> None:
 
 
 def check_format(root: Path) -> None:
-    """Raise UsageError if the store has runs, and is not of our format."""
-    if about(root).get("format") == FORMAT or not (run_keys(root) or any(packed_folder(root).glob("*.zip"))):
+    """Raise UsageError if the store has runs, and is not of our format or has some of them in archives."""
+    if any((root / PACKED).glob("*.zip")):
+        raise UsageError(
+            f"The store '{root}' has runs in archives ({PACKED}/*.zip), which this version does not read; "
+            "docs/cluster.md, 'File quotas', has the lines that bring them back into folders."
+        )
+    if about(root).get("format") == FORMAT or not run_keys(root):
         return
     atomic.refresh_file_cache(root)  # this node may remember that the file was not there yet
     format = about(root).get("format")

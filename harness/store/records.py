@@ -11,11 +11,10 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.show.note import Note
-from harness.store import archives, layout
+from harness.store import layout
 from harness.store.index import Index, Mark, mark_of
 from harness.store.record import RunRecord
-from harness.store.run_file import RunFile
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFile, RunFolder
 from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.links import OwnFile, leads_away
@@ -33,8 +32,6 @@ class Records:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)
         self.index = Index(OwnFile(self.root, layout.INDEX))
-        self.packed = archives.of_store(str(self.root))
-        self._folders: dict[str, RunFolder] = {}
 
     # --- one run ---
 
@@ -44,9 +41,7 @@ class Records:
         Raises:
             UsageError: no run has such a key; as the name of a folder it could lead anywhere.
         """
-        if key not in self._folders:  # a table asks ten thousand times
-            self._folders[key] = RunFolder(RunFile(self._place(key)))
-        return self._folders[key]
+        return RunFolder(RunFile(self._place(key)))
 
     def _place(self, key: str) -> str:
         if not layout.is_key(key):
@@ -107,9 +102,6 @@ class Records:
         """
         layout.begin(self.root)
         path = self.files(record.key).record
-        before = self.record(record.key)
-        if before is not None and before.status != "pruned":  # it may be in an archive
-            return before
         while not atomic.create_json(path, record.to_json()):
             existing = self.record(record.key)
             if existing is not None and existing.status == "pruned":
@@ -138,7 +130,6 @@ class Records:
             if before is None:
                 raise UsageError(f"Run {key} has not ended.")
             after, then = change(before), path.stat()
-            make_folder(path.parent)  # that of a packed run is gone
             # No record has this size: after a crash from here on readers look into the folder.
             self.index.append(before, Mark(0, 0))
             atomic.write_json(path, after.to_json())
@@ -146,26 +137,11 @@ class Records:
             self.index.append(after, mark_of(path.stat()))
         return after
 
-    def date(self, key: str, modified: int) -> None:
-        """Set the modification time of the record of a finished run, in nanoseconds since 1970."""
-        path = self.files(key).record
-        with self.index.locked():
-            os.utime(path, ns=(modified, modified))
-            record = self.record(key)
-            if record is not None:
-                self.index.append(record, mark_of(path.stat()))
-
     # --- all runs ---
 
     def keys(self) -> list[str]:
-        """The keys of all runs that have a folder or are in an archive, sorted."""
-        keys = set[str]()
-        for _ in range(10):
-            before = self.packed.now()
-            keys.update(before.runs, layout.run_keys(self.root))
-            if self.packed.now() is before:  # else runs may have moved either way meanwhile
-                break
-        return sorted(keys)
+        """The keys of all runs that have a folder, sorted."""
+        return layout.run_keys(self.root)
 
     def records(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         """The records of those of `keys` that have one; from the index, checked against the folders.
@@ -192,15 +168,11 @@ class Records:
     def _checked(
         self, keys: Iterable[str], find: Callable[[str, Mark], RunRecord | None]
     ) -> Iterator[tuple[str, RunRecord, Mark]]:
-        packed = self.packed.now().runs
-        here = set(layout.run_keys(self.root)) if packed else ()
         rest = iter(keys)
         while some := list(itertools.islice(rest, _AT_ONCE)):
             marks, found = dict[str, Mark](), dict[str, RunRecord]()
             for key in some:
-                # Packed runs that have no folder take no look for each.
-                member = packed[key].member(key, layout.RECORD) if key in packed and key not in here else None
-                mark = self._mark(key) if member is None else Mark(member.size, member.modified)
+                mark = self._mark(key)
                 if mark is not None:
                     marks[key] = mark
                     record = find(key, mark)
@@ -231,21 +203,15 @@ class Records:
         return None if found is None else mark_of(found)
 
     def look(self, key: str, name: str) -> os.stat_result | None:
-        """As `os.stat` of a file right in the folder of the run `key`, or in an archive; None: there is none.
+        """As `os.stat` of a file right in the folder of the run `key`; None: there is none.
 
         It makes no path, since tables ask of ten thousand runs.
         """
-        before = self.packed.known
         folder = self._place(key)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = os.lstat(f"{folder}/{name}")
             if stat.S_ISREG(found.st_mode) and not leads_away(folder, 2):
                 return found
-        packed = self.packed.look()
-        if packed is before and not (packed.runs or packed.damaged):
-            return None
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            return (self.files(key).path / name).stat()
         return None
 
     def _tidy(self, record: RunRecord) -> None:

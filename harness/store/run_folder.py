@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import re
+import stat
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
 from harness.config.yaml_text import read_yaml
 from harness.store import layout
-from harness.store.run_file import RunFile, names_in
 from harness.system import atomic, typed
+from harness.system.links import LinkError, OwnFile, leads_away
+
+_BELOW_RUNS = re.compile(r"(?:.*/)?runs/([0-9a-f]{2}(?:/[0-9a-f]{12}(?:/.*)?)?)", re.DOTALL)
 
 
 class Reason(str, Enum):
@@ -51,6 +58,60 @@ class _Noted(TypedDict, total=False):
     outcome: _Outcome | None
 
 
+class RunFile(OwnFile):
+    """A path in a run's folder: a link is not there, be it the file or a folder on the way below `runs/`."""
+
+    def open(self, mode: str = "r", *args: Any, **named: Any) -> Any:
+        """As `OwnFile.open`; a folder that is a link is the same error as a file that is one."""
+        writes = not set(mode).isdisjoint("wax+")
+        if _is_behind_link(self.parent, again=writes):
+            raise LinkError(self.parent) if writes else _not_there(self)
+        return super().open(mode, *args, **named)
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """As `os.stat`.
+
+        Raises:
+            FileNotFoundError: there is no such file, or only a link to one.
+        """
+        said = os.lstat(self)
+        if _is_behind_link(self.parent) or (follow_symlinks and stat.S_ISLNK(said.st_mode)):
+            raise _not_there(self)
+        return said
+
+    def exists(self, **_: Any) -> bool:
+        """Whether there is such a file or folder."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return bool(self.stat())  # `Path.exists` does not ask it in all versions of Python
+        return False
+
+    def is_file(self, **_: Any) -> bool:
+        """Whether there is such a file."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return stat.S_ISREG(self.stat().st_mode)
+        return False
+
+    def mkdir(self, *args: Any, **named: Any) -> None:
+        """As `Path.mkdir`.
+
+        Raises:
+            LinkError: a folder on the way is a link.
+        """
+        if _is_behind_link(self, again=True):
+            raise LinkError(self)
+        super().mkdir(*args, **named)
+
+
+def _not_there(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, "a link is not followed", str(path))
+
+
+def _is_behind_link(folder: Path, *, again: bool = False) -> bool:
+    """Whether a folder below `runs/`, or one on the way to it from there, is a link (`leads_away`)."""
+    parts = _BELOW_RUNS.fullmatch(str(folder))
+    return parts is not None and leads_away(str(folder), 1 + parts[1].count("/"), again=again)
+
+
 class _Named:
     """A file of a run by its name; as an attribute of a `RunFolder` it is the path."""
 
@@ -62,7 +123,7 @@ class _Named:
 
 
 class RunFolder:
-    """The paths of the files of one run (`layout`); any of them may be missing, or in an archive (`RunFile`).
+    """The paths of the files of one run (`layout`); any of them may be missing.
 
     Args:
         path: the folder.
@@ -95,7 +156,11 @@ class RunFolder:
 
     def last_attempt(self) -> int:
         """The highest number of an attempt; 0 if there is none."""
-        stems = (name.partition(".")[0] for name in names_in(self.attempts))
+        names = list[str]()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if not _is_behind_link(self.attempts):
+                names = os.listdir(self.attempts)
+        stems = (name.partition(".")[0] for name in names)
         return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
     def read_attempt(self, number: int) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The store: one folder per run, one owner per folder, one record per run.
 
     <root>/runs/<k2>/<key>/   the files of one run (`harness/store/layout.py`)
-    <root>/packed/<n>.zip     those of a thousand finished runs (`harness/store/archive.py`)
     <root>/index.jsonl        every record once more, one per line: quick to read, rebuilt from the folders
 
 The process that creates `attempts/<n>.json` owns the run. Attempt n+1 may be created only when the owner of n
@@ -143,7 +142,7 @@ class Store(Records):
             attempt = Attempt(
                 self, key, state.attempts + 1, Owner.current(), checkpoint_found=self._checkpoint_mark(key)
             )
-            with contextlib.suppress(FileNotFoundError):  # `runs gc` or `runs pack` has removed the folder
+            with contextlib.suppress(FileNotFoundError):  # `runs gc` has removed the folder
                 make_folder(files.attempts)
                 if atomic.create_json(attempt.path, attempt.to_json()):
                     break
@@ -153,7 +152,6 @@ class Store(Records):
             atomic.write_text(files.config, config_yaml)
         atomic.crash_point("claimed")
         atomic.refresh_file_cache(files.path)
-        self.packed.look_again()
         record = self.record(key)
         if record is not None and record.ends(study):  # the previous owner has ended meanwhile
             attempt.end(Reason.FINISHED)

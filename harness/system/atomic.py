@@ -29,7 +29,6 @@ _GUARDED = {
     "slot": "points.*",
     "study": "studies/*.journal",
     "ask": "slots/*/[0-9]*",
-    "pack": "packed/*.zip",
 }
 TEMPORARY_SUFFIX = ".tmp"
 _MOST_DIGITS = 300  # of a whole number that a float can hold
@@ -79,8 +78,8 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
-def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], Path]) -> Path:
-    """Fill a temporary file beside `path`, flush it, and `place(temporary, path)`, durably; the place."""
+def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], object]) -> None:
+    """Fill a temporary file beside `path`, flush it, and `place(temporary, path)`, durably."""
     temporary, crash = temporary_name(path), guard(path)
     try:
         with _named(path), open(temporary, "wb") as file:
@@ -88,13 +87,12 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
             file.flush()
             os.fsync(file.fileno())
         crash_point(f"{crash}.before")
-        placed = place(temporary, path)
+        place(temporary, path)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
     sync_folder(path.parent)
     crash_point(f"{crash}.after")
-    return placed
 
 
 def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
@@ -105,15 +103,6 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         write: gets the open binary file.
     """
     _put(path, write, Path.replace)
-
-
-def write_named(path: Path, write: Callable[[IO[bytes]], object], name: Callable[[Path], str]) -> Path:
-    """As `write_with`, but the file in the folder of `path` is called `name(temporary)`, once it is complete.
-
-    Returns:
-        the file.
-    """
-    return _put(path, write, lambda temporary, path: temporary.replace(path.with_name(name(temporary))))
 
 
 def write_from(path: Path, source: IO[bytes], modified: int) -> None:
@@ -173,14 +162,13 @@ def create_text(path: Path, text: str) -> bool:
     return True
 
 
-def _link(temporary: Path, path: Path) -> Path:
+def _link(temporary: Path, path: Path) -> None:
     try:
         os.link(temporary, path)
     except FileExistsError:
         # NFS repeats a request whose answer was lost. The second request then finds the link of the first.
         if os.stat(temporary).st_nlink != 2:
             raise
-    return path
 
 
 def _content(path: Path) -> bytes:

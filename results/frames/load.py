@@ -265,7 +265,7 @@ def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
     new, left = {}, [key for key in marks if key not in rows]
     with Progress(len(left), "records", brief=True) as progress:
         for key, record in store.each_record(left):
-            new[key] = run_row.finished(record, store) | {MARK: marks[key]}
+            new[key] = run_row.finished(record) | {MARK: marks[key]}
             progress.to(len(new))
     row_cache.write(store, kept, new)
     return rows | new

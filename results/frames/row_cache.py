@@ -1,7 +1,7 @@
 """Rows of finished runs from an earlier command: `<root>/cache/rows.json`, which may be deleted at any time.
 
-A row is made of a run's record and the end of its curve. It counts only while both files are the ones that it
-was made of and the code is the same. Runs that have not ended, and plans, are never kept here.
+A row is made of a run's record. It counts only while that file is the one that it was made of and the code is
+the same. Runs that have not ended, and plans, are never kept here.
 
 The first line describes the second: {"code": ..., "crc": ...}. The second is a list of groups of rows with
 the same columns: {"names": [...], "columns": [...]}. A column is a list of values, or {"of": [distinct
@@ -15,7 +15,6 @@ import contextlib
 import functools
 import hashlib
 import json
-import os
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import Store
-from harness.store.layout import METRICS, RECORD, cache_folder, is_key
+from harness.store.layout import RECORD, cache_folder, is_key
 from harness.system import atomic
 from harness.system.environment import HOME
 from results.frames import run_row
@@ -37,15 +36,11 @@ _FEW, _SHARE = 50, 0.02  # fewer new rows, or a smaller share, are not worth wri
 
 
 def mark(store: Store, key: str) -> str:
-    """A word that changes with the record or the curve of a run; empty if there is no record.
+    """A word that changes with the record of a run; empty if there is no record.
 
     The time of the last change of the inode (ctime) is part of it: programs can't set it back.
     """
-    record, curve = (_told(store.look(key, name)) for name in (RECORD, METRICS))
-    return f"{record} {curve}" if record else ""
-
-
-def _told(found: os.stat_result | None) -> str:
+    found = store.look(key, RECORD)
     if found is None:
         return ""
     return f"{found.st_ino:x}.{found.st_size:x}.{found.st_mtime_ns:x}.{found.st_ctime_ns:x}"
@@ -67,7 +62,7 @@ def read(store: Store) -> dict[str, Row]:
 
 
 def differing(store: Store, seconds: float) -> tuple[int, list[str]]:
-    """Make kept rows again from their records and curves.
+    """Make kept rows again from their records.
 
     Args:
         store: of the runs.
@@ -82,7 +77,7 @@ def differing(store: Store, seconds: float) -> tuple[int, list[str]]:
         if record is None or time.monotonic() > until:  # other rows are never used
             continue
         compared += 1
-        if row != run_row.finished(record, store) | {MARK: row[MARK]}:
+        if row != run_row.finished(record) | {MARK: row[MARK]}:
             found.append(key)
     return compared, found
 
@@ -107,8 +102,7 @@ def write(store: Store, kept: Mapping[str, Row], new: Mapping[str, Row]) -> None
 
 
 def _is_settled(mark: str) -> bool:
-    changed = [int(one.rpartition(".")[2], 16) for one in mark.split(" ") if one]
-    return bool(changed) and max(changed) < (time.time() - _SETTLED) * 1e9
+    return bool(mark) and int(mark.rpartition(".")[2], 16) < (time.time() - _SETTLED) * 1e9
 
 
 def _head(body: bytes) -> dict[str, Any]:

@@ -44,9 +44,9 @@ LAST = (
 _TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
 
 
-def finished(record: RunRecord, store: Store) -> Row:
-    """The row of a run that has ended. Its state is `damaged` if record and curve contradict each other."""
-    wrong = integrity.contradiction(store.run_folder(record.key), record, cut_counts=False)
+def finished(record: RunRecord) -> Row:
+    """The row of a run that has ended. Its state is `damaged` if the record was changed later."""
+    wrong = integrity.CHANGED if record.digest else None
     values = identity.of_record(record)
     candidate = identity.candidate(values)
     return {
@@ -82,7 +82,7 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
     row |= {"candidate": identity.candidate(values)}
     state = store.state(point.key, point.study)
     if state.record is not None:  # written in the meantime, or damaged: then the plan's settings count
-        ended = finished(state.record, store)
+        ended = finished(state.record)
         damage = {name: ended[name] for name in ("state", "reason")}
         return row | damage if ended["state"] == "damaged" else ended
     if is_imported(point.overrides):

@@ -20,11 +20,3 @@ SUBMIT_CRASH_POINTS = (
     "submit.exchange",  # queued jobs are cancelled, those in their place are not submitted
     "submit.after",  # the array is in the queue, its id is not noted
 )
-# The same for `runs pack` and `runs unpack`.
-PACK_CRASH_POINTS = (
-    "pack.before",  # an archive is complete under its temporary name
-    "pack.after",  # it is in place, its runs are in their folders, too
-    "pack.removed",  # the first of its runs has no folder any more
-    "pack.merged",  # all archives are in place, those that they replace are still there
-    "unpack",  # the first run is back in its folder, and in its archive, too
-)

@@ -5,6 +5,8 @@
 writes one with the present code, for the zero point of a later format beside this one, which stays as it is.
 """
 
+import re
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -30,7 +32,7 @@ space: {{optimizer.lr: {{low: 0.03, high: 0.3, log: true}}}}
 search: {{mode: tpe, trials: 2}}
 """,
 }
-PACKED = "first"  # the runs of `search` stay in folders
+PAGE = Path(__file__).parents[2] / "docs" / "cluster.md"
 
 
 def words(settings):
@@ -39,10 +41,19 @@ def words(settings):
 
 
 def unpack(folder):
-    """The store and its sweep files, in an empty folder; returns the store."""
+    """The store and its sweep files, in an empty folder; returns the store.
+
+    The runs of the first sweep are in an archive.
+    """
     with tarfile.open(STORE) as archive:
         archive.extractall(folder, filter="data")
     return folder / "store"
+
+
+def back_into_folders(root):
+    """What the page says to people whose store has runs in archives."""
+    (lines,) = re.findall(r"```bash\n(for archive in packed/.*?)```", PAGE.read_text(), re.DOTALL)
+    subprocess.run(["bash"], input=lines, cwd=root, check=True, text=True)
 
 
 def write(target):
@@ -55,8 +66,6 @@ def write(target):
         for file in FILES:
             done = htbench("sweep", "run", file, "--workers", 1)
             assert done.returncode == 0, done.stderr
-            if file == f"{PACKED}.yaml":
-                assert htbench("runs", "pack").returncode == 0
         cut = htbench.start("run", *words(CUT), crash="checkpoint.after")
         cut.communicate()
         with tarfile.open(target, "w:xz") as archive:

@@ -103,7 +103,6 @@ def _keys(root: Path) -> list[str]:
     """
     found = {path.name for path in root.glob("runs/*/*")}
     texts = [*root.glob("sweeps/*/points.jsonl"), *root.glob("sweeps/*/slots/*/*.json")]
-    texts += root.glob("index.jsonl")  # has packed runs of no plan
     for path in texts:
         text = path.read_text()
         found |= set(re.findall(r'"key": "([0-9a-f]{12})"', text))

@@ -115,7 +115,7 @@ def test_commands_are_found():
     text += "```sh\na && .venv/bin/htbench demo\n```\n"
     assert [*filter(None, in_blocks(text))] == [["runs", "ls"], ["demo"]]
     assert [*between_words(text)] == [["zoo", "--json"]]
-    assert words("htbench runs pack [SWEEP ...]") == ["runs", "pack"]
+    assert words("htbench runs ls [SWEEP ...]") == ["runs", "ls"]
 
 
 # --- YAML: a sweep, a part of one, or the settings of a run ---

@@ -17,6 +17,7 @@ from harness.store import Store
 from harness.store.owner import Owner
 from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
 from harness.store.record import RunRecord
+from harness.system import atomic
 from optimizers import ZOO
 from tests.helpers.small_languages import small_languages
 
@@ -117,6 +118,11 @@ class Bench:
                 pruned_by=[point.study] if status == "pruned" else [],
             )
         )
+
+    def edit(self, key, **changes):
+        """Change a record as people do it by hand: its digest stays that of the record as it was."""
+        path = self.store.files(key).record
+        atomic.write_json(path, json.loads(path.read_text()) | changes)
 
     def _folder(self, key):
         folder = self.store.run_folder(key)
@@ -270,8 +276,8 @@ def mixed(bench):
             key = bench.add("pydocs", optimizer, lr, stage=REPLICATE, seed=seed, metrics=metrics, **hyper)
             bench.spectra(key, (2.0, 2.5, 2.2 + seed / 10), steps=200, updates=[(1, 0.9), (90, 1.1)])
     bench.add("pydocs", "sgdm", 0.3, metrics=text(4.0) | {"val_perplexity": None})  # exp overflowed
-    edited = bench.add("pydocs", "adam", 0.003, metrics=text(3.0))
-    bench.curve(edited, 200, 0, text(4.3))  # what it really was
+    edited = bench.add("pydocs", "adam", 0.003, metrics=text(4.3))
+    bench.edit(edited, metrics=text(3.0))
     return bench
 
 

@@ -8,8 +8,6 @@ import difflib
 import functools
 import math
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -64,13 +62,6 @@ def test_no_value_has_changed_and_the_sentences_are_those_that_were_agreed(made,
     golden, now = golden_snapshot.read(name), golden_stores.snapshot(name, made(name))
     check_same(golden.values, now.values)
     check_same(golden.words, now.words)
-
-
-def test_archived_runs_have_the_same_tables(made, tmp_path):
-    root = Path(shutil.copytree(made("demo"), tmp_path / "store"))
-    golden_snapshot.say("runs", "pack", "--root", root)
-    assert list((root / "packed").glob("*.zip")), "nothing was packed"
-    check_same(golden_snapshot.read("demo").values, golden_stores.snapshot("demo", root).values)
 
 
 def test_each_experiment_of_the_paper_has_its_tables_and_figures_alone(made, tmp_path, monkeypatch):

@@ -19,7 +19,6 @@ COMMANDS = (
     "ledger --scale nano",
     "report --out OUT/report.html",
     "runs ls",
-    "runs pack --dry-run",
     "runs export --to tensorboard --out OUT",
     "sweep status --json",
     "sweep plan --no-measure",

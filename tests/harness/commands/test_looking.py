@@ -65,8 +65,6 @@ LOOKS = (
     "runs import ../other --dry-run",
     "runs import ../other",
     "runs gc",
-    "runs pack",
-    "runs unpack",
     "table",
     "table main_result --format csv",
     "figure",

@@ -33,7 +33,7 @@ def test_every_column_that_is_known_or_mapped_is_in_the_store(take):
     assert first.environment["gpu"] == "H100" and second.environment["gpu"] == "A100"
     assert take.curve(first) == [{"step": 0, "val_loss": 10.5}, {"step": 100, "loss": 3.6, "val_loss": 3.5}]
     for record in (first, second):
-        assert not contradiction(Store(take.root).run_folder(record.key), record, thorough=True)
+        assert not contradiction(Store(take.root).run_folder(record.key), record)
     found = Survey(take.root)
     assert not (found.faults or found.damaged or found.leftovers or found.without_curve) and found.runs == 2
 

@@ -11,12 +11,27 @@ import pytest
 
 from harness.store import Store
 from tests.helpers.command import Htbench
-from tests.helpers.first_store import CUT, FILES, unpack, words
+from tests.helpers.first_store import CUT, FILES, back_into_folders, unpack, words
+from tests.helpers.stored_runs import files
 
 
 @pytest.fixture
 def htbench(tmp_path):
-    return Htbench(unpack(tmp_path), tmp_path)
+    root = unpack(tmp_path)
+    back_into_folders(root)
+    return Htbench(root, tmp_path)
+
+
+def test_a_store_with_archives_is_refused_until_its_runs_are_back_in_folders(tmp_path):
+    root = unpack(tmp_path)
+    before = files(root)
+    for words_of in (("sweep", "run", "first.yaml"), ("table",), ("runs", "import", root, "--root", "mine")):
+        done = Htbench(root, tmp_path)(*words_of)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "has runs in archives" in done.stderr and "docs/cluster.md, 'File quotas'" in done.stderr
+    assert files(root) == before
+    back_into_folders(root)
+    assert len(Store(root).records(Store(root).keys())) == 10
 
 
 def test_what_was_trained_is_not_trained_again(htbench):

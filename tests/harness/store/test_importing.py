@@ -14,9 +14,11 @@ from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
 from harness.errors import EXIT_USAGE
 from harness.show.status import Status
-from harness.store import Store, check, layout
+from harness.store import Store, layout
+from harness.store.importing import differences
 from harness.store.integrity import CHANGED
 from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
+from harness.store.record import RunRecord
 from harness.system import seal
 from harness.train import run as train
 from tests.helpers.interrupting import interrupt
@@ -100,26 +102,25 @@ def test_an_end_there_is_the_end_of_what_is_unfinished_here(take, roots, reason)
     put(theirs, accuracy=0.75)
     assert "1 completed" in take().out
     assert Store(ours).record(key).metrics["val_accuracy"] == 0.75
-    assert Store(ours).record(key).pruned_by == (["one", "two"] if reason == "pruned" else [])
+    assert not list(Store(ours).run_folder(key).parent.glob(".*"))
     assert read(ours, key, "metrics.jsonl") == read(theirs, key, "metrics.jsonl")
     assert read(ours, key, "checkpoint.pt") is None
 
 
-@pytest.mark.parametrize(
-    ("here", "there", "then"), [(None, 3, 3), (2, 5, 5), (5, 2, 5), (0, 1, 1), (4, 4, 4)]
-)
-def test_of_unfinished_runs_the_one_that_got_further_stays(take, roots, here, there, then):
+@pytest.mark.parametrize("here", [None, 0, 2])
+def test_an_unfinished_run_comes_where_there_is_none_and_ours_stays(take, roots, here):
     ours, theirs = roots
-    key = leave(theirs, step=there)
+    key = leave(theirs, step=3)
     if here is not None:
         leave(ours, step=here)
-    taken = "(1 unfinished)" in take().out
-    assert taken == (then != here)
-    assert read(ours, key, "checkpoint.pt") == f"at {then}"
-    assert len(read(ours, key, "metrics.jsonl").splitlines()) == then
-    assert Store(ours).state(key).status is Status.WAITING
     before = files(ours)
-    assert "imported 0 runs" in take().out and files(ours) == before
+    assert ("(1 unfinished)" in take().out) == (here is None)
+    assert Store(ours).state(key).status is Status.WAITING
+    if here is None:
+        assert read(ours, key, "checkpoint.pt") == "at 3"
+        assert len(read(ours, key, "metrics.jsonl").splitlines()) == 3
+        before = files(ours)
+    assert take().out == "imported 0 runs; 1 are here already\n" and files(ours) == before
 
 
 def test_nothing_is_taken_where_nobody_could_go_on_from(take, roots):
@@ -135,25 +136,23 @@ def test_runs_at_work_and_failed_ones_are_left_out_with_a_reason(take, roots):
     put(theirs, seed=2)
     leave(theirs, step=3, seed=3)
     before = files(ours)
-    err = take().err
+    out, err = take()
+    assert out == "imported 0 runs; 1 are here already\n", "it has failed here, and is to be retried"
     assert f"{live_there}: somebody is at work on it there" in err
     assert f"run {live_here}: " in err and "is at work on it here" in err
-    assert f"{failed}: it failed here (error)" in err
+    assert failed not in err
     assert files(ours) == before
 
 
-def test_pruned_runs_bring_their_studies_and_the_further_checkpoint(take, roots):
+def test_a_pruned_run_comes_with_its_checkpoint_and_ours_stays(take, roots):
     ours, theirs = roots
-    key = put(ours, "pruned", step=6, pruned_by=["one", "two"])
-    put(theirs, "pruned", step=4, pruned_by=["two", "three"])
+    key = put(ours, "pruned", step=4, pruned_by=["one"])
+    put(theirs, "pruned", step=6, pruned_by=["two"])
     fresh = put(theirs, "pruned", step=4, pruned_by=["two"], seed=1)
-    assert "(2 pruned)" in take().out
-    record = Store(ours).record(key)
-    assert (record.pruned_by, record.steps) == (["one", "two", "three"], 6)
-    assert read(ours, key, "checkpoint.pt") == "at 6" and read(ours, fresh, "checkpoint.pt") == "at 4"
-    assert Store(ours).records([key, fresh])[fresh].pruned_by == ["two"]
-    before = files(ours)
-    assert "imported 0 runs; 2 are here" in take().out and files(ours) == before
+    assert "imported 1 run (1 pruned); 1 are here already" in take().out
+    records = Store(ours).records([key, fresh])
+    assert (records[key].pruned_by, records[key].steps) == (["one"], 4)
+    assert records[fresh].pruned_by == ["two"] and read(ours, fresh, "checkpoint.pt") == "at 4"
 
 
 def test_what_is_damaged_or_not_what_it_says_is_refused(take, roots):
@@ -214,102 +213,28 @@ def test_an_import_that_is_killed_is_simply_run_again(htbench, roots, crash):
     assert htbench("runs", "import", theirs).stdout.startswith("imported 0 runs")
 
 
-# --- what is missing of a run that has ended here, too ---
-
-
-def evaluated(root, key, **entries):
-    Store(root).amend(key, lambda now: dataclasses.replace(now, downstream=now.downstream | entries))
-
-
-def pack(*roots):
-    for root in roots:
-        assert cli.main(["runs", "pack", "--root", str(root)]) == 0
-
-
-@pytest.mark.parametrize("packed", ["neither", "ours", "theirs", "both"])
-def test_what_is_missing_of_a_finished_run_comes(take, roots, packed, capsys):
+def test_a_run_that_is_claimed_meanwhile_is_left_to_its_owner(take, roots, monkeypatch):
     ours, theirs = roots
-    key = put(theirs, weights=True)
-    put(ours)
-    for name in ("metrics.jsonl", "log.txt"):
-        (Store(ours).run_folder(key) / name).unlink()
-    evaluated(ours, key, mine={"acc": 0.25, "questions": 9})
-    evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
-    pack(*{"neither": (), "ours": roots[:1], "theirs": roots[1:], "both": roots}[packed])
-    before = files(ours)
-    capsys.readouterr()
-    said = take("--dry-run").out
-    assert "1 are here already" in said and "(1 log.txt, 1 metrics.jsonl, 1 piqa, 1 weights.pt)" in said
-    assert files(ours) == before
-    assert take().out == said.replace("would import", "imported").replace("would complete", "completed")
-    store = Store(ours)
-    for name in ("metrics.jsonl", "log.txt", "weights.pt"):
-        assert (
-            store.run_folder(key).joinpath(name).read_bytes()
-            == Store(theirs).run_folder(key).joinpath(name).read_bytes()
-        )
-    assert store.record(key).downstream.keys() == {"mine", "piqa"}
-    assert store.records([key]) == {key: store.record(key)} == Store(ours).records([key])
-    before = files(ours)
-    assert take().out == "imported 0 runs; 1 are here already\n" and files(ours) == before
-    pack(ours)
-    assert Store(ours).record(key).downstream.keys() == {"mine", "piqa"} and not contested(ours)
+    put(theirs)
+    rename = os.rename
+
+    def claimed_before(source, target):
+        if "/runs/" in str(target) and not str(target).endswith(".tmp"):
+            leave(ours, "", step=1)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", claimed_before)
+    assert "somebody was quicker; import again" in take().err
+    (key,) = Store(ours).keys()
+    assert Store(ours).state(key).status is Status.RUNNING and read(ours, key, "record.json") is None
 
 
-def contested(root):
-    return check.Survey(root).contested
-
-
-def test_a_downstream_figure_that_contradicts_is_named_and_the_others_come(take, roots):
-    ours, theirs = roots
-    for root, value in zip(roots, (0.5, 0.25), strict=True):
-        key = put(root)
-        evaluated(root, key, piqa={"acc": value, "questions": 9})
-    evaluated(theirs, key, boolq={"acc": 1.0, "questions": 9})
-    out, err = take()
-    assert "0 are here already" in out and "(1 boolq)" in out
-    assert f"conflict: run {key} has piqa.acc=0.5 here and 0.25 there; ours stays" in err
-    assert {task: one["acc"] for task, one in Store(ours).record(key).downstream.items()} == {
-        "piqa": 0.5,
-        "boolq": 1.0,
-    }
-
-
-def test_nothing_comes_from_a_run_with_another_result(take, roots):
-    ours, theirs = roots
-    key = put(theirs, accuracy=0.25, weights=True)
-    evaluated(theirs, key, piqa={"acc": 0.25, "questions": 9})
-    put(ours, accuracy=0.5)
-    (Store(ours).run_folder(key) / "metrics.jsonl").unlink()
-    before = files(ours)
-    assert "val_accuracy=0.5 here and 0.25 there" in take().err and files(ours) == before
-
-
-def test_a_curve_that_contradicts_its_own_record_does_not_come(take, roots):
-    ours, theirs = roots
-    key = put(theirs)
-    put(ours)
-    (Store(ours).run_folder(key) / "metrics.jsonl").unlink()
-    curve = Store(theirs).run_folder(key) / "metrics.jsonl"
-    curve.write_text(curve.read_text().replace('"val_accuracy": 0.9', '"val_accuracy": 0.8'))
-    before = files(ours)
-    assert f"refused: {key}: val_accuracy is 0.9 in record.json, 0.8 in metrics.jsonl" in take().err
-    assert files(ours) == before
-
-
-@pytest.mark.parametrize("crash", ["record.before", "record.after"])
-def test_a_completion_that_is_killed_is_simply_run_again(htbench, roots, crash):
-    theirs = roots[1]
-    key = put(theirs, weights=True)
-    evaluated(theirs, key, piqa={"acc": 0.5, "questions": 9})
-    put(htbench.root)
-    process = htbench.start("runs", "import", theirs, crash=crash)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    assert htbench("runs", "import", theirs).returncode == 0
-    store = Store(htbench.root)
-    assert store.record(key).downstream.keys() == {"piqa"} and store.files(key).weights.exists()
-    assert not list(store.run_folder(key).glob(".*.tmp")) or crash == "record.before"
+def test_differences_have_names_and_values():
+    ours = RunRecord("0" * 12, {}, "completed", {"val_loss": 1.0}, 8, 1.0, 0.1, 1, {}, 1, {})
+    theirs = dataclasses.replace(ours, status="diverged", metrics={})
+    told = [(one.name, one.here, one.there) for one in differences(ours, theirs)]
+    assert told == [("status", "completed", "diverged"), ("val_loss", 1.0, None)]
+    assert differences(ours, dataclasses.replace(ours, useful_seconds=9.0)) == []
 
 
 def test_the_index_knows_what_was_imported(take, roots):

@@ -275,6 +275,16 @@ def test_the_first_record_stays_even_if_a_second_process_gets_past_the_fence(sto
     assert store.write_record(record(KEY, 2)) == record(KEY, 1) == store.record(KEY)
 
 
+def test_an_index_that_was_copied_over_ours_changes_nothing(tmp_path):
+    ours, theirs = Store(tmp_path / "ours"), Store(tmp_path / "theirs")
+    for place, other in ((ours, 1), (theirs, 2)):
+        place.claim(KEY, "").finish(record(KEY, other))
+    sizes = {place.files(KEY).record.stat().st_size for place in (ours, theirs)}
+    assert len(sizes) == 1, "else it is no case"
+    shutil.copy(theirs.index.path, ours.index.path)
+    assert ours.records([KEY]) == dict(ours.each_record([KEY])) == {KEY: record(KEY, 1)}
+
+
 def test_a_record_changed_behind_the_index_is_read_from_its_folder(store):
     store.claim(KEY, "").finish(record(KEY, 1))
     atomic.write_json(store.run_folder(KEY) / "record.json", record(KEY, 1234).to_json())

@@ -16,7 +16,7 @@ import pytest
 from harness.store import layout, points
 from harness.store.run_folder import RunFolder
 from harness.system import atomic
-from tests.helpers.crash_points import CRASH_POINTS, PACK_CRASH_POINTS
+from tests.helpers.crash_points import CRASH_POINTS
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_temporary(tmp_path):
@@ -156,7 +156,6 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
         "slot": points.sweep_folder(root, "tiny") / points.POINTS,
         "ask": points.slot_path(root, "tiny", "tiny.muon.ab/0"),
         "study": layout.studies_folder(root) / "tiny.muon.journal",
-        "pack": layout.packed_folder(root) / "0001.zip",
     }
     assert {name: atomic.guard(path) for name, path in files.items()} == {name: name for name in files}
     assert not any(
@@ -164,7 +163,7 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
     )
     packages = [Path(atomic.__file__).parents[2] / name for name in ("harness", "sweeps")]
     sources = "".join(path.read_text() for package in packages for path in package.rglob("*.py"))
-    for name in CRASH_POINTS + PACK_CRASH_POINTS:
+    for name in CRASH_POINTS:
         assert name.partition(".")[0] in files or f'crash_point("{name}")' in sources, name
 
 

@@ -187,15 +187,15 @@ def test_weights_that_are_not_finite_do_not_stop_a_run(tmp_path, tiny):
 def test_a_damaged_file_is_reported(tmp_path, tiny):
     record, _ = finish(resolve_config(tiny | {"spectra.final": True}), tmp_path)
     files = Store(tmp_path).files(record.key)
-    assert contradiction(files.path, record, thorough=True) is None
+    assert contradiction(files.path, record) is None
     whole = files.spectra.read_text()
     files.spectra.write_text(whole + '{"step": 9')
-    assert contradiction(files.path, record, thorough=True) == Note("spectra_damaged")
+    assert contradiction(files.path, record) == Note("spectra_damaged")
     files.spectra.write_text(whole + '{"step": 9}\n')
     differ = Note("steps_differ", record=8, file="spectra.jsonl", other=9)
-    assert contradiction(files.path, record, thorough=True) == differ
+    assert contradiction(files.path, record) == differ
     os.unlink(files.spectra)
-    assert contradiction(files.path, record, thorough=True) == Note("spectra_incomplete")
+    assert contradiction(files.path, record) == Note("spectra_incomplete")
 
 
 def test_the_methods_are_those_that_measure():

@@ -36,9 +36,9 @@ def made(monkeypatch):
     """The keys of the runs whose rows were made anew."""
     keys, finished = [], run_row.finished
 
-    def note(record, store):
+    def note(record):
         keys.append(record.key)
-        return finished(record, store)
+        return finished(record)
 
     monkeypatch.setattr(run_row, "finished", note)
     return keys
@@ -121,13 +121,13 @@ def test_an_amended_record_is_seen(store):
     assert load(store)["reason"].iloc[0] == "looked at again"
 
 
-def test_a_changed_curve_makes_the_run_damaged(store):
+def test_a_changed_record_makes_the_run_damaged(store):
     frame = load(store)
-    path = store.files(frame["key"].iloc[3]).metrics
+    path = store.files(frame["key"].iloc[3]).record
     path.write_text(path.read_text().replace('"val_loss": ', '"val_loss": 7'))
     again = load(store)
     assert again["state"].tolist() == [*frame["state"][:3], "damaged", *frame["state"][4:]]
-    assert "record.json, 7" in again["reason"].iloc[3]
+    assert again["reason"].iloc[3] == "record.json was changed after the run"
 
 
 def test_a_lost_record_is_no_longer_there(store):

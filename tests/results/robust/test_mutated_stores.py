@@ -42,7 +42,7 @@ _MARKS = re.compile(r"damaged|not run yet|not counted|not final|running|terms ar
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """A grid with replicas, a search in an archive, a run that was killed twice, and what others made."""
+    """A grid with replicas, a search, a run that was killed twice, and what others made."""
     folder = tmp_path_factory.mktemp("mutated")
     call = Htbench(folder / "store", cwd=folder)
     for name, text in (("grid", GRID), ("search", SEARCH), ("left", LEFT)):
@@ -53,7 +53,6 @@ def base(tmp_path_factory):
     (folder / "curves.csv").write_text(THEIRS)
     named = ("--set", "task=fineweb", "model=gpt2-124m", "result=theirs")
     assert call("runs", "import", "--name", "others", "--curves", "curves.csv", *named).returncode == 0
-    assert call("runs", "pack", "--sweep", "search").returncode == 0
     line = (
         json.dumps(SUBMITTED) + "\n" + json.dumps({"submission": SUBMITTED["submission"], "job": "7"}) + "\n"
     )
@@ -87,7 +86,6 @@ def said(root, *words):
 LOOKS = (
     ("runs", "ls", "--all"),
     ("runs", "ls", "--all", "--json"),
-    ("runs", "pack", "--dry-run"),
     ("runs", "gc", "--dry-run", "--orphans", "--pruned"),
     ("sweep", "status"),
     *(("sweep", "status", name) for name in ("grid", "search", "left", "others")),
