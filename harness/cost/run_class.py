@@ -106,6 +106,33 @@ class Cost:
         return self.overhead_seconds + steps * self.step + passes(steps, every, untrained) * self.evaluation
 
 
+@dataclass(frozen=True)
+class Counted:
+    """What is known of the runs of a class without a run.
+
+    Attributes:
+        parameters: numbers of the model that are trained.
+        matrix_parameters: of these in matrices that the rule treats in its own way.
+        flops_per_step: operations of a step for the model over all processes: forward and backward pass, and
+            what is computed again.
+        optimizer_flops_per_step: for the optimizer, the mean over its period, with Sophia's second pass.
+        weights: bytes of parameters and buffers; this and the next three are of one process.
+        gradients: bytes.
+        states: bytes that the optimizer keeps from step to step; of several processes that of the one with
+            most.
+        peak: most bytes of tensors alive at any time.
+    """
+
+    parameters: int
+    matrix_parameters: int
+    flops_per_step: float
+    optimizer_flops_per_step: float
+    weights: int
+    gradients: int
+    states: int
+    peak: int
+
+
 def passes(steps: int, every: int, untrained: bool = False) -> int:
     """How often a run goes over held-out data: both splits at the end, validation now and then before.
 
