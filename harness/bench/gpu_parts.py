@@ -30,9 +30,8 @@ from harness.bench.turns import clock_of
 from harness.config import RunConfig
 from harness.config.key import resolved
 from harness.config.settings import resolve_config
-from harness.cost import kept, shapes
-from harness.cost.gpus import recognised
-from harness.cost.ledger import eigh
+from harness.cost.estimate import count
+from harness.cost.watch import eigh
 from harness.data.augment import Recipe
 from harness.data.images import ImageTask
 from harness.data.task import SPLITS
@@ -70,13 +69,11 @@ class Recognised:
 
     Attributes:
         device: as the driver calls it.
-        processor: its row of docs/cost.md; None: it has none.
         bytes: of its memory.
         processors: on it.
     """
 
     device: str
-    processor: str | None
     bytes: int
     processors: int
 
@@ -85,8 +82,7 @@ def doctor(cache: Path) -> Iterator[finding.Finding | Recognised]:
     """What `htbench doctor` finds of the machine, and the GPU."""
     yield from finding.examine(cache, checks.CHECKS)
     about = torch.cuda.get_device_properties()
-    row = recognised(about.name)
-    yield Recognised(about.name, row.name if row else None, about.total_memory, about.multi_processor_count)
+    yield Recognised(about.name, about.total_memory, about.multi_processor_count)
 
 
 # --- optimizers on both devices ---
@@ -401,8 +397,7 @@ def peaks(cache: Path) -> Iterator[PeakRow]:
     ):
         fitted = fitting(_two_steps, model, samples, length)
         config = config_of(model, samples, length, **AT_START)
-        told = kept.simulate(config, shapes.of(config), "cuda").memory
-        yield PeakRow(model, samples, length, fitted and fitted[1], told.peak)
+        yield PeakRow(model, samples, length, fitted and fitted[1], count(config, "cuda").peak)
         del fitted
 
 
@@ -535,10 +530,10 @@ def graded(cache: Path) -> Iterator[Timing | Failed]:
 
 
 def _power(what: str, power: Callable[[Tensor], Tensor], matrix: Tensor, truth: Tensor) -> Timing:
-    with CallCount() as count:
+    with CallCount() as counted:
         mapped = power(matrix.cuda()).double().cpu()
     error = ((mapped - truth).norm() / truth.norm()).item()
-    worth = count.tally.flops["eigh"] / eigh(min(matrix.shape), min(matrix.shape))
+    worth = counted.flops[torch.ops.aten._linalg_eigh] / eigh((min(matrix.shape),) * 2)
     timed = timing(what, power, matrix.cuda())
     return replace(timed, error=None if power is newton_schulz else error, solvers=worth)
 

@@ -32,7 +32,6 @@ from harness.bench.turns import (
     take_turns,
 )
 from harness.bench.twin import counterpart, twin
-from harness.cost.gpus import recognised
 from harness.data.loss import linear_cross_entropy
 from harness.data.task import Batch, cross_entropy, in_float32
 from harness.data.text import CHUNK_ABOVE, TextTask
@@ -283,11 +282,7 @@ def times_of(setup: Setup, rounds: int, after_round: Callable[[], None] = lambda
 
 
 def peak_rate(precision: Precision, clock: Clock) -> float:
-    """Published for bfloat16 on the device, where we know it; else the best measured here."""
-    if precision.device == "cuda" and precision.products == torch.bfloat16:
-        known = recognised(torch.cuda.get_device_name())
-        if known is not None:
-            return known.rate("bfloat16")
+    """The best measured here."""
     return Peak(precision.device, clock)[str(precision.products).removeprefix("torch.")]
 
 

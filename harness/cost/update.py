@@ -152,9 +152,8 @@ def _passes(
             loss = task.loss(model, batch)
         torch.autograd.backward(loss / batch.count)  # leaves the gradients in the parameters
         del loss
-    if config.processes > 1:  # the exchange of gradients, without the sending (`harness/parallel/group.py`)
-        for bucket in buckets([p.grad for p in model.parameters() if p.grad is not None]):
-            flattened(bucket)
+    if config.processes > 1:
+        _exchange(model)
     model.zero_grad()
     peak, second = watch.peak, watch.counted()
     if curvature_interval(config):  # as in `harness/train/curvature.py`
@@ -166,6 +165,12 @@ def _passes(
         torch.autograd.backward(loss / batch.count)
     model.zero_grad()
     return passes, second, max(peak, watch.peak)
+
+
+def _exchange(model: nn.Module) -> None:
+    """What several processes do with their gradients, without the sending (`harness/parallel/group.py`)."""
+    for bucket in buckets([p.grad for p in model.parameters() if p.grad is not None]):
+        flattened(bucket)
 
 
 def curvature_interval(config: RunConfig) -> int:
@@ -320,7 +325,7 @@ def fake_task(sizes: Shapes) -> DataTask:
 def _model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, Any]:
     """The run's model, and the mode of its tensors; those that modules share stay shared."""
     task, meta, cpu = fake_task(sizes), torch.device("meta"), torch.device("cpu")
-    with meta:
+    with meta, Watch():
         model = build_model(config, task, meta, ALONE)
     options = sizes.options
     positions = samples * (options["max_length"] if sizes.kind == LM else options["image_size"] ** 2)

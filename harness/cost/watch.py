@@ -49,9 +49,11 @@ LACKING: Final[dict[Any, Callable[..., int]]] = {
     # sums in place, and the kernel of attention on a CPU, which it knows on a GPU
     aten.addmm_: lambda total, a, b, **_: 2 * math.prod(a) * b[-1],
     aten.baddbmm_: lambda total, a, b, **_: 2 * math.prod(a) * b[-1],
-    aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v),
+    aten._scaled_dot_product_flash_attention_for_cpu: (
+        lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)  # type: ignore[no-untyped-call]
+    ),
     aten._scaled_dot_product_flash_attention_for_cpu_backward: (
-        lambda grad, q, k, v, *_, **__: sdpa_backward_flop_count(grad, q, k, v)
+        lambda grad, q, k, v, *_, **__: sdpa_backward_flop_count(grad, q, k, v)  # type: ignore[no-untyped-call]
     ),
 }
 # By operation, of its arguments and `out_val`, what it returns.
@@ -108,6 +110,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if func in _ANSWERS and isinstance(args[0], FakeTensor):
             return _ANSWERS[func](*args, **kwargs)
+        if func in _DRAWS and args[0].is_meta:  # torch would import torch.compile to draw what nobody sees
+            return args[0]
         out = func(*args, **kwargs)
         packet = func._overloadpacket
         if packet in FORMULAS:
@@ -154,4 +158,5 @@ def _all_places(x: Tensor) -> Tensor:
     return x.new_empty(x.numel(), x.ndim, dtype=torch.int64)
 
 
+_DRAWS: Final = (aten.normal_.default, aten.uniform_.default)
 _ANSWERS: Final = {aten._local_scalar_dense.default: _value, aten.nonzero.default: _all_places}
