@@ -53,7 +53,7 @@ Its model is `modded-gpt-small`, its data are the task `fineweb`; `sweeps/track3
 budget.
 
 ```sh
-htbench sweep plan sweeps/track3/track3-leaders.yaml --gpu h100       # what it costs
+htbench sweep plan sweeps/track3/track3-leaders.yaml                     # what is to run
 htbench data prepare fineweb --for sweeps/track3/track3-leaders.yaml     # 18 files, 3.6 GB
 htbench sweep run sweeps/track3/track3-leaders.yaml                      # or sweep submit
 htbench table main_result                # on test text that no choice has seen
@@ -63,10 +63,8 @@ htbench sweep run sweeps/track3/track3-nano.yaml                     # the same 
 ```
 
 Each row gets five rates by three weight decays with one seed, and its best setting five fresh seeds; the
-AdamW of embedding, head and vectors is that of the tuned baseline (result 36) in all rows. The plan counts
-about 740 GPU-hours on an H100 by its data sheet (72 to 79 for a row, 3.6 to 3.9 for a run), without
-evaluations. The public runs on H100, most of them on eight, took 0.19 s a step in the median, which is 1.4
-GPU-hours for such a run: the estimate is on the safe side.
+AdamW of embedding, head and vectors is that of the tuned baseline (result 36) in all rows. The public runs on
+H100, most of them on eight, took 0.19 s a step in the median, which is 1.4 GPU-hours for such a run.
 
 What is the same, and how we know: logits and gradients of the model on given weights (equal to those of the
 program's own model in float32, within rounding in bfloat16; `tests/golden/modded_gpt.json`), its

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from harness.choice.winner import grouped
 from harness.config.parts import search_no_more
-from harness.cost import gpus
 from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
 from harness.show.commands import write_command
 from harness.show.emit import emit, say
@@ -23,7 +22,6 @@ from harness.store.check import faults
 from harness.store.points import Point, ever_planned
 from harness.system import slurm, streams
 from harness.system.folders import make_folder
-from harness.system.machine import visible_gpus
 from sweeps.plan.planned import filled, search_points, states
 from sweeps.plan.replicas import everything, everything_with_states
 from sweeps.plan.start import check_start
@@ -186,13 +184,10 @@ def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]
     """What is left to run of each sweep, and what it takes."""
     from sweeps.screens import plan as screen
     from sweeps.screens.cost_card import Costs
-    from sweeps.screens.estimates import Prices
 
-    named = gpus.named(_gpus(args, loaded), gpus.known(store.root, args.gpus))
-    costs = Costs(store, not args.no_measure, spare_short=not named)
-    prices = Prices(store, named, simulate=bool(named) or not args.no_measure)
+    costs = Costs(store, not args.no_measure, spare_short=True)
     for spec in loaded:
-        yield screen.preview(store, spec, costs, prices)
+        yield screen.preview(store, spec, costs)
 
 
 def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -215,13 +210,6 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
         emit(screen.report(views, with_arrays=args.sbatch, with_points=args.points), args)
     queue.say_if_silent(store, loaded)
     return 0
-
-
-def _gpus(args: argparse.Namespace, loaded: Sequence[SweepSpec]) -> str | None:
-    """The GPUs that are named; else that of the paper, if all jobs ask for a GPU and there is none here."""
-    wanted = all(block.resources.gpus_per_node for spec in loaded for block in spec.blocks)
-    here = args.gpu or args.no_measure or visible_gpus()
-    return gpus.PAPERS if wanted and not here else args.gpu
 
 
 def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:

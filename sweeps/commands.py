@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.cost.gpus import GPU_FLAGS
 from harness.errors import UsageError, at_least
 from harness.show.emit import say
 from harness.store import Store, naming
@@ -70,8 +69,7 @@ ACTIONS = {
         | _JSON
         | _switch("--sbatch", "also what `submit` would hand to sbatch")
         | _switch("--test-only", "ask SLURM whether it would take that")
-        | _switch("--no-measure", "do not measure what no run tells")
-        | dict(GPU_FLAGS),
+        | _switch("--no-measure", "do not measure what no run tells"),
     ),
     "run": Action(
         actions.run,

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from harness import cli
-from harness.cost import gpus
 from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least, nearest
 from harness.paper import experiments, reported, scales
 from harness.show import terminal
@@ -129,7 +128,7 @@ class Wanted:
 
 
 def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
-    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu [NAME]]."""
+    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu]."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -141,13 +140,7 @@ def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replace", action="store_true", help="drop what an earlier plan has besides")
     parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
     parser.add_argument("--workers", **commands.WORKERS)
-    parser.add_argument(
-        "--gpu",
-        nargs="?",
-        const=gpus.PAPERS,
-        metavar="NAME",
-        help=f"the ladder for a GPU; whose hours the card has for it and for paper (default: {gpus.PAPERS})",
-    )
+    parser.add_argument("--gpu", action="store_true", help="the part of the ladder for a GPU")
 
 
 def reproduce(args: argparse.Namespace) -> int:
@@ -158,8 +151,7 @@ def reproduce(args: argparse.Namespace) -> int:
             to ask whether they shall start.
     """
     at_least(args, 1, "workers")
-    wanted = _wanted(args.words, args.quick, args.gpu is not None)
-    args.gpu = args.gpu or gpus.PAPERS
+    wanted = _wanted(args.words, args.quick, args.gpu)
     left = _left(args, wanted)
     runs = sum(part.runs for part in left)
     if runs and wanted.needs_gpu and not args.submit and not has_gpu():
@@ -218,8 +210,7 @@ def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
 
 def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
     """What is left of each sweep, as `sweep plan` finds it."""
-    given: dict[str, Any] = {"gpu": args.gpu} if wanted.needs_gpu else {}
-    given |= {} if wanted.scale == "paper" else {"no_measure": True}
+    given = {} if wanted.scale == "paper" else {"no_measure": True}
     plan = commands.arguments("plan", words=wanted.files, root=args.root, **given)
     known = {} if wanted.needs_gpu else reproduce_card.seen()
     return [reproduce_card.left(preview, known) for preview in commands.previews(plan)]
@@ -228,11 +219,7 @@ def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
 def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> bool:
     """Show what it takes; whether it may start. Only a person at a terminal can be asked."""
     workers, seconds = args.workers or default_workers(), sum(part.seconds for part in left)
-    how = (
-        Note("hours_of_gpu", gpu=args.gpu)
-        if wanted.needs_gpu
-        else Note("times_of_worker", seconds=seconds / workers, workers=workers)
-    )
+    how = Note("times_of_worker", seconds=None if wanted.needs_gpu else seconds / workers, workers=workers)
     more = sum(part.more for part in left)
     notes = [how, *([Note("searches_go_on", runs=more)] if more else [])]
     terminal.show([reproduce_card.card(left, notes)], sys.stderr)

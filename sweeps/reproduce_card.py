@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.show.note import Note
-from harness.show.numbers import counted, duration, worked
+from harness.show.numbers import counted, duration
 from harness.show.report import Column, Report, table
 from harness.store.points import SEARCH, SEED_FIELDS
 from harness.system.environment import HOME
@@ -24,7 +24,6 @@ class Left:
         points: its points, with the replicas to come.
         runs: the number of runs to run.
         seconds: of one worker, as far as known.
-        gpu_hours: on the named GPU, of runs that nobody has measured.
         unknown: the number of runs whose cost nobody knows.
         more: the most runs by which its searches may grow, where they refine a rate.
     """
@@ -33,7 +32,6 @@ class Left:
     points: int
     runs: int
     seconds: float
-    gpu_hours: float
     unknown: int
     more: int = 0
 
@@ -41,7 +39,6 @@ class Left:
     def time(self) -> str:
         """In words."""
         parts = [duration(self.seconds)] if self.seconds else []
-        parts += [worked(self.gpu_hours, "GPU")] if self.gpu_hours else []
         parts += [f"not known for {counted(self.unknown, 'run')}"] if self.unknown else []
         return " + ".join(parts) or "-"
 
@@ -59,17 +56,13 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
 
     Args:
         plan: of the sweep.
-        known: as `seen` returns it, for runs that were neither measured nor priced; empty if it says nothing.
+        known: as `seen` returns it, for runs that were not measured; empty if it says nothing.
             Of a sweep that nobody has seen, that of the end of the model's name: s1 of llama-s1.
     """
-    estimates = [(row.work.runs, row.estimate) for row in plan.rows if row.estimate and row.estimate.offers]
-    offers = [(runs, estimate.offers[0].gpu_hours) for runs, estimate in estimates]
-    priced = [(runs, hours) for runs, hours in offers if hours is not None]
     unmeasured = [row for row in plan.rows if row.total is None]
     own = known.get(plan.spec.name.partition("-")[2])
     paces = [own or known.get(row.work.config.model.rpartition("-")[2], 0.0) for row in unmeasured]
     rows = list(zip(unmeasured, paces, strict=True))
-    unknown = sum(row.work.runs for row, pace in rows if not pace) - sum(runs for runs, _ in priced)
     search, tried = plan.spec.search, [one.point for one in plan.planned if one.point.stage == SEARCH]
     grows = search.mode == REFINE and not all(plan.found[point.id].status.is_settled for point in tried)
     searches = {(point.block, *map(point.overrides.get, SEED_FIELDS)) for point in tried}
@@ -78,8 +71,7 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
         points=len(plan.planned) + plan.facts.replicas_to_come,
         runs=plan.facts.to_run,
         seconds=plan.facts.seconds + sum(pace * row.work.runs * (row.steps or 0) for row, pace in rows),
-        gpu_hours=sum(runs * hours for runs, hours in priced),
-        unknown=max(0, unknown),
+        unknown=sum(row.work.runs for row, pace in rows if not pace),
         more=max(0, (search.trials or 0) * len(searches) - len(tried)) if grows else 0,
     )
 

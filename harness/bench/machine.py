@@ -1,13 +1,16 @@
 """What this machine can do, and what a step takes of it apart from time: calls and products."""
 
+from collections import Counter
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.bench.turns import Clock
-from harness.cost.ledger import Tally
+from harness.cost.watch import DECOMPOSITIONS, FORMULAS
 from harness.errors import UsageError
+
+_NO_KERNEL = (torch.ops.aten._unsafe_view.default, torch.ops.aten.promote_types.default)  # views but in name
 
 PEAK_SIZE = {"cpu": 1024, "cuda": 8192}  # of the square matrices whose product gives the peak
 
@@ -19,18 +22,28 @@ def check_device(device: str) -> None:
 
 
 class CallCount(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What PyTorch's operations take while this is active: `tally`, which has no peak."""
+    """Counts PyTorch's operations while it is active.
+
+    Attributes:
+        calls: of operations, views not counted. On a GPU nearly each starts a kernel.
+        flops: of matrix products by precision ("float32"), of decompositions by operation.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.tally = Tally()
+        self.calls, self.flops = 0, Counter[Any]()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Carry the operation out and count it."""
         out = func(*args, **(kwargs or {}))
-        self.tally.add(func, args, kwargs or {}, out)
+        if not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler"):
+            self.calls += 1
+            packet = func._overloadpacket
+            if packet in FORMULAS:
+                kind = packet if packet in DECOMPOSITIONS else str(args[0].dtype).removeprefix("torch.")
+                self.flops[kind] += FORMULAS[packet](*args, **kwargs or {}, out_val=out)
         return out
 
 

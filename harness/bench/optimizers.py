@@ -34,9 +34,8 @@ from harness.bench.turns import (
     special_step,
     take_turns,
 )
-from harness.cost.gpus import DECOMPOSED
-from harness.cost.ledger import Tally
-from harness.cost.steps import memory_of
+from harness.cost.update import memory_of
+from harness.cost.watch import DECOMPOSITIONS
 from harness.errors import reason
 from harness.show.note import Note
 from harness.show.numbers import counted
@@ -318,17 +317,17 @@ def _count(side: Side) -> int:
 
 def _counts(side: Side, period: int, special: int) -> tuple[float, dict[str, float]]:
     """Calls per step, and operations by precision: of two more steps, averaged by `per_step` as times are."""
-    two: list[Tally] = []
+    two: list[CallCount] = []
     for _ in range(2):
         side.load()
         with CallCount() as count:
             side.optimizer.step()
-        two.append(count.tally)
+        two.append(count)
 
     def mean(first: float, second: float) -> float:
         return per_step([(first, second)], period, special)[0]
 
-    dtypes = (two[0].flops.keys() | two[1].flops.keys()) - set(DECOMPOSED)
+    dtypes = (two[0].flops.keys() | two[1].flops.keys()) - DECOMPOSITIONS.keys()
     return mean(two[0].calls, two[1].calls), {d: mean(two[0].flops[d], two[1].flops[d]) for d in dtypes}
 
 

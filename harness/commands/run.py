@@ -14,7 +14,7 @@ from harness.config.key import ResolvedRun, resolved
 from harness.config.names import flatten
 from harness.config.settings import resolve_config
 from harness.config.yaml_text import read_words, read_yaml
-from harness.cost import kept
+from harness.cost.estimate import for_record
 from harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -101,7 +101,7 @@ def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
         monitor.stop_on_signals()
         try:
             with joined(lambda: monitor.stop_requested) as group:
-                record = train.run(run, Store(args.root), monitor, group, kept.for_record)
+                record = train.run(run, Store(args.root), monitor, group, for_record)
         except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
             if here.is_main or group is None:  # once joined, an error ends all processes: report it once
                 raise

@@ -7,6 +7,7 @@ measurement includes everything that training does.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import subprocess
@@ -23,12 +24,13 @@ from harness import tasks
 from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
 from harness.config.key import resolved
 from harness.config.settings import resolve_config, to_settings
-from harness.cost.run_class import Cost, RunClass, passes, place, processor, run_class, write
+from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
 from harness.errors import RunFailedError, UsageError
 from harness.store import Store
 from harness.store.layout import cache_folder
 from harness.system import atomic, typed
-from harness.system.environment import program
+from harness.system.environment import code_version, program
+from harness.system.folders import make_folder
 
 if TYPE_CHECKING:
     from harness.store.record import RunRecord
@@ -48,7 +50,12 @@ class NotMeasuredError(Exception):
 def remembered(cache: Path, kind: RunClass) -> Cost | None:
     """What was measured of a class with this code on this machine before."""
     # None also if other code has written it
-    return typed.made(Cost, atomic.read_json(place(cache, kind, _HERE)))
+    return typed.made(Cost, atomic.read_json(_file(cache, kind)))
+
+
+def _file(cache: Path, kind: RunClass) -> Path:
+    described = repr((kind, _HERE, code_version()))
+    return cache / "costs" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
 
 def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
@@ -73,7 +80,9 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
     if {path.name for path in cache.iterdir()} != before:
         cost = _in_a_process(cache, config)  # the time and memory of preparing data are not those of a run
     if keep:
-        write(place(cache, run_class(config), _HERE), cost)
+        file = _file(cache, run_class(config))
+        make_folder(file.parent)
+        atomic.write_json(file, asdict(cost))
     return cost
 
 

@@ -3,21 +3,12 @@
 The time of a run is that of its steps, of its passes over held-out data, and of everything around them.
 """
 
-from __future__ import annotations
-
-import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.config import RunConfig
 from harness.store.record import RunRecord
-from harness.system import atomic, environment
-from harness.system.folders import make_folder
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -53,18 +44,6 @@ def run_class(config: RunConfig | Mapping[str, Any]) -> RunClass:
     work = {name: value for name, value in rule.get("hyper", {}).items() if isinstance(value, int | str)}
     details |= {f"optimizer.{name}": value for name, value in work.items()}
     return RunClass(values["task"], values.get("model", ""), rule.get("name", ""), tuple(details.items()))
-
-
-def place(cache: Path, kind: RunClass, where: str) -> Path:
-    """The file in `cache/costs/` of what this code knows of a class on a machine or a kind of device."""
-    described = repr((kind, where, environment.code_version()))
-    return cache / "costs" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
-
-
-def write(file: Path, value: DataclassInstance) -> None:
-    """Keep what is known of a class."""
-    make_folder(file.parent)
-    atomic.write_json(file, asdict(value))
 
 
 @dataclass(frozen=True)
@@ -104,6 +83,33 @@ class Cost:
         """How long a run takes from its first action to its record."""
         every, untrained = config.evaluation.every, config.evaluation.untrained
         return self.overhead_seconds + steps * self.step + passes(steps, every, untrained) * self.evaluation
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is known of the runs of a class without a run.
+
+    Attributes:
+        parameters: numbers of the model that are trained.
+        matrix_parameters: of these in matrices that the rule treats in its own way.
+        flops_per_step: operations of a step for the model over all processes: forward and backward pass, and
+            what is computed again.
+        optimizer_flops_per_step: for the optimizer, the mean over its period, with Sophia's second pass.
+        weights: bytes of parameters and buffers; this and the next three are of one process.
+        gradients: bytes.
+        states: bytes that the optimizer keeps from step to step; of several processes that of the one with
+            most.
+        peak: most bytes of tensors alive at any time.
+    """
+
+    parameters: int
+    matrix_parameters: int
+    flops_per_step: float
+    optimizer_flops_per_step: float
+    weights: int
+    gradients: int
+    states: int
+    peak: int
 
 
 def passes(steps: int, every: int, untrained: bool = False) -> int:

@@ -111,8 +111,6 @@ UNITS: dict[str, Callable[[float], str]] = {
     "digits": lambda value: f"{value:,}",  # an exact count: 13,824
     "%": lambda value: f"{value:.0%}",
     "h": hours,
-    "core": lambda hours: worked(hours, "core"),
-    "GPU": lambda hours: worked(hours, "GPU"),
     "GFLOP": lambda value: three_digits(value / 1e9),
     "3": three_digits,
     "4": lambda value: f"{value:.4g}",

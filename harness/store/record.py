@@ -56,7 +56,7 @@ class RunRecord:
         seconds_per_step: `timing["mean"]`, in seconds.
         peak_memory: peak memory of the process (CPU) or on the device (GPU), in bytes.
         cost: `parameters` of the model; `samples` and `tokens` seen in training; and what
-            `harness/cost/kept.py` counts: `flops_per_step`, `optimizer_flops_per_step`, `state_bytes`,
+            `harness/cost/estimate.py` counts: `flops_per_step`, `optimizer_flops_per_step`, `state_bytes`,
             `estimated_peak_memory`. These are absent where they can't be told.
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.

@@ -36,8 +36,8 @@ from harness.train.loop import Outcome, Training, log
 from harness.train.monitor import Monitor
 from optimizers.reach import little_reach
 
-# What the record tells of a run's cost besides, by its config, the cache of its store, and "cpu" or "cuda".
-Count = Callable[[RunConfig, Path, str], Mapping[str, float]]
+# What the record tells of a run's cost besides, by its config and "cpu" or "cuda".
+Count = Callable[[RunConfig, str], Mapping[str, float]]
 
 # The store can't be written to, or the caller's own progress goes into a pipe that nobody reads any more. The
 # run itself is valid: the same command resumes it.
@@ -51,7 +51,7 @@ def run(
     store: Store,
     monitor: Monitor | None = None,
     group: Group = ALONE,
-    count: Count = lambda config, cache, device: {},
+    count: Count = lambda config, device: {},
 ) -> RunRecord:
     """Train one run to its end, or as far as `monitor` lets it, unless its record exists already.
 
@@ -60,7 +60,7 @@ def run(
         store: the store of the run; an interrupted run resumes from its last checkpoint.
         monitor: stop requests and progress.
         group: the processes of the run; each of them calls this function.
-        count: what the record tells of its cost besides, such as `harness.cost.kept.for_record`.
+        count: what the record tells of its cost besides, such as `harness.cost.estimate.for_record`.
 
     Returns:
         the record, new or found.
@@ -210,7 +210,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
             "parameters": sum(p.numel() for p in learner.model.parameters()),
             "samples": samples,
             "tokens": samples * (config.seq_len or 0),
-            **count(config, cache_folder(attempt.store.root), kind),
+            **count(config, kind),
         },
         attempts=attempt.number,
         repeated_steps=attempt.store.repeated_steps(attempt.key),

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.settings import resolve_config
-from harness.cost.gpus import DECOMPOSED
 from harness.paper import scales
 
 OPTIMIZERS = ("muon", "htmuon_ns", "htmuon")
@@ -29,7 +28,7 @@ class Counted:
         number: of such matrices in the model.
         optimizer: its name in the zoo.
         products: floating point operations of matrix products, of one matrix.
-        decompositions: those of eigenvalue decompositions, by the formulas of `harness/cost/ledger.py`.
+        decompositions: those of eigenvalue decompositions, by the formulas of `harness/cost/watch.py`.
     """
 
     task: str
@@ -54,13 +53,11 @@ def _value(word: str) -> Any:
 
 def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
     """Count the updates of a workload on tensors without memory."""
-    from harness.cost import shapes, steps
+    from harness.cost import shapes, update
 
     settings = {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1}
     config = resolve_config(settings | {"data_fingerprint": "0" * 16})
-    for shape, number, flops in steps.matrices(config, shapes.of(config)):
-        decompositions = sum(flops[name] for name in DECOMPOSED)
-        products = flops.total() - decompositions
+    for shape, number, products, decompositions in update.matrices(config, shapes.of(config)):
         yield Counted(task, model, *shape, number, optimizer, products, decompositions)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.config import RunConfig, parts
 from harness.config.key import resolved, run_key
 from harness.config.settings import resolve_config
-from harness.cost import kept
+from harness.cost.estimate import for_record
 from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError, is_full, refused
 from harness.parallel.group import Group
 from harness.parallel.joining import is_main, joined
@@ -97,4 +97,4 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
 def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
     from harness.train.run import run  # imports torch
 
-    return run(resolved(config), store, monitor, group, kept.for_record)
+    return run(resolved(config), store, monitor, group, for_record)

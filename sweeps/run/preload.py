@@ -9,6 +9,7 @@ from harness.config import digest
 
 for _name in (
     "omegaconf",
+    "harness.cost.update",
     "harness.train.run",
     "harness.data.images",
     "harness.data.text",

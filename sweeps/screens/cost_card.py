@@ -15,7 +15,6 @@ from pathlib import Path
 from harness import tasks
 from harness.config import RunConfig, parts
 from harness.cost import measure as cost
-from harness.cost.estimate import RunCost
 from harness.cost.from_runs import from_records
 from harness.cost.measure import NotMeasuredError
 from harness.cost.run_class import Cost, RunClass, run_class
@@ -68,13 +67,11 @@ class Row:
         work: runs.
         cost: of one, as it was measured; None if it is not known.
         why: it is not known.
-        estimate: what one costs that nothing has measured; None if no estimate is possible, either.
     """
 
     work: Work
     cost: Cost | None
     why: Note | None = None
-    estimate: RunCost | None = None
 
     @property
     def steps(self) -> int | None:

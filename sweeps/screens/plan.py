@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from harness.config import RunConfig, parts
-from harness.cost.estimate import RunCost
 from harness.cost.run_class import Cost, RunClass
 from harness.errors import UsageError
 from harness.show.note import Note
@@ -23,9 +22,8 @@ from sweeps.plan.planned import Planned, block_of, by_objective, describe, objec
 from sweeps.plan.replicas import everything_with_states
 from sweeps.plan.start import check_start
 from sweeps.plan.stored import lost, trained_again
-from sweeps.screens import cost_card, estimates
+from sweeps.screens import cost_card
 from sweeps.screens.cost_card import Costs, Row
-from sweeps.screens.estimates import Prices
 from sweeps.spec.resources import Resources, words
 from sweeps.spec.search import REFINE
 from sweeps.spec.sweep import SweepSpec
@@ -70,17 +68,6 @@ class RowFacts:
 
 
 @dataclass(frozen=True)
-class EstimateFacts(RunCost):
-    """Runs of one class that nothing has measured.
-
-    Attributes:
-        runs: to run.
-    """
-
-    runs: int
-
-
-@dataclass(frozen=True)
 class JobsFacts:
     """An array of jobs.
 
@@ -122,7 +109,6 @@ class PlanFacts:
         to_run: runs that are left, these among them.
         seconds: of one worker for them, as far as known.
         card: the runs that are left, by class.
-        estimated: those of classes that nothing has measured.
         jobs: the arrays that `submit` would make.
         other_code: finished runs by version of other code.
         trained_again: runs that are trained again, by what has changed.
@@ -139,7 +125,6 @@ class PlanFacts:
     to_run: int
     seconds: float
     card: Sequence[RowFacts]
-    estimated: Sequence[EstimateFacts]
     jobs: Sequence[JobsFacts]
     other_code: Mapping[str, int]
     trained_again: Mapping[Note, int]
@@ -169,14 +154,13 @@ class Preview:
     rows: list[Row]
 
 
-def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None = None) -> Preview:
+def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run.
 
     Args:
         store: with its finished runs.
         spec: the sweep.
         costs: finds what was measured.
-        prices: estimates the rest; None: nothing does.
     """
     planned, known = everything_with_states(store, spec)
     check_start(spec, planned, store.root, action="plan")
@@ -193,7 +177,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
     )
     now = _versions_now(store, planned) if codes else []
     rows = costs.rows(cost_card.gather(left + to_come))
-    rows = prices.rows(rows) if prices else rows
     jobs = submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE)
     facts = PlanFacts(
         sweep=spec.name,
@@ -202,7 +185,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs, prices: Prices | None =
         to_run=sum(row.work.runs for row in rows),
         seconds=sum(row.total or 0.0 for row in rows),
         card=list(map(_row, rows)),
-        estimated=[EstimateFacts(**vars(row.estimate), runs=row.work.runs) for row in rows if row.estimate],
         jobs=list(map(_array, jobs)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         trained_again=trained_again(store, spec, planned, found),
@@ -291,7 +273,6 @@ def report(views: Sequence[Preview], *, with_arrays: bool = False, with_points: 
     if len(views) > 1:  # a run of two sweeps counts twice
         left, seconds = sum(view.facts.to_run for view in views), sum(view.facts.seconds for view in views)
         notes = [Note("together_to_run", runs=left, seconds=seconds)]
-        notes += estimates.sums(row for view in views for row in view.rows)
     return Report("sweep plan", "", sections, notes, data=[view.facts for view in views])
 
 
@@ -311,15 +292,9 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     notes += [
         Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
     ]
-    # estimates that have times say all that the card would
-    is_priced = view.rows and all(row.estimate and row.estimate.offers for row in view.rows)
-    parts = [] if is_priced else [_card(lines)]
-    if any(row.estimate for row in view.rows):
-        parts.append(_estimated(lines))
-    parts[-1] = replace(parts[-1], notes=tuple(notes))
+    parts = [replace(_card(lines), notes=tuple(notes), above=(head,))]
     if with_points:
         parts.append(_points(view, letters))
-    parts[0] = replace(parts[0], above=(head, *parts[0].above))
     scripts = enumerate(view.facts.sbatch if with_arrays else [], 1)
     for number, script in scripts:
         head = Note("script", sweep=view.spec.name, n=number, left_out=submit.CHECK)
@@ -360,41 +335,6 @@ def _card(rows: Sequence[Line]) -> Section:
         start = [row.work.runs, kind.task, kind.model, name, parameters]
         lines.append([*start, row.samples or "-", row.steps or "-", step, *times, memory, seen])
     return table(columns, lines)
-
-
-def _estimated(rows: Sequence[Line]) -> Section:
-    """What nothing has measured: a line for each processor that was named, at least one for each row."""
-    columns = [
-        *_WHICH,
-        Column("parameters", unit="count", importance=1),
-        Column("FLOP/step", importance=3),
-        Column("optimizer's", kind="number", importance=2),
-        Column("memory", unit="B", importance=6),
-    ]
-    estimated = [(row, row.estimate, name) for row, name in rows if row.estimate]
-    if estimated[0][1].offers:
-        columns += [
-            Column("on", kind="text", importance=11),
-            Column("ms/step", unit="ms", importance=4),
-            Column("a run", unit="s", importance=7),
-            Column("all", unit="s", importance=8),
-            Column("in all", unit="GPU", importance=9),
-            Column("basis", kind="text", least=10, importance=5),
-        ]
-    lines = []
-    for row, cost, name in estimated:
-        kind, runs = row.work.kind, row.work.runs
-        flops = f"{cost.flops_per_step + cost.optimizer_flops_per_step:.3g}"
-        share = f"{cost.optimizer_share:.1%}"
-        start = [runs, kind.task, kind.model, name, cost.parameters, flops, share, cost.memory.peak]
-        for offer in cost.offers:
-            whole = [None if one is None else runs * one for one in (offer.seconds, offer.gpu_hours)]
-            times = [offer.seconds, *whole]
-            known = ["-" if seconds is None else seconds for seconds in times]
-            lines.append([*start, offer.label, 1000 * offer.seconds_per_step, *known, offer.basis])
-        if not cost.offers:
-            lines.append(start)
-    return table(columns, lines, above=[Note("estimated")])
 
 
 def _points(view: Preview, letters: Mapping[Resources, str]) -> Section:
@@ -455,7 +395,7 @@ def _sums(view: Preview) -> list[Note]:
         )
     if cold := max((cost.startup_seconds for cost in costs), default=0.0):
         notes.append(Note("job_starts_python", seconds=cold))
-    return notes + estimates.sums(view.rows)
+    return notes
 
 
 def _jobs(view: Preview) -> list[Note]:
@@ -486,7 +426,6 @@ def _trouble(lines: Sequence[Line]) -> list[Note]:
         who = f"{row.work.kind.task} {row.work.kind.model} {name}"
         if row.why:
             reasons.setdefault(row.why, []).append(who)
-        warnings = cost_card.warnings(row) + estimates.warnings(row)
-        notes += [Note("warning_of", who=who, warning=warning) for warning in warnings]
+        notes += [Note("warning_of", who=who, warning=warning) for warning in cost_card.warnings(row)]
     several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
     return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + notes

@@ -1,30 +1,18 @@
-"""A real step of a run: its tensor bytes by torch's profiler, its products by torch's FLOP counter."""
+"""A real step of a run: its tensor bytes by torch's profiler, its operations by torch's FLOP counter."""
 
 from contextlib import contextmanager
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode
 
 from harness.config.settings import resolve_config
 from harness.cost import shapes
-from harness.cost.passes import fake_task
+from harness.cost.update import fake_task
+from harness.cost.watch import LACKING
 from harness.data.task import Batch
 from harness.parallel.group import ALONE
 from harness.train.building import build_model, build_optimizer
-
-aten = torch.ops.aten
-
-# What torch's counter lacks: sums in place, and the kernel of attention on a CPU, which it knows on a GPU.
-LACKING = {
-    aten.addmm_: lambda total, a, b, out_shape=None, **_: 2 * a[0] * a[1] * b[1],
-    aten._scaled_dot_product_flash_attention_for_cpu: (
-        lambda q, k, v, *_, out_shape=None, **__: sdpa_flop_count(q, k, v)
-    ),
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: (
-        lambda grad, q, k, v, *_, out_shape=None, **__: sdpa_backward_flop_count(grad, q, k, v)
-    ),
-}
 
 
 def config_of(task, model, optimizer="adamw", **settings):
@@ -65,8 +53,8 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
 
 
-def products(work):
-    """Floating point operations of all products in `work`."""
+def operations(work):
+    """Floating point operations of all products and decompositions in `work`."""
     with FlopCounterMode(display=False, custom_mapping=LACKING) as counter:
         work()
     return counter.get_total_flops()

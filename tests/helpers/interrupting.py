@@ -3,7 +3,7 @@
 import pytest
 
 from harness.config.key import resolved
-from harness.cost import kept
+from harness.cost.estimate import for_record
 from harness.errors import StoppedError
 from harness.store import Store
 from harness.store import curve as metrics
@@ -24,7 +24,7 @@ class StopAfter(Monitor):
 
 def finish(config, root):
     store = Store(root)
-    record = run.run(resolved(config), store, count=kept.for_record)
+    record = run.run(resolved(config), store, count=for_record)
     return record, metrics.read(store.run_folder(record.key) / "metrics.jsonl")
 
 

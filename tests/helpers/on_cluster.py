@@ -4,8 +4,6 @@ Without the cluster the tests fail, they don't pass empty.
 """
 
 import contextlib
-import functools
-import getpass
 import json
 import os
 import re
@@ -18,14 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.settings import resolve_config
-from harness.cost import kept
-from harness.cost.run_class import run_class
 from harness.store import Store
-from harness.store.layout import CACHE
-from harness.system import environment
-from sweeps.cluster import snapshot
-from tests.helpers import waiting, warm
+from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.searching import check_search, studies
 from tests.helpers.sweeping import carried_out, check_whole, results
@@ -73,26 +65,11 @@ def site(cluster):
     cluster("start-daemons")
     root = Path(tempfile.mkdtemp(prefix="htbench-slurm-store-"))
     root.chmod(0o755)
-    costs()  # takes seconds
     yield Htbench(root / "store")
     ask("scancel", "-f", "-s", "KILL", "-u", "root")
     ask("scancel", "-u", "root")
     wait_for(lambda: not queue())
     shutil.rmtree(root)
-
-
-@functools.cache
-def costs():
-    """What runs cost, by the file that jobs read it from; else all that start together count it."""
-    with pytest.MonkeyPatch.context() as patch:
-        version = snapshot.version(Path("nowhere")).folder.name  # as jobs call it
-        patch.setattr(environment, "code_version", lambda: version)
-        configs = [resolve_config(settings) for settings in warm.CONFIGS]
-        places = [kept.place(Path(CACHE), run_class(config), "cpu") for config in configs]
-        return {
-            place: kept.make(config, Path("nowhere"), "cpu")
-            for place, config in zip(places, configs, strict=True)
-        }
 
 
 @pytest.fixture(scope="session")
@@ -205,9 +182,6 @@ def owner(folder, number=1):
 def submit(site, spec, *words, **environment):
     began = time.monotonic()
     done = site("sweep", "submit", spec, *words, **environment)
-    if done.returncode == 0 and site.root.is_dir() and site.root.owner() == getpass.getuser():
-        for place, cost in costs().items():
-            kept.write(site.root / place, cost)
     assert time.monotonic() - began < 150, "nobody waits on a login node"  # 30 s at five times the load
     return done
 

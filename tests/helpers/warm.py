@@ -26,12 +26,10 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from harness.config.settings import resolve_config
-from harness.cost import kept
 from tests.helpers import prepared
 
 PRELOAD = ("sweeps.run.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
-# To resolve these takes the digests of most of the code that makes numbers, and their records take the
-# operations of a step; a process keeps both.
+# To resolve these takes the digests of most of the code that makes numbers; a process keeps them.
 CONFIGS = [
     {"task": task, "model": model, "steps": 1, "batch_size": 16, "optimizer.name": name}
     for task, model in (("digits", "resnet-nano"), ("pydocs", "llama-nano"))
@@ -118,13 +116,8 @@ def serve(requests: socket.socket) -> None:
     """Fork a command for every request; returns in the command's process, as if it had just begun."""
     for name in PRELOAD:
         importlib.import_module(name)
-    import torch
-
-    # Before a fake tensor: in a build with CUDA those pretend that there are GPUs where none is. The first
-    # backward pass then starts a thread for each, and PyTorch refuses to train in what is forked from there.
-    torch.ones((), requires_grad=True).backward()
     for settings in CONFIGS:
-        kept.make(resolve_config(settings), Path("nowhere"), "cpu")
+        resolve_config(settings)
     prepared.share()
     while True:
         with contextlib.suppress(ChildProcessError):

@@ -71,7 +71,7 @@ def calls(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], stacked:
             p.grad = torch.ones_like(p)
         with CallCount() as count:
             optimizer.step()
-    return count.tally.calls
+    return count.calls
 
 
 def saved(optimizer: torch.optim.Optimizer) -> int:

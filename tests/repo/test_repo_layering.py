@@ -94,19 +94,16 @@ PICTURE = {
         "harness.system harness.tasks harness.train sweeps.cluster sweeps.plan sweeps.spec"
     ),
     "sweeps.actions": (
-        "harness.choice harness.cli harness.config harness.cost harness.errors harness.show harness.store "
-        "harness.system "
+        "harness.choice harness.cli harness.config harness.errors harness.show harness.store harness.system "
         "sweeps.cluster sweeps.plan sweeps.run sweeps.screens sweeps.spec sweeps.studies"
     ),
     "sweeps.reproduce_card": "harness.show harness.store harness.system sweeps.screens sweeps.spec",
     "sweeps.commands": (
-        "harness.cost harness.errors harness.show harness.store sweeps.actions sweeps.plan sweeps.screens "
-        "sweeps.spec"
+        "harness.errors harness.show harness.store sweeps.actions sweeps.plan sweeps.screens sweeps.spec"
     ),
     "sweeps.reproduce": (
-        "harness.cli harness.cost harness.errors harness.paper "
-        "harness.show harness.store harness.system sweeps.actions sweeps.commands sweeps.experiments "
-        "sweeps.reproduce_card"
+        "harness.cli harness.errors harness.paper harness.show harness.store harness.system sweeps.actions "
+        "sweeps.commands sweeps.experiments sweeps.reproduce_card"
     ),
     "sweeps.compare": (
         "harness.bench harness.cli harness.config harness.errors harness.show harness.system harness.tasks "
@@ -144,7 +141,7 @@ PICTURE = {
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
     "harness.bench": ("contract machine optimizers peers"),
-    "harness.cost": ("ledger passes steps"),
+    "harness.cost": ("update watch"),
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),

@@ -18,8 +18,8 @@ from harness.bench import turns as pairs
 from harness.bench.optimizers import Bench, OptimizersFacts, PeerRow, Row, Settings, Side, report
 from harness.bench.subjects import entry
 from harness.bench.turns import Measurement, machine
-from harness.cost.gpus import DECOMPOSED
-from harness.cost.steps import memory_of
+from harness.cost.update import memory_of
+from harness.cost.watch import DECOMPOSITIONS
 from harness.errors import UsageError
 from harness.show import terminal
 from harness.show.note import Note
@@ -181,7 +181,7 @@ def test_the_phase_of_an_interval_is_the_named_step(bench):
             side.load()
             with cost.CallCount() as count:
                 side.optimizer.step()
-            flops.append(sum(n for kind, n in count.tally.flops.items() if kind not in DECOMPOSED))
+            flops.append(sum(n for kind, n in count.flops.items() if kind not in DECOMPOSITIONS))
         assert flops[special] < flops[1 - special]  # SVD instead of Newton-Schulz
 
 
@@ -246,7 +246,7 @@ def test_calls_are_counted_without_views(bench):
     with cost.CallCount() as count:
         x = torch.ones(4, 6)
         x.mT.flatten()[:3].unbind()[0].view(1).add_(1).detach()
-    assert count.tally.calls == 3  # ones, the copy of the transpose, add_
+    assert count.calls == 3  # ones, the copy of the transpose, add_
     (row,) = bench.rows([entry("sgdm")], entry("muon"), silent)
     assert row.calls == 4 * len(list(bench.model.parameters()))  # decay, momentum, sum, update
 
@@ -257,8 +257,8 @@ def test_flops_are_told_apart_by_precision():
         _ = x @ x.mT
         _ = torch.einsum("bij,bjk->bik", y.expand(7, 3, 5), y.mT.expand(7, 5, 3))
         _ = torch.linalg.svd(x)
-    assert count.tally.flops["float32"] == 2 * 2 * 3 * 2
-    assert count.tally.flops["float64"] == 7 * 2 * 3 * 5 * 3
+    assert count.flops["float32"] == 2 * 2 * 3 * 2
+    assert count.flops["float64"] == 7 * 2 * 3 * 5 * 3
 
 
 def test_the_share_is_the_time_of_the_products_at_the_peak():

@@ -78,7 +78,7 @@ LOOKS = (
     "export {key} ../exported",
     "downstream {key}",
     "data ls",
-    "cost --gpu h100 task=digits model=resnet-nano steps=5",
+    "cost task=digits model=resnet-nano steps=5",
     *(
         f"sweep {action} evil"
         for action in ("status", "status --json", "plan", "cost", "index", "reap", "cancel")

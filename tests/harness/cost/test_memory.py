@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from harness.cost import kept, shapes
+from harness.cost.estimate import count as count_update
 from harness.cost.shapes import NotEstimatedError
 from harness.data import text
 from tests.helpers.counted import Memory, Step, config_of, peaks
@@ -22,7 +22,7 @@ AGAIN = {"activation_checkpointing": True}
 
 
 def of(config, device="cpu"):
-    return kept.simulate(config, shapes.of(config), device).memory
+    return count_update(config, device)
 
 
 def check(config):
@@ -30,14 +30,6 @@ def check(config):
 
 
 # --- nano ---
-
-
-@pytest.fixture(autouse=True)
-def forgetting():
-    """Estimates are remembered by their config, which does not tell how `text` divides the loss."""
-    kept._passes.clear()
-    yield
-    kept._passes.clear()
 
 
 @pytest.mark.parametrize("settings", [{}, AGAIN], ids=["kept", "again"])
@@ -112,7 +104,6 @@ def test_llama_60m_needs_what_is_estimated(name, monkeypatch):
     found = []
     for again, above in WAYS:
         text.CHUNK_ABOVE = above
-        kept._passes.clear()
         found.append(of(config_of("c4", "llama-60m", name, **settings, activation_checkpointing=again)).peak)
     for way, ours, theirs in zip(WAYS, found, real, strict=True):
         print(f"{name:8} {way} estimated {ours / 1e6:.1f} MB, counted {theirs / 1e6:.1f} MB")
@@ -125,9 +116,7 @@ def test_llama_60m_needs_what_is_estimated(name, monkeypatch):
 def test_parts_are_those_of_the_model():
     found = of(config_of("pydocs", "llama-nano"))
     assert found.weights == found.gradients == 4 * 86256
-    assert found.batch == 2 * 8 * 4 * 32
-    assert found.peak == max(found.forward, found.backward, found.step)
-    assert found.forward >= found.weights + found.states + found.activations + found.batch
+    assert found.peak > found.weights + found.gradients + found.states
 
 
 def test_bfloat16_parameters_need_half():
@@ -141,19 +130,17 @@ def test_chunks_hold_fewer_logits(monkeypatch):
     config = config_of("c4", "llama-nano", seq_len=256, batch_size=16)
     chunked = of(config)
     monkeypatch.setattr(text, "CHUNK_ABOVE", 10**6)
-    kept._passes.clear()
-    assert chunked.logits < 0.3 * of(config).logits
+    assert chunked.peak < 0.3 * of(config).peak
 
 
 def test_computing_again_keeps_fewer_activations():
     kept, again = (of(config_of("pydocs", "llama-nano", batch_size=32, **s)) for s in ({}, AGAIN))
-    assert again.activations < 0.3 * kept.activations
-    assert again.peak < kept.peak
+    assert again.peak < 0.6 * kept.peak
 
 
 def test_sophia_needs_whole_logits_now_and_then():
     sophia, adamw = (of(config_of("c4", "llama-nano", name, batch_size=16)) for name in ("sophia", "adamw"))
-    assert sophia.backward > adamw.backward + 3 * 4 * 16 * 256 * 32000
+    assert sophia.peak > adamw.peak + 3 * 4 * 16 * 256 * 32000
 
 
 # Most GiB that the allocator of PyTorch 2.13 for CUDA 13 held in two steps of AdamW, on a stand-in device
@@ -184,8 +171,8 @@ def test_a_model_larger_than_memory_is_estimated():
 # --- what can't be estimated ---
 
 
-class Counting(nn.Module):
-    """Its forward pass asks for values."""
+class Torn(nn.Module):
+    """Its forward pass fails."""
 
     kind, batch_norm = "image", False
 
@@ -194,23 +181,20 @@ class Counting(nn.Module):
         self.fc = nn.Linear(in_channels * image_size**2, classes)
 
     def forward(self, images):
-        self.fc.weight.detach().numpy()
-        return self.fc(images.flatten(1))
+        return self.fc(images.flatten(2))
 
 
-class Blind(torch.optim.SGD):
-    """Its step asks for values."""
+class Lame(torch.optim.SGD):
+    """Its step fails."""
 
     def step(self, closure=None):
-        raise KeyError(self.param_groups[0]["params"][0].tolist())
+        raise KeyError(self.param_groups[0]["params"][0].shape)
 
 
-@pytest.mark.parametrize(
-    "settings", [("Counting", "adamw"), ("resnet-nano", "Blind")], ids=lambda one: one[0]
-)
+@pytest.mark.parametrize("settings", [("Torn", "adamw"), ("resnet-nano", "Lame")], ids=lambda one: one[0])
 def test_one_exception_says_why(settings):
     model, optimizer = (f"{__name__}:{one}" if one[0].isupper() else one for one in settings)
-    with pytest.raises(NotEstimatedError, match="can't be tried without memory"):
+    with pytest.raises(NotEstimatedError, match="no update of .* can be made to count"):
         of(config_of("digits", model, optimizer))
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import learner_of
-from harness.cost import kept, shapes
+from harness.cost.estimate import count
 
 pytestmark = pytest.mark.gpu
 
@@ -28,7 +28,7 @@ def test_a_step_needs_what_was_estimated(learner, at_start):
     made = learner(**{"optimizer.curvature_at_start": at_start})
     for step in range(2):
         made.update(step)
-    told = kept.simulate(made.config, shapes.of(made.config), "cuda").memory
+    told = count(made.config, "cuda")
     if at_start:  # the estimate is of steps with Sophia's second pass
         assert torch.cuda.max_memory_allocated() == pytest.approx(told.peak, rel=0.1)
     else:

@@ -16,7 +16,6 @@ from harness.store import Store, curve
 from harness.train import run
 from sweeps.screens import cost_card, plan
 from sweeps.screens.cost_card import SHORT, Costs, Row, Work, gather
-from sweeps.screens.estimates import Prices
 from sweeps.spec import sweep_file as specs
 from sweeps.spec.resources import Resources
 from tests.helpers.json_fields import promised
@@ -191,40 +190,6 @@ def test_runs_that_are_short_for_sure_are_not_measured(tiny, store, monkeypatch,
     works = gather([(config, resources)] * 3 + [(other, Resources())])
     rows = Costs(store, measure=True, spare_short=True).rows(works)
     assert [row.why == SHORT for row in rows] == [short] * 2 and len(measured) == (0 if short else 2)
-    assert not short or Prices(store, [], simulate=True).rows(rows) == rows, "nor counted"
-
-
-# --- estimated ---
-
-ON_GPU = SPEC + "resources: {gpus_per_node: 1}\n"
-
-
-def test_what_no_gpu_here_can_measure_is_estimated_and_priced(store, write_spec, capsys, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    store.root.mkdir()
-    (store.root / "gpus.yaml").write_text("tiny: {like: t4, memory: 0.0001}\n")
-    words = ["sweep", "plan", str(write_spec(ON_GPU)), "--root", str(store.root)]
-    assert cli.main([*words, "--gpu", "a6000,tiny"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("data sheet") == 2 and "GPU-seconds on a6000 for what is estimated" in out
-    assert "warning: digits resnet-nano sgdm: a process needs" in out and "no GPU here" in out
-    assert cli.main([*words, "--no-measure"]) == 0, "it is known now"
-    out = capsys.readouterr().out
-    assert "estimated, because nothing was measured:" in out and "data sheet" not in out
-    assert cli.main([*words, "--gpu", "a6000", "--json"]) == 0
-    (view,) = json.loads(capsys.readouterr().out)
-    promised("sweep plan", [view])
-    (one,), (offer,) = view["estimated"], view["estimated"][0]["offers"]
-    assert one["runs"] == view["to_run"] == 4 and one["flops_per_step"] > 0
-    assert offer["seconds"] == pytest.approx(8 * offer["seconds_per_step"]) and offer["fits"]
-
-
-def test_what_was_measured_needs_no_estimate(store, write_spec, capsys, monkeypatch):
-    monkeypatch.setattr(measure, "measure", lambda *_: SEEN)
-    assert (
-        cli.main(["sweep", "plan", str(write_spec(SPEC)), "--gpu", "a6000", "--root", str(store.root)]) == 0
-    )
-    assert "estimated" not in capsys.readouterr().out
 
 
 # --- what is to run ---
