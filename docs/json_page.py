@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
 from harness.bench import gpu, maps, optimizers, train, zoo
-from harness.commands import downstream, runs
+from harness.commands import runs
 from harness.cost.estimate import RunCost
-from harness.export import results
 from harness.show.note import Note
 from harness.show.tidy import TableFacts
 from harness.spectra.layers import LayerSpectrum
@@ -107,8 +106,6 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     ),
     "cost": (RunCost, ""),
     "spectra": (_Spectra, "[spectra.md](spectra.md) explains the figures."),
-    "downstream": (results.Evaluated, ""),
-    "downstream --write-task": (downstream.Written, ""),
     "bench optimizers": (optimizers.OptimizersFacts, ""),
     "bench train": (train.TrainFacts, ""),
     "bench maps": (maps.MapsFacts, ""),

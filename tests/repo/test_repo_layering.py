@@ -115,12 +115,12 @@ PICTURE = {
     ),
     # results
     "results.frames": (
-        "harness.choice harness.config harness.errors harness.export harness.show harness.store "
+        "harness.choice harness.config harness.errors harness.show harness.store "
         "harness.system harness.tasks models optimizers.zoo"
     ),
     "results": "harness.errors harness.store results.frames",
     "results.compare": (
-        "harness.choice harness.config harness.export harness.paper harness.show harness.store "
+        "harness.choice harness.config harness.paper harness.show harness.store "
         "harness.system harness.tasks models optimizers.zoo results.frames"
     ),
     "results.track3": "harness.show results.compare results.frames",
@@ -147,7 +147,7 @@ TORCH = {
     "harness.bench": ("contract gpu_parts machine maps optimizers peers train"),
     "harness.cost": ("ledger passes steps"),
     "harness.data": ("augment images loss randaugment task text"),
-    "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
+    "harness.export": ("huggingface trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": (
         "average building checkpoint compiling curvature eager learner loop precision run spectra trunk unfit"

@@ -78,7 +78,6 @@ LOOKS = (
     "models",
     "spectra {key}",
     "export {key} ../exported",
-    "downstream {key}",
     "data ls",
     "cost --gpu h100 task=digits model=resnet-nano steps=5",
     *(
