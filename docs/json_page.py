@@ -101,8 +101,7 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "models": (list[zoo.ModelFacts], "An entry for each model."),
     "doctor": (
         list[Finding],
-        "Also with `--sbatch`, where the findings of a node follow one on its `job`. The exit status is 1\n"
-        "if one of them is a problem.",
+        "With `--sbatch` a finding for each `job`. The exit status is 1 if one of them is a problem.",
     ),
     "cost": (RunCost, ""),
     "spectra": (_Spectra, "[spectra.md](spectra.md) explains the figures."),

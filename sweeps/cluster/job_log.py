@@ -112,7 +112,6 @@ class JobLog:
         ended: when the log was last written to, by the file server's clock.
         error: the first error, or else the last line; empty if nothing was printed.
         cancelled: whether a person cancelled it.
-        failed_setup: whether the error is that of a line of `setup`.
     """
 
     node: str
@@ -120,7 +119,6 @@ class JobLog:
     ended: float
     error: str
     cancelled: bool = False
-    failed_setup: bool = False
 
     @property
     def seconds(self) -> float | None:
@@ -151,8 +149,8 @@ def read(path: Path) -> JobLog | None:
     node, began, own = _last_start(lines)
     text = "\n".join(own)
     named = _OF_A_TASK.search(text)  # in a job of several nodes, one other than the first may have failed
-    cancelled, failed = _CANCELLED.search(text) is not None, any(map(SETUP_FAILED.match, own))
-    return JobLog(named[1] if named else node, began, ended, first_error(own), cancelled, failed)
+    cancelled = _CANCELLED.search(text) is not None
+    return JobLog(named[1] if named else node, began, ended, first_error(own), cancelled)
 
 
 def _last_start(lines: list[str]) -> tuple[str, float | None, list[str]]:

@@ -87,7 +87,7 @@ PICTURE = {
         "harness.store harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
-        "harness.config harness.errors harness.show harness.store harness.system harness.tasks "
+        "harness.config harness.errors harness.show harness.store harness.system "
         "harness.train sweeps.plan sweeps.run sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
@@ -179,7 +179,6 @@ DOORS = {
     "harness.commands.run",
     "sweeps.compare",
     "sweeps.cluster.job",
-    "sweeps.cluster.probed",
     "sweeps.run.execute",
     "sweeps.spec.sweep_file",
 }
