@@ -19,9 +19,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
 from harness.bench import optimizers, zoo
-from harness.commands import downstream, runs
+from harness.commands import runs
 from harness.cost.estimate import RunCost
-from harness.export import results
 from harness.show.note import Note
 from harness.show.tidy import TableFacts
 from harness.spectra.layers import LayerSpectrum
@@ -102,13 +101,10 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "models": (list[zoo.ModelFacts], "An entry for each model."),
     "doctor": (
         list[Finding],
-        "Also with `--sbatch`, where the findings of a node follow one on its `job`. The exit status is 1\n"
-        "if one of them is a problem.",
+        "With `--sbatch` a finding for each `job`. The exit status is 1 if one of them is a problem.",
     ),
     "cost": (RunCost, ""),
     "spectra": (_Spectra, "[spectra.md](spectra.md) explains the figures."),
-    "downstream": (results.Evaluated, ""),
-    "downstream --write-task": (downstream.Written, ""),
     "bench optimizers": (optimizers.OptimizersFacts, ""),
 }
 

@@ -57,7 +57,6 @@ COMMANDS = {
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
     "cost": ("harness.commands.cost", "Tell what a run costs before it runs: operations, memory, time"),
     "export": ("harness.commands.export", "Write the model of a run as a folder of Hugging Face"),
-    "downstream": ("harness.commands.downstream", "Evaluate the model of a run on multiple-choice questions"),
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 

@@ -108,7 +108,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     plans = [(spec, everything(store, spec)) for spec in loaded]
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
-    wishes = submission.Wishes(args.block or "", args.retry, args.replace, args.exclude_failing)
+    wishes = submission.Wishes(args.block or "", args.retry, args.replace)
     for spec, planned in plans:
         report = submission.submit(store, spec, planned, wishes)
         notes = report.notes(spec, len(wishes.of_block(planned)), args.quiet)
@@ -201,7 +201,7 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     for view in views:
         if args.sbatch or args.test_only:
             # The parser of `plan` has none of these flags.
-            wishes = submit.Wishes(args.block or "", False, bool(args.replace), bool(args.exclude_failing))
+            wishes = submit.Wishes(args.block or "", False, bool(args.replace))
             view.facts.sbatch.extend(submit.scripts(store, view.spec, view.planned, wishes))
     try:
         for view in views if args.test_only else []:

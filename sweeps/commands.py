@@ -84,7 +84,6 @@ ACTIONS = {
         | _switch("--dry-run", "the same as `plan --sbatch`")
         | _switch("--retry", "failed runs again, too")
         | _switch("--replace", "like `run`, and exchange queued jobs that ask for other resources")
-        | _switch("--exclude-failing", "keep off nodes that end jobs early, as `status` names them")
         | _BLOCK,
         trains=True,
     ),

@@ -37,7 +37,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         "--sbatch",
         nargs="*",
         metavar="SPEC | key=value",
-        help="instead: a short job on SLURM looks at what the jobs of a sweep file would see",
+        help="instead: a short job on SLURM, like those of a sweep file, runs this command there",
     )
     parser.add_argument(
         "--patience",

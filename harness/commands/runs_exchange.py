@@ -1,14 +1,15 @@
 """`htbench runs import` and `runs export`: other stores and trainers taken in, runs given to trackers."""
 
 import argparse
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, nearest
-from harness.exchange.destination import TRACKERS, Options, open_destination
 from harness.exchange.outgoing import choose
+from harness.exchange.trackers import TRACKERS, WANDB, write
 from harness.show.emit import emit, say
 from harness.show.note import Note
 from harness.show.progress import Progress
@@ -16,6 +17,7 @@ from harness.show.report import Report
 from harness.store import Store, compact, naming
 from harness.store.importing import Merged, merge
 from harness.store.points import SOURCE, SPEC, sweep_folder
+from harness.system.environment import require
 from harness.system.folders import make_folder
 
 _SHOWN = 10  # sentences on runs that were not taken
@@ -156,40 +158,30 @@ def _remarks(done: Merged, other: Path) -> Iterable[Note]:
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """--to TRACKER [SWEEP ...] [--sweep SWEEP]... and where to."""
     naming.add_words(parser)
-    parser.add_argument("--to", required=True, metavar="TRACKER", help=", ".join(TRACKERS))
+    parser.add_argument("--to", required=True, metavar="TRACKER", help=" or ".join(TRACKERS))
     parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="folder (default: tensorboard or wandb in the store)",
+        "--out", type=Path, metavar="DIR", help="folder (default: the tracker's in the store)"
     )
     parser.add_argument("--project", help="wandb: the project (default: htbench)")
 
 
 def give(args: argparse.Namespace, store: Store) -> int:
-    """Export what the destination lacks. Exit status 0 also if runs were left out: nothing has failed."""
+    """Export what the tracker lacks. Exit status 0 also if runs were left out: nothing has failed."""
     if args.to not in TRACKERS:
         raise UsageError(f"Unknown tracker '{args.to}'; {nearest(args.to, TRACKERS)}")
-    chosen = choose(store, naming.chosen(args))
-    with open_destination(args.to, Options(store.root, args.out, args.project)) as destination:
-        there = destination.present
-        new = [run for run in chosen.runs if there.get(run.key) != run.digest]
-        with Progress(len(new), "runs", parts=len(new)) as progress:
-            for run in new:
-                progress.begin(run.name)
-                destination.write(run)
-                progress.advance()
-        note = Note(
-            "exported",
-            runs=len(new),
-            place=destination.place,
-            replaced=sum(run.key in there for run in new),
-            here=len(chosen.runs) - len(new),
-            unfinished=chosen.unfinished.total(),
-            kinds=[f"{number} {status}" for status, number in sorted(chosen.unfinished.items()) if number],
-            damaged=len(chosen.refused),
-        )
-        emit(Report("export", "", notes=[note]), args)
-    for key, what in chosen.refused.items():
-        say(f"left out: run {key}: {what}")
+    if args.project and args.to != WANDB:
+        raise UsageError(f"--project is not for {args.to}.")
+    require(args.to, args.to)
+    runs, unfinished = choose(store, naming.chosen(args))
+    home = args.out or store.root / args.to
+    project = args.project or os.environ.get("WANDB_PROJECT", "htbench")
+    new = 0
+    with Progress(len(runs), "runs", parts=len(runs)) as progress:
+        for run in runs:
+            progress.begin(run.name)
+            new += write(args.to, home, run, project)
+            progress.advance()
+    here, kinds = len(runs) - new, _counts({str(status): number for status, number in unfinished.items()})
+    note = Note("exported", place=home, runs=new, here=here, unfinished=unfinished.total(), kinds=kinds)
+    emit(Report("export", "", notes=[note]), args)
     return 0

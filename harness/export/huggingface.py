@@ -144,8 +144,6 @@ def card(trained: Trained, has_tokenizer: bool) -> str:
     losses = [row for row in rows if isinstance(row.get("loss"), float)][-LAST_STEPS:]
     record, config = trained.record, yaml.safe_dump(plain_values(trained.config), sort_keys=False).rstrip()
     figures = list(record.metrics.items()) if record else []
-    for task, entry in record.downstream.items() if record else ():
-        figures += [(f"{task}: {name}", entry[name]) for name in ("acc", "acc_norm") if name in entry]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, autoescape=False
     )

@@ -34,7 +34,6 @@ class _Line(_Word, total=False):
     job: str
     refused: str
     resources: dict[str, Any]
-    excluded: list[str]
     label: str
     runs_per_job: int
 
@@ -49,7 +48,6 @@ class Submission:
         points: their ids: the keys of runs, or slots of a search.
         code: the snapshot it runs from.
         resources: what its jobs ask for (`Resources.asked`).
-        excluded: nodes that they keep off in addition.
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
         label: what its jobs' name tells people of the points.
@@ -63,7 +61,6 @@ class Submission:
     job: str = ""
     refused: str = ""
     resources: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    excluded: Sequence[str] = ()
     label: str = ""
     runs_per_job: int = 1
 
@@ -103,7 +100,7 @@ def intend(root: Path, sweep: str, points: Sequence[str], more: Mapping[str, Any
 
 
 def _submission(sweep: str, row: Mapping[str, Any]) -> Submission:
-    names = ("code", "job", "refused", "resources", "excluded", "label", "runs_per_job")
+    names = ("code", "job", "refused", "resources", "label", "runs_per_job")
     noted = {name: row[name] for name in names if name in row}
     return Submission(sweep, row["submission"], tuple(row["points"]), **noted)
 

@@ -4,16 +4,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from harness.export.results import CLOZE, SEVEN
 from harness.paper import scales
 from harness.paper.reported import Reported
 from harness.show.note import Note
 from results.compare.select import Row
-from results.frames import downstream, metrics
+from results.frames import metrics
 from results.frames.metrics import Metric
 
 HOURS_TO = "hours_to_perplexity"  # what the names of such metrics begin with
-QUESTIONS = (*SEVEN, "average")  # metrics of multiple-choice questions
+# Metrics of multiple-choice questions, which no run of ours is asked.
+QUESTIONS = (
+    *("arc_challenge", "arc_easy", "piqa", "hellaswag", "openbookqa", "winogrande", "boolq"),
+    "average",
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ def is_decidable(line: Reported, scale: str) -> bool:
 def quantity(line: Reported, scale: str) -> Quantity | None:
     """The quantity that stands for a published number at a scale.
 
-    At full scale digits and unit are those of the print. A run in miniature takes seconds, and has one task
-    of multiple-choice questions in place of the paper's average. None: nothing stands for it.
+    At full scale digits and unit are those of the print. A run in miniature takes seconds. None: nothing
+    stands for it, as for the accuracies on multiple-choice questions.
     """
     found = _quantity(line, full=scale == "paper")
     if found is None or scale != "paper" or not line.printed:
@@ -76,12 +79,13 @@ def _quantity(line: Reported, *, full: bool) -> Quantity | None:
         return _time("seconds_per_step", "s/step", 1) if full else _own_time("ms/step", _per_step, 1000)
     if name == "hours" or name.startswith(HOURS_TO):
         return _time("useful_seconds", "hours", 1 / 3600) if full else _own_time("seconds", _of_run, 1)
-    if not full and name != "average":
-        return None
-    task = name if full else CLOZE
-    metric = Metric(task, task.replace("_", " "), 100, 2, True, is_share=task != "average")
-    column = f"{downstream.PREFIX}{task}"
-    return _of_column(metric, column, f"{column}{downstream.QUESTIONS}" if metric.is_share else "")
+    return None
+
+
+def metric_of(line: Reported, scale: str) -> Metric:
+    """The metric of a published number in the words of a scale; in its own words if nothing stands for it."""
+    what = quantity(line, scale)
+    return what.metric if what else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
 
 
 def _of_column(metric: Metric, column: str, questions: str = "") -> Quantity:

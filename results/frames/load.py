@@ -90,8 +90,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     of its code), optimizer (the rule, with the variant where there are several; where the block has a name
     for its row, that name in place of the rule), lr and every other tuned setting (None in a slot that has no
     trial yet), seed, data_seed, the metrics, data_fingerprint, the columns of `results.frames.provenance`,
-    steps, seconds_per_step, useful_seconds, machine, and those of `results.frames.cost` and
-    `results.frames.downstream`.
+    steps, seconds_per_step, useful_seconds, machine, and those of `results.frames.cost`.
 
     Args:
         store: where plans and runs are.

@@ -9,7 +9,7 @@ from harness.show.status import Status
 from harness.store import Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
 from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
-from results.frames import cost, downstream, identity, imported, metrics, provenance
+from results.frames import cost, identity, imported, metrics, provenance
 
 Row = dict[str, Any]
 
@@ -152,7 +152,6 @@ def _outcome(record: RunRecord) -> Row:
         **metrics.columns(record),
         **provenance.outcome(record),
         **cost.outcome(record),
-        **downstream.outcome(record),
         "steps": record.steps,
         "seconds_per_step": record.seconds_per_step,
         "useful_seconds": record.useful_seconds,

@@ -18,7 +18,7 @@ from harness.store.points import SEED_FIELDS
 from harness.store.record import IMPORTED
 from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
-from results.frames import downstream, identity, metrics, provenance, run_row
+from results.frames import identity, metrics, provenance, run_row
 from results.frames.load import series
 from results.frames.rows import Rows
 
@@ -65,8 +65,6 @@ def _type(name: str, values: pd.Series[Any]) -> str:
     known = COLUMNS.get(name) or _settings().get(name)
     if known is not None:
         return known
-    if name.startswith(downstream.PREFIX):
-        return COUNT if name.endswith(downstream.QUESTIONS) else NUMBER
     types = set(map(type, values[values.notna()]))
     if types == {str}:
         return WORD

@@ -22,7 +22,7 @@ from results.compare.contender import reach
 from results.compare.fixed import twins
 from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, at_rate, measured
 from results.compare.ours import Ours
-from results.compare.quantities import QUESTIONS, Quantity, is_decidable, is_time, quantity
+from results.compare.quantities import QUESTIONS, is_decidable, is_time, metric_of, quantity
 from results.compare.select import Choice
 from results.compare.stats import Summary
 from results.compare.view import Side, View
@@ -78,11 +78,17 @@ def table(name: str, view: View) -> Report:
     """A table of the paper; without sections if there is nothing to show."""
     layout = LAYOUTS[name]
     parts = grouped(reported.of_table(name), lambda line: key(line, layout.sections))
-    sections = [_section(layout, lines, side) for lines in parts.values() for side in view.sides]
+    sides, notes = view.sides, []
+    if any(line.metric in QUESTIONS for line in reported.of_table(name)):
+        sides, notes = (
+            [replace(side, ours=None) for side in sides if side.published],
+            [Note("asked_of_export")],
+        )
+    sections = [_section(layout, lines, side) for lines in parts.values() for side in sides]
     empty = [
         own for own in view.scales if not any(is_decidable(line, own) for line in reported.of_table(name))
     ]
-    return Report(name, layout.title, sections, notes=footnotes.without_languages(*empty))
+    return Report(name, layout.title, sections, notes=[*notes, *footnotes.without_languages(*empty)])
 
 
 # --- the fields of a published number ---
@@ -115,8 +121,7 @@ def label(line: Reported, field: str, scale: str) -> Value:
     if field in ("dataset", "model"):
         return scales.workload(scale, line.dataset, line.model)[field == "model"]
     if field == "metric":
-        what = quantity(line, scale)
-        return what.metric.words if what else line.metric
+        return metric_of(line, scale).words
     return value(line, field)
 
 
@@ -138,12 +143,6 @@ def _in_csv(line: Reported, fields: Iterable[str], scale: str) -> tuple[tuple[st
         (field, missing.get(field, "") if own is None else own if isinstance(own, str) else f"{own:g}")
         for field, own in labels.items()
     )
-
-
-def _quantity(line: Reported, scale: str) -> Quantity:
-    what = quantity(line, scale)
-    assert what is not None  # `_at_scale` leaves such lines out
-    return what
 
 
 # --- a section ---
@@ -207,7 +206,7 @@ def _place(fields: Iterable[str], step: Key) -> tuple[float, ...]:
 
 
 def _column(layout: Layout, line: Reported, scale: str) -> Column:
-    metric = _quantity(line, scale).metric
+    metric = metric_of(line, scale)
     step = value(line, layout.axis) if layout.axis else None
     return Column(
         "accuracy_percent" if line.metric in QUESTIONS else metric.column,
@@ -222,7 +221,7 @@ def _column(layout: Layout, line: Reported, scale: str) -> Column:
 def _title(layout: Layout, lines: Sequence[Reported], side: Side) -> str:
     """ "c4, llama-60m: perplexity, published"."""
     where = ", ".join(str(label(lines[0], field, side.scale)) for field in layout.sections)
-    labels = list(dict.fromkeys(_quantity(line, side.scale).metric.label for line in lines))
+    labels = list(dict.fromkeys(metric_of(line, side.scale).label for line in lines))
     what = " and ".join(labels) if len(labels) < 3 else "accuracy (%)"  # of several tasks
     what = f"validation {what}" if layout.axis == "lr" and side.scale != "paper" else what
     source = f"{side.scale} scale" if side.ours is not None else "published"
@@ -316,7 +315,7 @@ def _of_runs(
         cell = replace(_cell(own), bold=verdict.bold and not few)
         cell = cell.noted(*few, *verdict.notes, *times.get(line, ()))
         cells[line] = _with_choice(layout, ours, line, cell, own, verdict.outlook)
-    special = [_quantity(line, ours.scale).note for line in found]
+    special = [what.note for line in found if (what := quantity(line, ours.scale)) is not None]
     notes = (
         _reported(layout, ours.scale, found.values()),
         *([footnotes.SPREAD] if any(size > 1 for size in seeds) else []),

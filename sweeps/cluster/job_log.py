@@ -96,7 +96,6 @@ _PREFIX = re.compile(
     r"|submitit \w+ \(.*?\) - |\S+: task \d+: )+"
     r"|^\S*/slurm_script: (line \d+: )?"
 )
-_CANCELLED = re.compile(r"\*\*\* (JOB|STEP) \S+ ON \S+ CANCELLED AT \S+(?!\S)(?! DUE TO)")
 NO_TASK = "what they were to do was missing beside their log; the next `submit` submits them again"
 _TRACEBACK = "Traceback (most recent call last):"
 _OF_A_TASK = re.compile(r"^srun: error: ([\w.-]+): tasks? [\d,-]+: ", re.MULTILINE)
@@ -108,24 +107,11 @@ class JobLog:
 
     Attributes:
         node: where, as SLURM names it; empty if the log does not tell.
-        began: seconds since 1970, by the node's clock; None if the log does not tell.
-        ended: when the log was last written to, by the file server's clock.
         error: the first error, or else the last line; empty if nothing was printed.
-        cancelled: whether a person cancelled it.
-        failed_setup: whether the error is that of a line of `setup`.
     """
 
     node: str
-    began: float | None
-    ended: float
     error: str
-    cancelled: bool = False
-    failed_setup: bool = False
-
-    @property
-    def seconds(self) -> float | None:
-        """From the start to the last line."""
-        return None if self.began is None else max(0.0, self.ended - self.began)
 
 
 def of_job(folder: Path, job: str) -> Path:
@@ -142,25 +128,22 @@ def read(path: Path) -> JobLog | None:
     """Read a log; None if there is none."""
     try:
         with path.open("rb") as file:
-            ended = path.stat().st_mtime
             with contextlib.suppress(OSError):  # it is shorter
                 file.seek(-MOST_BYTES, 2)
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return None
-    node, began, own = _last_start(lines)
-    text = "\n".join(own)
-    named = _OF_A_TASK.search(text)  # in a job of several nodes, one other than the first may have failed
-    cancelled, failed = _CANCELLED.search(text) is not None, any(map(SETUP_FAILED.match, own))
-    return JobLog(named[1] if named else node, began, ended, first_error(own), cancelled, failed)
+    node, own = _last_start(lines)
+    named = _OF_A_TASK.search("\n".join(own))  # of several nodes, one other than the first may have failed
+    return JobLog(named[1] if named else node, first_error(own))
 
 
-def _last_start(lines: list[str]) -> tuple[str, float | None, list[str]]:
-    """The node, the time and the lines of the last start: a job that is queued again goes on with its log."""
+def _last_start(lines: list[str]) -> tuple[str, list[str]]:
+    """The node and the lines of the last start: a job that is queued again goes on with its log."""
     for number in range(len(lines) - 1, -1, -1):
         if found := STARTS.match(lines[number]):
-            return found[2], float(found[3]), lines[number + 1 :]
-    return "", None, lines
+            return found[2], lines[number + 1 :]
+    return "", lines
 
 
 def first_error(lines: list[str]) -> str:

@@ -56,13 +56,11 @@ class Wishes:
         retry: failed runs again, too.
         replace: let the file replace the stored plan, also where it lacks points of it, and exchange jobs
             that wait and ask for other resources.
-        exclude_failing: keep off nodes that end jobs early.
     """
 
     block: str = ""
     retry: bool = False
     replace: bool = False
-    exclude_failing: bool = False
 
     def of_block(self, planned: Sequence[Planned]) -> Sequence[Planned]:
         """The points of the block."""
@@ -157,7 +155,7 @@ class Report:
         advice += [Note("submit_rounds", rate=spec.search.rate)] if refines else []
         advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
         counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
-        wrong = self.troubles.notes(name, submitted=True, replaced=self.exchanged)
+        wrong = self.troubles.notes(name, replaced=self.exchanged)
         return [*arrays, *counts, *advice, *wrong]
 
 
@@ -306,10 +304,10 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: Wi
         jobs = slurm.queue()
         queue.recover(store.root, jobs)
         known = states(store, points)  # after the queue: a job that ends in between leaves a record
-        wrong = troubles.look(store, spec, points, known, jobs, wishes.exclude_failing)
+        wrong = troubles.look(store, spec, points, known, jobs)
         old = _to_exchange(wrong.outdated, {one.point.id for one in wanted}) if wishes.replace else []
         if old:
-            _exchange(store.root, spec, points, old, jobs, wrong.avoid)
+            _exchange(store.root, spec, points, old, jobs)
             jobs, known = slurm.queue(), states(store, points)  # those that have begun meanwhile go on
         failed = [one.point for one in wanted if wishes.retry and known[one.point.id].status is Status.FAILED]
         taken = _taken(store, jobs, failed)
@@ -343,13 +341,12 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
     """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
     from sweeps.cluster import job_array  # imports submitit
 
-    jobs, wants = array.jobs, array.resources.keeping_off(report.troubles.avoid)
+    jobs, wants = array.jobs, array.resources
     remarks: dict[str, Any] = {
         "code": code.folder.name,
-        "resources": array.resources.asked(array.processes),
-        "excluded": list(report.troubles.avoid),
+        "resources": wants.asked(array.processes),
         "label": queue.of_blocks(array.points),
-        "runs_per_job": array.resources.runs_per_job,
+        "runs_per_job": wants.runs_per_job,
     }
     one = submissions.intend(root, spec.name, [point.id for point in array.points], remarks)
     already = f"; {counted(report.submitted, 'run')} had been submitted before" if report.submitted else ""
@@ -394,7 +391,6 @@ def _exchange(
     points: Sequence[Point],
     old: Sequence[tuple[Job, tuple[str, ...]]],
     jobs: Mapping[str, Job],
-    avoid: Collection[str],
 ) -> None:
     """Take back jobs that wait, if SLURM would take others in their place.
 
@@ -406,7 +402,6 @@ def _exchange(
         points: its points.
         old: the jobs, each with its points; those that have begun meanwhile go on.
         jobs: the queue.
-        avoid: nodes that the new ones keep off.
 
     Raises:
         UsageError: SLURM would refuse the new ones, so nothing is cancelled, or it does not answer.
@@ -417,7 +412,7 @@ def _exchange(
     classes = {(block_of(spec, one).resources, one.processes): None for one in points if one.id in going}
     for wants, processes in classes:
         array = Submission(spec.name, _NO_WORD, ("",))
-        text = job_array.text(root, Snapshot(root, ""), array, wants.keeping_off(avoid), processes)
+        text = job_array.text(root, Snapshot(root, ""), array, wants, processes)
         try:
             sbatch.test_only(text)
         except RefusedError as error:
@@ -445,7 +440,7 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: W
     taken = queue.queued(submissions.read_all(store.root), jobs)
     points = [one.point for one in planned]
     known = states(store, points)
-    wrong = troubles.look(store, spec, points, known, jobs, wishes.exclude_failing)
+    wrong = troubles.look(store, spec, points, known, jobs)
     for _, ids in _to_exchange(wrong.outdated, known) if wishes.replace else ():
         for id in ids:
             taken.pop(id, None)
@@ -455,8 +450,8 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: W
     texts = []
     for array in apply_submit_limit(group_into_arrays(spec, todo, largest), ours):
         ids, label = tuple(point.id for point in array.points), queue.of_blocks(array.points)
-        share, wants = array.resources.runs_per_job, array.resources.keeping_off(wrong.avoid)
-        one = Submission(spec.name, _NO_WORD, ids, label=label, runs_per_job=share)
+        wants = array.resources
+        one = Submission(spec.name, _NO_WORD, ids, label=label, runs_per_job=wants.runs_per_job)
         content = job_array.order(one, array.points)
         texts.append(job_array.text(store.root, code, one, wants, array.processes, content))
     return texts

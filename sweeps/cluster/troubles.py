@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from harness.store.submissions import Submission
 from harness.system import slurm
 from harness.system.squeue import Job
 from sweeps.cluster import early_ends, queue
-from sweeps.cluster.early_ends import Early, FailingNode
+from sweeps.cluster.early_ends import Early
 from sweeps.plan.planned import block_of, states
 from sweeps.spec.resources import differences, words
 from sweeps.spec.sweep import SweepSpec
 
 MOST_NAMED = 6  # jobs in a sentence
-RUNS, AVOIDED = "points", "failing nodes excluded"  # names of changes that are none of a resource
+RUNS = "points"  # the name of a change that is none of a resource
 
 
 @dataclass(frozen=True)
@@ -70,36 +70,18 @@ class Troubles:
         removed: jobs for points that it no longer has.
         outdated: jobs that wait and ask for other resources than the file, by what differs.
         ended_early: jobs that ended before a run of theirs began; their points wait, without a later job.
-        failing_nodes: nodes that end jobs early.
-        _avoid: those that new jobs are to keep off.
-        _early: the jobs of `ended_early`, one by one.
     """
 
     removed: list[Removed] = field(default_factory=list)
     outdated: list[Outdated] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
-    failing_nodes: list[FailingNode] = field(default_factory=list)
-    _avoid: tuple[str, ...] = ()
 
-    @property
-    def avoid(self) -> tuple[str, ...]:
-        """Nodes that new jobs are to keep off."""
-        return self._avoid
-
-    def notes(self, sweep: str, *, submitted: bool = False, replaced: int | None = None) -> list[Note]:
-        """For people.
-
-        Args:
-            sweep: its name.
-            submitted: whether this follows a submission.
-            replaced: how many of the outdated jobs were; None: that was not asked for.
-        """
-        advice = "nodes_kept_off" if self._avoid else "nodes_move_jobs" if submitted else "nodes_keep_off"
+    def notes(self, sweep: str, *, replaced: int | None = None) -> list[Note]:
+        """For people; `replaced`: how many of the outdated jobs were; None: that was not asked for."""
         began = sum(len(group.jobs) for group in self.outdated) - (replaced or 0)
         stayed = [Note("jobs_began_meanwhile", sweep=sweep, jobs=began)] if began else []
         return [
             *early_ends.notes(sweep, self.ended_early),
-            *(node.note(sweep, Note(advice)) for node in self.failing_nodes),
             *_of_removed(sweep, self.removed),
             *(stayed if replaced is not None else [_of_outdated(sweep, one) for one in self.outdated]),
         ]
@@ -111,7 +93,6 @@ def look(
     points: Sequence[Point],
     known: Mapping[str, RunState],
     jobs: Mapping[str, Job] | None = None,
-    exclude_failing: bool = False,
 ) -> Troubles:
     """Collect the troubles of a sweep; none without a submission or an answer of SLURM.
 
@@ -121,24 +102,16 @@ def look(
         points: its points.
         known: their states, by their ids.
         jobs: the queue, read before the states; None: as of at most half a minute ago.
-        exclude_failing: whether jobs are to keep off nodes that fail.
     """
     arrays = submissions.read(store.root, spec.name)
     jobs = slurm.recent_queue() if arrays and jobs is None else jobs
     if not arrays or jobs is None:
         return Troubles()
-    finished = {point.id for point in points if known[point.id].status.has_ended}
-    ended = early_ends.find(store, spec.name, points, finished, jobs)
-    nodes = early_ends.failing_nodes(store.root, ended, jobs)
-    avoid = tuple(node.node for node in nodes) if exclude_failing else ()
     free = {id for id in known if known[id].status is Status.WAITING} - queue.queued(arrays, jobs).keys()
-    never_begun = [replace(job, points=tuple(filter(free.__contains__, job.points))) for job in ended]
     return Troubles(
         removed(store.root, spec.name, arrays, jobs, known),
-        outdated(spec, points, arrays, jobs, avoid),
-        early_ends.grouped([job for job in never_begun if job.points and not job.begun]),
-        nodes,
-        avoid,
+        outdated(spec, points, arrays, jobs),
+        early_ends.find(store, spec.name, points, free),
     )
 
 
@@ -210,7 +183,6 @@ def outdated(
     points: Sequence[Point],
     arrays: Sequence[Submission],
     jobs: Mapping[str, Job],
-    avoid: Collection[str] = (),
 ) -> list[Outdated]:
     """The jobs of this user that wait and ask for something else than the file, by what that is.
 
@@ -219,7 +191,6 @@ def outdated(
         points: its points.
         arrays: its submissions.
         jobs: the queue.
-        avoid: nodes that jobs must keep off in addition.
     """
     wanted = {point.id: point for point in points}
     groups: list[Outdated] = []
@@ -228,8 +199,6 @@ def outdated(
         if not still or not job.pending or job.user != current_user() or not array.resources:
             continue
         changes = differences(array.resources, block_of(spec, still[0]).resources.asked(still[0].processes))
-        if not set(avoid) <= set(array.excluded):
-            changes[AVOIDED] = (list(array.excluded), list(avoid))
         if len(still) < len(ids):
             changes[RUNS] = (len(ids), len(still))
         if changes:
@@ -243,12 +212,8 @@ def outdated(
 
 
 def _of_outdated(sweep: str, group: Outdated) -> Note:
-    asked, now = (
-        {k: v for k, v in side.items() if k not in (RUNS, AVOIDED)} for side in (group.asked, group.now)
-    )
+    asked, now = ({k: v for k, v in side.items() if k != RUNS} for side in (group.asked, group.now))
     parts = [Note("job_asks_otherwise", asked=words(asked), now=words(now))] if now else []
-    if AVOIDED in group.now:
-        parts.append(Note("job_meets_failing_nodes", nodes=group.now[AVOIDED]))
     if RUNS in group.now:
         parts.append(Note("job_has_more_runs", before=group.asked[RUNS], now=group.now[RUNS]))
     return Note("jobs_outdated", sweep=sweep, jobs=len(group.jobs), parts=parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -166,11 +166,6 @@ class Resources:
         asked = {k: v for k, v in values.items() if k == "timeout_min" or v != _DEFAULTS[k]}
         asked |= {"processes": processes} if processes > 1 else {}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
-
-    def keeping_off(self, nodes: Collection[str]) -> Resources:
-        """The same without some nodes."""
-        excluded = [*([self.exclude] if self.exclude else []), *nodes]
-        return dataclasses.replace(self, exclude=",".join(excluded) or None)
 
     def check_units(self, path: Path) -> None:
         """Raise UsageError if a memory size in the user's file has no unit: SLURM takes it for megabytes."""

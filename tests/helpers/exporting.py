@@ -8,12 +8,12 @@ from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_p
 from harness.store.record import RunRecord
 
 ADAMW, MUON, DIVERGED, SEED1 = "0" * 12, "1" * 12, "2" * 12, "3" * 12
-ALONE, IMPORTED, PRUNED, EDITED, WAITING = "4" * 12, "5" * 12, "6" * 12, "7" * 12, "8" * 12
+ALONE, IMPORTED, PRUNED, WAITING, EDITED = "4" * 12, "5" * 12, "6" * 12, "7" * 12, "8" * 12
 LEAVING = (ADAMW, MUON, DIVERGED, SEED1, ALONE, IMPORTED)
 SWEEPS = {  # name -> (key, block, stage); alpha and beta want one run both
     "alpha": [(MUON, "m", SEARCH), (SEED1, "m", REPLICATE)],
     "beta": [(MUON, "m2", SEARCH), (ADAMW, "a", SEARCH), (DIVERGED, "a", SEARCH), (WAITING, "a", SEARCH)],
-    "gamma": [(PRUNED, "a", SEARCH), (EDITED, "a", SEARCH)],
+    "gamma": [(PRUNED, "a", SEARCH)],
     "others": [(IMPORTED, "theirs", SEARCH)],
 }
 ENVIRONMENT = {"code": "abc", "torch": "2.13.0", "python": "3.11.7", "host": "node7", "cpu": "Testium 1"}

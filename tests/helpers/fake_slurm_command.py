@@ -35,6 +35,9 @@ def scontrol(jobs):
         jobs[WORDS[1]] = ["PENDING", name, sum(restarts) + 1]
     else:
         shown = {id: job for id, job in jobs.items() if WORDS[-1] in (id, id.partition("_")[0])}
+        ended = PLACE / f"{WORDS[-1]}.ended"
+        if ended.exists():
+            shown = {WORDS[-1]: ["COMPLETED" if ended.read_text() == "0\n" else "FAILED", ""]}
         if not shown:
             sys.exit("slurm_load_jobs error: Invalid job id specified")
         for id, (state, name, *_) in shown.items():
@@ -70,7 +73,7 @@ def begin(number, text):
     script.write_text(text)
     told = {"SLURM_JOB_ID": str(number), "SLURMD_NODENAME": "n1", "HTBENCH_FAKE_LOG": log}
     told["PATH"] = f"{PLACE / 'node'}:{os.environ['PATH']}"
-    shell = 'bash "$0" >> "$HTBENCH_FAKE_LOG" 2>&1; touch "$1"'
+    shell = 'bash "$0" >> "$HTBENCH_FAKE_LOG" 2>&1; echo $? > "$1.tmp"; mv "$1.tmp" "$1"'
     subprocess.Popen(
         ["/bin/sh", "-c", shell, script, PLACE / f"{number}.ended"],
         env=os.environ | told,

@@ -36,7 +36,6 @@ REVISIONS = "harness.config.revisions.current"  # which code makes the numbers
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 FINGERPRINT = "0123456789abcdef"  # that of real data depends on the machine
-CLOZE = "pydocs_cloze"
 BEST_RATE = {"adam": 0.006, "adamw": 0.008, "sgdm": 0.3}  # of others 0.06
 LEVEL = {"muon": 0.12, "htmuon": 0.03, "normuon": 0.08, "htmuon_normuon": 0.0, "sgdm": 0.4, "adamw": 0.2}
 LAYERS = {
@@ -137,9 +136,6 @@ def record_of(one: Planned, status: str = "completed", **changed: object) -> Run
     cost |= {"flops_per_step": 3e8 * size, "state_bytes": 8e5 * size, "estimated_peak_memory": 5e6 * size}
     cost |= {"optimizer_flops_per_step": 1e8 * size * (3 if rule.startswith("ht") else 1)}
     metrics = metrics_of(settings) if status == "completed" else {}
-    cloze = {
-        CLOZE: {"acc": round(0.4 + 0.1 * unit("cloze", apart(settings)), 4), "questions": 400, "limit": None}
-    }
     made = RunRecord(
         key=one.point.key,
         config=json.loads(json.dumps(dataclasses.asdict(config))),
@@ -157,7 +153,6 @@ def record_of(one: Planned, status: str = "completed", **changed: object) -> Run
         timing=timing,
         began="2026-01-31T12:00:00+00:00",
         ended="2026-01-31T12:01:00+00:00",
-        downstream=cloze if config.model == "llama-nano-1b" else {},
     )
     return dataclasses.replace(made, **changed)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import RunConfig
-from harness.export.results import CLOZE
 from harness.store import Store, layout
 from harness.store.points import Point, sweep_folder, write_points
 from harness.store.record import RunRecord
@@ -110,7 +109,6 @@ def _metrics(config: RunConfig, excess: float) -> dict[str, float | None]:
 def _record(one: Planned, metrics: Mapping[str, Any]) -> RunRecord:
     config, steps = one.config, one.config.steps or 60
     seconds = 0.05 if config.optimizer.name in ("htmuon", "htmuon_normuon") else 0.02
-    cloze = {CLOZE: {"acc": 0.5 - metrics["test_loss"] / 20, "questions": 400, "limit": None}}
     return RunRecord(
         key=one.point.key,
         config=json.loads(json.dumps(dataclasses.asdict(config))),
@@ -124,7 +122,6 @@ def _record(one: Planned, metrics: Mapping[str, Any]) -> RunRecord:
         attempts=1,
         environment={"code": "0123456789ab", "torch": "2.9.0", "python": "3.11.7", "cpu": "Testium 1"},
         timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
-        downstream=cloze if config.model == "llama-nano-1b" else {},
     )
 
 

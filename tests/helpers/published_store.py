@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.paper import experiments, reported
 from harness.paper.experiments import Place
@@ -99,7 +98,6 @@ def write(store: Store, one: Planned, lines: Sequence[Reported], quality: float)
             "gpu": TIMES.get(one.config.replica, TIMES[""]),
         },
         timing={"mean": seconds / STEPS, "steps": STEPS, "warmup": 10},
-        downstream=_downstream(values),
     )
     folder = store.run_folder(record.key)
     folder.mkdir(parents=True)
@@ -116,12 +114,6 @@ def _metrics(one: Planned, quality: float) -> dict[str, float | None]:
         loss = math.log(quality) * (1.03 if one.config.task == "c4" else 1)
         own = {"loss": loss, "loss_biased": math.log(quality), "perplexity": math.exp(loss)}
     return {f"{split}_{name}": value for split in ("val", "test") for name, value in own.items()}
-
-
-def _downstream(values: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    known = [task for task in ("arc_challenge", "arc_easy", "piqa", "hellaswag") if task in values]
-    known += [task for task in ("openbookqa", "winogrande", "boolq") if task in values]
-    return {task: {"acc": values[task] / 100, "questions": 1000, "limit": None} for task in known}
 
 
 def _on_the_way(values: Mapping[str, float], seconds: float) -> list[dict[str, float]]:

@@ -86,7 +86,7 @@ PICTURE = {
         "harness.store harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
     ),
     "sweeps.cluster": (
-        "harness.config harness.errors harness.show harness.store harness.system harness.tasks "
+        "harness.config harness.errors harness.show harness.store harness.system "
         "harness.train sweeps.plan sweeps.run sweeps.spec sweeps.studies"
     ),
     "sweeps.screens": (
@@ -111,12 +111,12 @@ PICTURE = {
     ),
     # results
     "results.frames": (
-        "harness.choice harness.config harness.errors harness.export harness.show harness.store "
+        "harness.choice harness.config harness.errors harness.show harness.store "
         "harness.system harness.tasks models optimizers.zoo"
     ),
     "results": "harness.errors harness.store results.frames",
     "results.compare": (
-        "harness.choice harness.config harness.export harness.paper harness.show harness.store "
+        "harness.choice harness.config harness.paper harness.show harness.store "
         "harness.system harness.tasks models optimizers.zoo results.frames"
     ),
     "results.track3": "harness.show results.compare results.frames",
@@ -143,7 +143,7 @@ TORCH = {
     "harness.bench": ("contract machine optimizers peers"),
     "harness.cost": ("update watch"),
     "harness.data": ("augment images loss randaugment task text"),
-    "harness.export": ("downstream evaluation_harness huggingface scoring trained"),
+    "harness.export": ("huggingface trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": (
         "building checkpoint compiling curvature eager learner loop precision run spectra unfit"
@@ -175,7 +175,6 @@ DOORS = {
     "harness.commands.run",
     "sweeps.compare",
     "sweeps.cluster.job",
-    "sweeps.cluster.probed",
     "sweeps.run.execute",
     "sweeps.spec.sweep_file",
 }

@@ -76,7 +76,6 @@ LOOKS = (
     "models",
     "spectra {key}",
     "export {key} ../exported",
-    "downstream {key}",
     "data ls",
     "cost task=digits model=resnet-nano steps=5",
     *(

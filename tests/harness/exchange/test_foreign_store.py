@@ -168,7 +168,6 @@ def test_other_commands_say_what_there_is(take, capsys):
     for command in (
         ["spectra", record.key],
         ["export", record.key, str(take.folder / "x")],
-        ["downstream", record.key],
     ):
         assert cli.main([*command, *root]) == 2
         said = capsys.readouterr().err

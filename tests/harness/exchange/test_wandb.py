@@ -3,13 +3,10 @@
 import json
 import math
 import struct
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
 
-from harness.cli import main
 from tests.helpers.exporting import ADAMW, DIVERGED, LEAVING, MUON, SEED1, expected, same
 
 # It is imported by the tests only: it changes how Python prints.
@@ -79,30 +76,10 @@ def test_the_offline_files_have_every_point_once(source, export):
     assert sorted(home.glob("offline-run-*")) == before and len(read(home)) == len(LEAVING)
 
 
-def test_what_has_changed_is_replaced_and_online_is_a_sync_of_the_rest(source, export, monkeypatch, tmp_path):
-    words = ("--to", "wandb", "--out", tmp_path / "here", "alpha")
-    export(*words)
-    for path in (tmp_path / "here").glob("offline-run-*/*.wandb"):
-        path.with_name(path.name + ".synced").touch()  # as `wandb sync` notes it
-    source.put(MUON, "muon", lr=0.02, metrics={"val_loss": 0.125})
-    called = []
-
-    def call(command):
-        called.append(command)
-        return subprocess.CompletedProcess(command, len(called) - 1)
-
-    monkeypatch.setattr(subprocess, "run", call)
+def test_nothing_is_sent_and_wandb_finds_the_run_to_upload(source, export, monkeypatch, tmp_path):
     monkeypatch.setenv("WANDB_MODE", "online")
-    assert export(*words) == "exported 1 run to (1 in place of older content), 1 were there already"
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    words = ("--to", "wandb", "--out", tmp_path / "here", "--project", "ours", "alpha")
+    assert export(*words) == "exported 2 runs to 0 were there already"
     found = read(tmp_path / "here")
-    assert found[MUON][2]["val_loss"] == [(2, 0.75), (4, 0.125)] and found.keys() == {MUON, SEED1}
-    (command,) = called
-    assert command[:5] == [sys.executable, "-m", "wandb", "sync", "--yes"]
-    assert [word.rpartition("-")[2] for word in command[5:]] == [MUON]
-    assert main(["runs", "export", "--root", str(source.store.root), *map(str, words)]) == 1  # status 1
-
-
-def test_another_mode_is_refused(source, monkeypatch, capsys):
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert main(["runs", "export", "--root", str(source.store.root), "--to", "wandb"]) == 2
-    assert "WANDB_MODE is 'disabled'" in capsys.readouterr().err
+    assert found.keys() == {MUON, SEED1} and {run.project for run, *_ in found.values()} == {"ours"}

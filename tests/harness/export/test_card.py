@@ -42,12 +42,11 @@ def test_figures_are_said_to_be_of_one_run():
     ended = record("k" * 12, 1)
     ended.environment.update(code="abc", host="secret-machine")
     ended.config.update(seed=3, data_seed=4)
-    ended.downstream["piqa"] = {"acc": 0.5, "questions": 10}
     model = nano_models.untrained("gpt2-nano")
     last = type(model)(**{**vars(model), "record": ended, "step": None})
     text = huggingface.card(last, has_tokenizer=False)
     assert "n = 1: seed 3, data seed 4" in text and "no error bar" in text
-    assert "| val\\_loss | 0.5 |" in text and "| piqa: acc | 0.5 |" in text
+    assert "| val\\_loss | 0.5 |" in text
     assert "final ones, after step 8 (float32)" in text and "88,896" in text
     assert "secret-machine" not in text and "| code | abc |" in text
     assert "AutoTokenizer" not in text and "no tokenizer" in text

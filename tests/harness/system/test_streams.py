@@ -47,7 +47,6 @@ COMMANDS = {
     "spectra": (["nonsense"], EXIT_USAGE),
     "cost": (["task=digits", "model=resnet-nano", "steps=2"], EXIT_OK),
     "export": (["nonsense", "folder"], EXIT_USAGE),
-    "downstream": (["nonsense"], EXIT_USAGE),
     "compare": (["my_opt:Nothing"], EXIT_USAGE),
     "doctor": ([], None),  # as this machine is
 }

@@ -102,11 +102,11 @@ def test_a_single_run_is_never_bold(store):
     assert "**" not in text(store, "main_result")
 
 
-def test_commonsense_is_one_column_of_the_local_task(whole):
-    found = rows(whole, "commonsense")
-    assert {row["metric"] for row in found} == {"pydocs cloze"}
-    assert [row["optimizer"] for row in found] == ["adam", "adamw", "muon", "htmuon"]
-    assert all(float(row["accuracy_percent_n"]) == 3 for row in found)
+def test_no_run_of_ours_stands_in_the_table_of_questions(whole):
+    assert not TABLES["commonsense"](whole).sections
+    both = TABLES["commonsense"](View(whole.frame, "both", store=whole.store))
+    assert [section.identity["source"] for section in both.sections] == ["paper"]
+    assert "lm-eval asks the folder that `htbench export" in render(both, "md")
 
 
 def test_a_tuned_p_has_a_column_and_says_which_p(whole):

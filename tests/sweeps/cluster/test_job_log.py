@@ -1,6 +1,4 @@
-"""The node, the times and the first error in the logs of jobs, as SLURM 22.05 and Python write them."""
-
-import os
+"""The node and the first error in the logs of jobs, as SLURM 22.05 and Python write them."""
 
 import pytest
 
@@ -11,17 +9,15 @@ SUBMITIT = """submitit INFO (2026-11-23 10:00:00,000) - Starting with JobEnviron
 submitit INFO (2026-11-23 10:00:00,000) - Loading pickle: /store/12_3_submitted.pkl
 """
 EXIT = "srun: error: n2: task 0: Exited with exit code 1\n"
-CANCELLED = "slurmstepd: error: *** STEP 12.0 ON n2 CANCELLED AT 2026-11-23T10:00:00"
 
 
 @pytest.fixture
 def log(tmp_path):
-    """Write a log that ended 20 s after its start, and read it."""
+    """Write a log and read it."""
 
     def log(text):
         path = tmp_path / "12_3_0_log.out"
         path.write_text(text)
-        os.utime(path, (1764000020, 1764000020))
         return job_log.read(path)
 
     return log
@@ -67,22 +63,13 @@ def test_the_first_error_is_told_without_what_follows_from_it(log, said, error):
 
 def test_the_last_start_of_a_job_that_was_queued_again_counts(log):
     found = log(f"{START.replace('n2', 'n1')}\nOSError: of the first\n{START}\nKeyError: of the second\n")
-    assert (found.node, found.error, found.seconds) == ("n2", "KeyError: of the second", 20.0)
+    assert (found.node, found.error) == ("n2", "KeyError: of the second")
 
 
 def test_the_node_of_the_task_that_failed_counts_not_the_first_of_the_job(log):
     assert log(f"{START}\n{EXIT.replace('n2', 'n5')}").node == "n5"
 
 
-@pytest.mark.parametrize(
-    ("end", "cancelled"),
-    [("", True), (" DUE TO TIME LIMIT ***", False), (" DUE TO NODE FAILURE ***", False), (" ***", True)],
-)
-def test_what_a_person_cancelled_is_told_from_what_slurm_ended(log, end, cancelled):
-    assert log(f"{START}\n{CANCELLED}{end}\n").cancelled is cancelled
-
-
 def test_a_log_of_older_code_and_a_missing_one(log, tmp_path):
-    found = log("OSError: x\n")
-    assert (found.node, found.began, found.seconds) == ("", None, None)
+    assert log("OSError: x\n").node == ""
     assert job_log.read(tmp_path / "nowhere") is None
