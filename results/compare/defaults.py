@@ -16,6 +16,7 @@ from harness.tasks import TASKS
 from optimizers.zoo.grouped import KINDS, usual
 from optimizers.zoo.registry import UNSET, ZOO
 from optimizers.zoo.spec import aux
+from results.frames.from_csv import FILE
 from results.frames.identity import setting_name
 from results.frames.metrics import is_missing
 
@@ -38,6 +39,8 @@ def defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
         run: a row of the frame whose run has ended.
         columns: some of its tuned ones.
     """
+    if run.get(FILE):
+        return {name: UNSET for name in columns if not is_missing(run[name])}
     row, task, others = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"])), bool(run[IMPORTED])
     params, noted = params_of(row), noted_outside(run).get("defaults", {})
     known: dict[str, Any] = {n: param.default for n, param in params.items() if row or n not in _OF_CLASS}

@@ -16,6 +16,7 @@ from optimizers.zoo.same import EXACT, rule_of
 from results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
 from results.compare.idle import idle
 from results.compare.select import Choice, Row
+from results.frames.from_csv import FILE
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
 from results.frames.metrics import is_missing
@@ -167,11 +168,13 @@ def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:
 
 
 def _not_defaults(run: Row, acting: Defaults) -> dict[str, Note]:
-    """The settings of a run that are not the defaults, by column."""
+    """The settings of a run that are not the defaults, by column; a file of results tells no defaults."""
     return {
         name: Note("fixed_setting", name=name, value=setting_word(run[name]), default=setting_word(default))
         for name, default in acting.items()
-        if setting_word(run[name]) != setting_word(default) and not name.startswith(_MEANS)
+        if setting_word(run[name]) != setting_word(default)
+        and not name.startswith(_MEANS)
+        and not run.get(FILE)
     }
 
 

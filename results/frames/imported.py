@@ -46,7 +46,10 @@ def columns(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def has_one_split(found: Rows, metric: str) -> bool:
     """Whether what stands as `test` in some rows of others' runs is what stands as `val`."""
-    return all(row[IMPORTED] and row.get(_TEST + metric) == row.get(_VAL + metric) for row in found)
+    return all(
+        (row[IMPORTED] or row.get("file")) and row.get(_TEST + metric) == row.get(_VAL + metric)
+        for row in found
+    )
 
 
 def source(part: Frame) -> str:

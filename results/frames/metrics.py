@@ -103,7 +103,8 @@ def reported(part: Frame) -> tuple[Metric, ...]:
     ours = {one.name: one for found in _REPORTED.values() for one in found}
     own = ours.get(metric)
     if own is None or own.higher_is_better != higher_is_better:
-        own = Metric(metric, metric, 1, 4, higher_is_better)
+        sizes = (abs(row[name]) for row in rows(part) if is_number(row.get(name := f"val_{metric}")))
+        own = Metric(metric, metric, 1, 1 if max(sizes, default=0) >= 100 else 4, higher_is_better)
     others = (one for one in _REPORTED.get(kind, ()) if one is not own)
     first = rows(part)[0]
     return own, *(one for one in others if first["task"] in tasks.TASKS or f"val_{one.name}" in first)

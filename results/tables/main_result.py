@@ -35,9 +35,9 @@ def section(found: Outcome) -> Section:
     # a column without any text is left out
     shown = [(column, own) for column, own in _columns(found) if any(cell.text() for cell in own)]
     timed = any(column.name == "ms_per_step" for column, _ in shown)
-    verdict, judged = found.verdict, found.staged or found.source
+    verdict, judged = found.verdict, found.staged or found.source or found.file
     notes = (
-        _chosen(choices, found.axes, found.staged),
+        _chosen(found),
         *_budgets(choices, found.names),
         *found.fixed,
         *_terms(part),
@@ -55,13 +55,14 @@ def section(found: Outcome) -> Section:
     )
 
 
-def _chosen(choices: Sequence[Choice], axes: list[str], staged: bool) -> Note:
+def _chosen(found: Outcome) -> Note:
     """How settings were chosen. Of runs without stages, what chose a setting is reported, too."""
-    if staged:
-        alone = all(choice.tried == 1 for choice in choices)
-        return Note("one_setting") if alone else Note("chosen_validation", axes=axes)
-    alone = all(len(choice.candidates) == 1 for choice in choices)
-    return Note("one_setting_here") if alone else Note("chosen_here", axes=axes or ["The setting"])
+    alone = all((own.tried if found.staged else len(own.candidates)) == 1 for own in found.choices)
+    if alone:
+        return Note("one_setting" if found.staged and not found.file else "one_setting_here")
+    if not found.staged:
+        return Note("chosen_here", axes=found.axes or ["The setting"])
+    return Note("chosen_search" if found.file else "chosen_validation", axes=found.axes)
 
 
 def _averaged(choices: Sequence[Choice]) -> list[Note]:
@@ -82,7 +83,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
     budgets = verdict.budgets if verdict else [()] * len(choices)
     ended = [run for run in rows(found.part) if run["state"] == Status.COMPLETED]
     gone = _dropped_rows(found)
-    once = bool(found.source) and imported.has_one_split(ended, first.name)
+    once = bool(found.source or found.file) and imported.has_one_split(ended, first.name)
     return [
         (
             Column("optimizer", kind="text"),
@@ -108,7 +109,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
                 for own, notes in zip(choices, budgets, strict=True)
             ],
         ),
-        *((summary(metric, "test"), tests) for metric, tests in found.tests.items()),
+        *((summary(metric, found.split), tests) for metric, tests in found.tests.items()),
         *((summary(metric.averaged, "test"), cells) for metric, cells in found.averaged.items()),
         (Column("", "n"), _counts(choices, found.tests[first])),
         *(verdict.columns() if verdict else []),
@@ -141,8 +142,9 @@ def _smaller_budgets(choices: Sequence[Choice], metric: Metric) -> list[tuple[Co
 
 
 def summary(metric: Metric, split: str) -> Column:
-    """The column of a metric over seeds."""
-    return Column(f"{split}_{metric.column}", f"{split} {metric.label}", "summary", bounds=metric.bounds)
+    """The column of a metric over seeds; an empty split is not named."""
+    name, label = (filter(None, (split, word)) for word in (metric.column, metric.label))
+    return Column("_".join(name), " ".join(label), "summary", bounds=metric.bounds)
 
 
 def _counts(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
