@@ -1,7 +1,7 @@
 """`htbench table`, `htbench judge`, `htbench figure` and `htbench ledger`."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from results.tables import answer
 from results.tables.ledger import ledger as ledger_reports
 from results.tables.outcome import outcome_of, searched_parts
 from results.tables.registry import TABLES
-from results.track3.table import NAME as BENCHMARK
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +47,10 @@ def table(args: argparse.Namespace) -> int:
         UsageError: a table is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, TABLES, "table")
-    _look_beside_the_store(args, names)
     store = Store(args.root)
     # published numbers need no store
     frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
-    view = View(frame, args.source, args.scale, store, named=args.names)
+    view = View(frame, args.source, args.scale, store)
     reports = [TABLES[name](view) for name in names]
     named = any(word in TABLES for word in args.names)
     reports = [report for report in reports if named or report.sections] or reports
@@ -70,12 +68,6 @@ def table(args: argparse.Namespace) -> int:
         more = [Note("more_tables", names=[report.name for report in others])] if others else []
         emit(replace(first, footer=more), args)
     return _report_mixtures(reports) if args.strict else 0
-
-
-def _look_beside_the_store(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """What has no run of ours in it is shown without a store."""
-    if set(names) == {BENCHMARK} and args.source == "both":
-        args.source = PUBLISHED
 
 
 def _report_mixtures(reports: Iterable[Report]) -> int:
@@ -132,7 +124,6 @@ def figure(args: argparse.Namespace) -> int:
 
     names, sweeps = _select(args, FIGURES, "figure")
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
-    _look_beside_the_store(args, names)
     store = Store(args.root)
     frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
     shown = views(frame, store, args.source, args.scale)
