@@ -23,7 +23,7 @@ from harness.cost.shapes import NotEstimatedError
 from harness.errors import UsageError
 from harness.show.note import Note
 from harness.show.numbers import plain
-from harness.store.record import RunRecord, is_imported
+from harness.store.record import RunRecord
 
 _LOOKED_AT = 5  # of similar runs, one of each class: an estimate of each is made
 _LOG_ROW = 64  # bytes of a row of the curve, about
@@ -279,10 +279,10 @@ def _calibrated(
 
 
 def _is_on(record: RunRecord, processor: Processor) -> bool:
-    """Whether it is a finished run of ours on this kind of processor."""
+    """Whether it is a finished run on this kind of processor."""
     device = str(record.environment.get("gpu") or "")
-    ours = record.status == "completed" and record.steps > 0 and not is_imported(record.config)
-    return ours and bool(device) and recognised(device, {processor.name: processor}) is not None
+    trained = record.status == "completed" and record.steps > 0
+    return trained and bool(device) and recognised(device, {processor.name: processor}) is not None
 
 
 def _place_free(kind: RunClass) -> RunClass:

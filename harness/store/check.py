@@ -33,13 +33,11 @@ from harness.store.owner import STALE_SECONDS, Owner, is_ahead
 from harness.store.points import (
     POINTS,
     SLOTS,
-    SOURCE,
     SPEC,
     SUBMISSIONS,
     read_points,
     read_slot,
     read_study,
-    sweep_folder,
 )
 from harness.store.record import RunRecord
 from harness.store.run_file import RunFile
@@ -181,8 +179,7 @@ class Survey:
     def findings(self) -> Iterator[Finding]:
         """What was found, with advice."""
         root = shlex.quote(str(self.root))
-        ours = [name for name in self.sweeps if not (sweep_folder(self.root, name) / SOURCE).exists()]
-        mend = f"htbench sweep index {' '.join(ours) or 'SPEC'} --root {root}"
+        mend = f"htbench sweep index {' '.join(self.sweeps) or 'SPEC'} --root {root}"
         known = {"runs": self.runs, "packed": self.packed, "records": len(self.records)}
         whole = Note("store_has", **known, sweeps=len(self.sweeps))
         yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))

@@ -10,7 +10,6 @@ from harness.choice.winner import grouped
 from harness.config.settings import USUAL
 from harness.show.note import Note
 from harness.show.numbers import setting as printed
-from harness.store.record import IMPORTED
 from optimizers.zoo.registry import UNSET
 from optimizers.zoo.same import EXACT, rule_of
 from results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
@@ -102,7 +101,7 @@ def split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[s
 def rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[str, str], Notes]:
     """The row of the zoo whose rule each row is, by its name, and what is told where two names are one rule.
 
-    Edited code and runs of others are rules of their own.
+    Edited code and rows of a file are rules of their own.
 
     Args:
         choices, names: as in `notes`.
@@ -135,7 +134,7 @@ def twins(choices: Iterable[Choice]) -> dict[str, Note]:
 
 def _rule(run: Row, kind: str) -> Note:
     """The row whose rule a run has, and the settings that make it so."""
-    name, is_ours = str(run["optimizer"]), run["rule"] == run["optimizer"] and not run[IMPORTED]
+    name, is_ours = str(run["optimizer"]), run["rule"] == run["optimizer"]
     settings = {at: None if is_missing(value) else value for at, value in run.items()}
     rule, needed = rule_of(name, settings) if is_ours else (name, {})
     values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]

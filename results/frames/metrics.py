@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from harness import tasks
-from harness.store.record import IMPORTED, RunRecord
+from harness.store.record import RunRecord
 from results.frames.rows import Frame, rows
 
 _MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
@@ -123,8 +123,8 @@ def classes(part: Frame) -> int | None:
 
 
 def loss_unit(part: Frame) -> str:
-    """In which a task counts its loss; empty for runs that others made, whose unit is not known."""
-    return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")
+    """In which a task counts its loss."""
+    return "nats/token" if _task(part)[0] == "lm" else "nats"
 
 
 def task_kind(part: Frame) -> str:

@@ -327,7 +327,7 @@ def _without_test(found: Outcome, ahead: str) -> Note:
         return Note("answer_alone", best=ahead)
     if found.verdict is not None:
         return Note("answer_other_items")
-    if not found.staged and not found.source and not found.file:
+    if not found.staged and not found.file:
         return Note("answer_unplanned", best=ahead)
     fair = found.staged and rows(found.part)[0]["protocol"] != "paper"
     return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
@@ -427,6 +427,6 @@ def _footer(found: Outcome, verdict: Verdicts | None) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
     tried = sorted({own.tried for own in found.choices})
     chosen = "answer_chosen_by_search" if found.file else "answer_chosen"
-    kind = "answer_one_setting" if tried == [1] else chosen if found.staged else "answer_imported"
+    kind = "answer_one_setting" if tried == [1] else chosen if found.staged else "answer_settings"
     compared = verdict is not None and verdict.judgement is not None and len(found.names) > 1
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

@@ -13,13 +13,12 @@ from harness.show.note import Note, text
 from harness.show.report import Cell, Section
 from harness.show.status import Status
 from harness.store.points import REPLICATE, SEARCH
-from harness.store.record import IMPORTED
 from results.compare.edges import edges
 from results.compare.fixed import not_default
 from results.compare.routes import routes
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import finite_values, metric_summary
-from results.frames import from_csv, imported
+from results.frames.from_csv import file_name
 from results.frames.identity import DATA
 from results.frames.metrics import Metric, is_number, word
 from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
@@ -51,10 +50,7 @@ def identity(part: Frame) -> dict[str, str]:
 
 def origin(part: Frame) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
-    name = imported.source(part)
-    if name:
-        return (Note("origin_imported", name=name),)
-    if file := from_csv.file_name(part):
+    if file := file_name(part):
         return (Note("origin_file", file=file),)
     if not has_stages(rows(part)[0]):
         return (Note("origin_unplanned"),)
@@ -297,8 +293,6 @@ def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> lis
 
 
 def _made_by(runs: Sequence[Row]) -> Note:
-    if runs[0][IMPORTED]:
-        return Note("made_by_others", runs=len(runs), machine=_values(runs, "machine"))
     compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
     fields = {name: _values(runs, name) for name in _MADE_BY}
     return Note("made_by", runs=len(runs), compiled=compiled, data=_values(runs, DATA), **fields)

@@ -17,7 +17,6 @@ from results.compare.contender import settings_of
 from results.compare.select import Choice
 from results.compare.summary import finite_values
 from results.compare.workloads import expected_best
-from results.frames import imported
 from results.frames.metrics import Metric, is_number
 from results.frames.rows import Frame, rows
 from results.tables import footnotes
@@ -35,7 +34,7 @@ def section(found: Outcome) -> Section:
     # a column without any text is left out
     shown = [(column, own) for column, own in _columns(found) if any(cell.text() for cell in own)]
     timed = any(column.name == "ms_per_step" for column, _ in shown)
-    verdict, judged = found.verdict, found.staged or found.source or found.file
+    verdict, judged = found.verdict, found.staged or found.file
     notes = (
         _chosen(found),
         *_budgets(choices, found.names),
@@ -45,7 +44,7 @@ def section(found: Outcome) -> Section:
         *_averaged(choices),
         footnotes.SPREAD,
         *((RULES if verdict is None else verdict.notes()) if judged else ()),
-        *([Note("time_step_imported" if found.source else "time_step")] if timed else []),
+        *([Note("time_step")] if timed else []),
         *footnotes.origin(part),
     )
     lines = [list(line) for line in zip(*(own for _, own in shown), strict=True)]
@@ -83,7 +82,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
     budgets = verdict.budgets if verdict else [()] * len(choices)
     ended = [run for run in rows(found.part) if run["state"] == Status.COMPLETED]
     gone = _dropped_rows(found)
-    once = bool(found.source or found.file) and imported.has_one_split(ended, first.name)
+    once = bool(found.file) and all(run[f"val_{first.name}"] == run[f"test_{first.name}"] for run in ended)
     return [
         (
             Column("optimizer", kind="text"),

@@ -23,7 +23,7 @@ from results.compare.from_file import misleading
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, values_by_seed
 from results.compare.view import View
-from results.frames import from_csv, imported
+from results.frames import from_csv
 from results.frames.load import tuned_columns
 from results.frames.metrics import BITS_PER_BYTE, Metric, reported
 from results.frames.rows import Frame, Rows, parts, rows
@@ -41,7 +41,6 @@ class Outcome:
         names: of the rows.
         axes: the columns along which any optimizer was searched.
         staged: whether a plan says which runs choose and which are reported.
-        source: the name under which its runs were imported; empty for our own.
         verdicts: what the statistics say of each metric, first the one by which runs are chosen; None while a
             run may change it, or if it can't be fair.
         tests: the test metrics over fresh seeds, or why there are none.
@@ -61,7 +60,6 @@ class Outcome:
     names: Sequence[str]
     axes: list[str]
     staged: bool
-    source: str
     verdicts: dict[Metric, Verdicts | None]
     tests: dict[Metric, list[Cell]]
     averaged: dict[Metric, list[Cell]]
@@ -124,7 +122,6 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         names,
         axes,
         has_stages(rows(part)[0]),
-        imported.source(part),
         verdicts,
         {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics},
         {metric: _averaged(choices, metric) for metric in metrics},
@@ -162,8 +159,8 @@ def _verdicts(
     first = rows(part)[0]
     fair = all(own.is_settled for own in choices) and first["protocol"] != "paper"
     if not has_stages(first):  # what chose a setting is reported, too
-        is_told = bool(imported.source(part) or from_csv.file_name(part))
-        fair = fair and is_told and all(len(choice.candidates) == 1 for choice in choices)
+        is_file = from_csv.file_name(part) != ""
+        fair = fair and is_file and all(len(choice.candidates) == 1 for choice in choices)
     if not fair:
         return None
     questions = "test_samples" if metric.is_share else ""

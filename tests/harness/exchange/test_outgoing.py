@@ -12,7 +12,6 @@ from tests.helpers.exporting import (
     ALONE,
     DIVERGED,
     EDITED,
-    IMPORTED,
     LEAVING,
     MUON,
     SEED1,
@@ -38,7 +37,7 @@ def refused(capsys, *words):
 
 def test_finished_runs_leave_and_others_are_counted(source):
     chosen = choose(source.store)
-    assert [run.key for run in chosen.runs] == [MUON, SEED1, ADAMW, DIVERGED, IMPORTED, ALONE]
+    assert [run.key for run in chosen.runs] == [MUON, SEED1, ADAMW, DIVERGED, ALONE]
     assert chosen.unfinished == {"waiting": 1, "pruned": 1}
     assert {key: str(why) for key, why in chosen.refused.items()} == {
         EDITED: "record.json says 4 steps, metrics.jsonl 2"
@@ -82,7 +81,6 @@ def test_the_job_type_is_the_word_of_a_rerun_or_the_stage(source, leaving):
 
 def test_names_are_names_of_folders_and_show_what_diverged(leaving):
     assert leaving[DIVERGED].name == f"adamw-lr3-seed0-{DIVERGED}-diverged"
-    assert leaving[IMPORTED].name == f"Their_best_1-{IMPORTED}"
     assert leaving[ALONE].name == f"my.module_Opt-lr0.1-seed0-{ALONE}" and leaving[ALONE].group == "no-sweep"
 
 
@@ -108,7 +106,6 @@ def test_the_summary_has_the_record_and_is_left_at_the_last_step(leaving):
 def test_times_are_counted_from_the_beginning(leaving):
     assert leaving[ADAMW].time(4) - leaving[ADAMW].time(0) == 2.0
     assert leaving[ADAMW].time(0) == 1769860800  # 2026-01-31 12:00 UTC
-    assert leaving[IMPORTED].time(250) == 0.0  # nobody knows
 
 
 def test_the_digest_tells_whether_anything_has_changed(source, leaving):
