@@ -48,7 +48,6 @@ WHEN = {
     "update_spectra": "What does an update look like? Its singular values, early and late.",
     "multiplier": "Does the gain survive size? How many times the tokens AdamW would need, over parameters.",
     "horizon": "Does the gain survive length? Loss against tokens per parameter, and the law of AdamW.",
-    "track3": "How much does a seed matter on the nanoGPT benchmark? Its results against their spread.",
 }
 
 

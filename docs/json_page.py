@@ -83,7 +83,8 @@ class _Spectra(TypedDict):
 DOCUMENTS: dict[str, tuple[Any, str]] = {
     "table": (
         list[TableFacts],
-        "Also `htbench table --format json`, `htbench ledger --json`. With `--out DIR` each is a file.",
+        "Also `htbench table --format json`, `htbench judge --json`, `htbench ledger --json`. With "
+        "`--out DIR` each is a file.",
     ),
     "sweep plan": (list[plan.PlanFacts], "An entry for each sweep."),
     "sweep status": (

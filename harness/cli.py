@@ -47,6 +47,7 @@ COMMANDS = {
         "List runs, clear leftovers away, import runs, export them to trackers",
     ),
     "table": ("results.commands", "Print tables from the stored runs"),
+    "judge": ("results.commands", "Tell the answer of anybody's results: a CSV file with a line per run"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
     "ledger": ("results.commands", "Hold our runs against the paper: its numbers and its claims"),
@@ -69,7 +70,7 @@ ABOVE = {
     "probe": "sweeps.cluster.probe",
 }
 
-_WITHOUT_STORE = ("zoo", "models", "doctor")  # `doctor` reports on the store itself
+_WITHOUT_STORE = ("zoo", "models", "judge", "doctor")  # `doctor` reports on the store itself
 
 
 def main(words: Sequence[str] | None = None) -> int:

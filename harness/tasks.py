@@ -15,7 +15,6 @@ from harness.errors import UsageError, nearest
 from optimizers.zoo.imported import load, target
 
 GROUP: Final = "htbench.tasks"  # of entry points
-OF_OTHERS: Final = "imported"  # the kind of the task of an imported record, even if ours is called so
 ACCURACY: Final = "accuracy"  # a share, which people read in percent
 UNKNOWN: Final = "unknown"  # the metric of a task that nothing describes
 
@@ -166,7 +165,7 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
         environment: of the record; without a description the kind is empty and the metric UNKNOWN.
     """
     noted = environment.get("task")
-    if name in TASKS and not (isinstance(noted, Mapping) and noted.get("kind") == OF_OTHERS):
+    if name in TASKS:
         return TASKS[name]
     facts = noted if isinstance(noted, Mapping) else {}
     kind, metric, higher = (facts.get(field) for field in ("kind", "metric", "higher_is_better"))

@@ -1,7 +1,7 @@
-"""`htbench table`, `htbench figure` and `htbench ledger`."""
+"""`htbench table`, `htbench judge`, `htbench figure` and `htbench ledger`."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,14 @@ from harness.store.points import sweep_names
 from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.machine import without_collection
-from results.compare.view import PUBLISHED, SOURCES, View
+from results.compare.select import WORKLOAD
+from results.compare.view import PUBLISHED, RUNS, SOURCES, View
+from results.frames.from_csv import read_runs
 from results.frames.load import load_rows
+from results.tables import answer
 from results.tables.ledger import ledger as ledger_reports
+from results.tables.outcome import outcome_of, searched_parts
 from results.tables.registry import TABLES
-from results.track3.table import NAME as BENCHMARK
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,11 +47,10 @@ def table(args: argparse.Namespace) -> int:
         UsageError: a table is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, TABLES, "table")
-    _look_beside_the_store(args, names)
     store = Store(args.root)
     # published numbers need no store
     frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
-    view = View(frame, args.source, args.scale, store, named=args.names)
+    view = View(frame, args.source, args.scale, store)
     reports = [TABLES[name](view) for name in names]
     named = any(word in TABLES for word in args.names)
     reports = [report for report in reports if named or report.sections] or reports
@@ -66,12 +68,6 @@ def table(args: argparse.Namespace) -> int:
         more = [Note("more_tables", names=[report.name for report in others])] if others else []
         emit(replace(first, footer=more), args)
     return _report_mixtures(reports) if args.strict else 0
-
-
-def _look_beside_the_store(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """What has no run of ours in it is shown without a store."""
-    if set(names) == {BENCHMARK} and args.source == "both":
-        args.source = PUBLISHED
 
 
 def _report_mixtures(reports: Iterable[Report]) -> int:
@@ -128,7 +124,6 @@ def figure(args: argparse.Namespace) -> int:
 
     names, sweeps = _select(args, FIGURES, "figure")
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
-    _look_beside_the_store(args, names)
     store = Store(args.root)
     frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
     shown = views(frame, store, args.source, args.scale)
@@ -172,6 +167,47 @@ def ledger(args: argparse.Namespace) -> int:
     sweeps = naming.chosen(args)
     found = load_rows(store, sweeps or None, say) if sweep_names(args.root) else []
     emit(ledger_reports(found, store, args.scale), args)
+    return 0
+
+
+def add_judge_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add FILE, which of its columns mean what, and how the answer is written."""
+    parser.add_argument("file", type=Path, metavar="FILE.csv", help="a line per run: optimizer, seed, value")
+    parser.add_argument(
+        "--row",
+        default="optimizer",
+        metavar="COLUMN",
+        help="what is compared (default: %(default)s); other columns are settings, but for stage (search or "
+        "fresh), workload, steps and what begins with val, test or train",
+    )
+    parser.add_argument(
+        "--metric",
+        default="val_loss",
+        metavar="COLUMN",
+        help="the value that is judged (default: %(default)s)",
+    )
+    ways = parser.add_mutually_exclusive_group()
+    for flag, value in (("--lower-is-better", False), ("--higher-is-better", True)):
+        ways.add_argument(
+            flag,
+            dest="higher_is_better",
+            action="store_const",
+            const=value,
+            help="if its name does not say it",
+        )
+    _add_format(parser, SUFFIXES)
+
+
+def judge(args: argparse.Namespace) -> int:
+    """Print the answer to a file of results, whoever made them. It reads no store.
+
+    Raises:
+        UsageError: the file does not say what is needed.
+    """
+    view = View(read_runs(args.file, args.row, args.metric, args.higher_is_better), RUNS)
+    parts = searched_parts(view.frame, WORKLOAD)
+    sections = [answer.section(outcome_of(part, view)) for part in each(parts, "workloads")]
+    emit(Report("judge", f"the answer of {args.file.name}", sections), args)
     return 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from harness import tasks
-from harness.store.record import RunRecord, is_imported
+from harness.store.record import RunRecord
 
 MIN_SEEDS = 3  # fewer than this give no verdict: two values say almost nothing about their spread
 Score = tuple[float, ...]  # to be minimised
@@ -24,8 +24,6 @@ def score(record: RunRecord) -> Score | None:
     """
     task = tasks.recorded(record.config["task"], record.environment)
     metric, loss = record.metrics.get(f"val_{task.metric}"), record.metrics.get("val_loss")
-    if loss is None and is_imported(record.config):
-        loss = 0.0  # others need not have told it
     if record.status != "completed" or metric is None or loss is None:
         return None
     return (-metric if task.higher_is_better else metric, loss)

@@ -23,7 +23,6 @@ from harness.show.progress import Progress
 from harness.show.report import Report
 from harness.store import points
 from harness.store.layout import cache_folder
-from harness.store.record import is_imported
 from harness.system.folders import write_for_the_group
 from harness.system.machine import usable_cores
 
@@ -171,7 +170,7 @@ def _planned(root: Path, task: str) -> Iterator[RunConfig]:
     for name in points.sweep_names(root):
         for point in points.read_points(root, name):
             length = tuple(point.overrides.get(setting) for setting in lengths)
-            if length[0] == task and length not in seen and not is_imported(point.overrides):
+            if length[0] == task and length not in seen:
                 seen.add(length)
                 given = {name: point.overrides[name] for name in lengths if name in point.overrides}
                 yield resolve_config(given)  # the rest may name parts that nobody here asked for

@@ -1,11 +1,10 @@
-"""`htbench runs import` and `runs export`: other stores and trainers taken in, runs given to trackers."""
+"""`htbench runs import` and `runs export`: other stores taken in, runs given to trackers."""
 
 import argparse
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError, nearest
 from harness.exchange.outgoing import choose
@@ -16,60 +15,25 @@ from harness.show.progress import Progress
 from harness.show.report import Report
 from harness.store import Store, compact, naming
 from harness.store.importing import Merged, merge
-from harness.store.points import SOURCE, SPEC, sweep_folder
+from harness.store.points import SPEC, sweep_folder
 from harness.system.environment import require
 from harness.system.folders import make_folder
 
-_SHOWN = 10  # sentences on runs that were not taken
-_OF_FILES = ("name", "runs", "map", "set", "drop", "restarts", "metric", "higher_is_better")
-
 
 def add_import_arguments(parser: argparse.ArgumentParser) -> None:
-    """OTHER_ROOT, or --curves with what tells the meaning of the files; --dry-run."""
-    add = parser.add_argument
-    add(
+    """OTHER_ROOT ..., --dry-run."""
+    parser.add_argument(
         "other",
         type=Path,
-        nargs="*",
+        nargs="+",
         metavar="OTHER_ROOT",
         help="other stores, archives of compact records, or folders of some; they are only read",
     )
-    add("--dry-run", action="store_true", help="only say what would be taken")
-    foreign = parser.add_argument_group("results of other trainers").add_argument
-    foreign("--runs", type=Path, metavar="FILE", help="a CSV file with a line per run, joined to the curves")
-    foreign("--name", metavar="NAME", help="of the import; tables show its runs under this name")
-    for flag, kind, metavar, text in (
-        ("--curves", Path, "FILE", "CSV files with a line per run and step"),
-        ("--map", str, "OURS=THEIRS", "which column is ours: seconds_per_step=ms/1000"),
-        ("--set", str, "OURS=VALUE", "what holds for all runs: task=fineweb"),
-        ("--drop", str, "COLUMN", "columns that are left out"),
-    ):
-        foreign(flag, type=kind, nargs="+", action="extend", metavar=metavar, help=text)
-    foreign(
-        "--restarts",
-        choices=("runs", "last"),
-        help="a log that returns to its first step: several runs, or one of which the last lines count",
-    )
-    foreign("--metric", metavar="NAME", help="the metric that is reported, such as val_loss")
-    ways = parser.add_mutually_exclusive_group()
-    for flag, value in (("--lower-is-better", False), ("--higher-is-better", True)):
-        ways.add_argument(
-            flag, dest="higher_is_better", action="store_const", const=value, help="its direction, if unknown"
-        )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be taken")
 
 
 def take(args: argparse.Namespace, store: Store) -> int:
-    """Carry out either. Exit status 0 even with conflicts: nothing has failed."""
-    if args.curves:
-        if args.other:
-            raise UsageError(f"Give a store or --curves, not both: '{args.other[0]}'.")
-        _tell(args, *_foreign(args, store))
-        return 0
-    given = [f"--{name.replace('_', '-')}" for name in _OF_FILES if getattr(args, name) is not None]
-    if given:
-        raise UsageError(f"{given[0]} goes with --curves FILE.")
-    if not args.other:
-        raise UsageError("Name another store, or the files of another trainer by --curves.")
+    """Take other stores in. Exit status 0 even with conflicts: nothing has failed."""
     if not args.dry_run:
         make_folder(store.root)
     for place in args.other:
@@ -84,45 +48,13 @@ def _tell(args: argparse.Namespace, notes: list[Note], remarks: list[Note]) -> N
     emit(Report("import", "", notes=notes), args)
 
 
-def _taken(
-    args: argparse.Namespace, taken: Counter[str], here: int, *, name: str = "", place: str = ""
-) -> Note:
+def _taken(args: argparse.Namespace, taken: Counter[str], here: int, place: str) -> Note:
     verb, runs = "would import" if args.dry_run else "imported", taken.total()
-    return Note("import_taken", place=place, verb=verb, runs=runs, taken=_counts(taken), name=name, here=here)
+    return Note("import_taken", place=place, verb=verb, runs=runs, taken=_counts(taken), here=here)
 
 
 def _counts(numbers: Mapping[str, int]) -> list[str]:
     return [f"{number} {name}" for name, number in sorted(numbers.items()) if number]
-
-
-# --- results of other trainers ---
-
-
-def _foreign(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[Note]]:
-    """What was done, and what there is to say besides."""
-    from harness.exchange import gather
-    from harness.exchange.foreign import assemble
-    from harness.exchange.foreign_store import check_name, write
-    from harness.exchange.ours import MODEL, RESULT, TASK, meaning
-
-    if not args.name:
-        raise UsageError("Give the import a name: --name NAME; its runs are shown under it.")
-    check_name(store.root, args.name)
-    words: dict[str, Any] = {name: getattr(args, name) or [] for name in ("map", "set", "drop")}
-    restarts = args.restarts or ""
-    read = gather.read(args.curves, args.runs, meaning(words["map"], words["set"], words["drop"]), restarts)
-    runs, remarks = assemble(args.name, read.runs, args.metric or "", args.higher_is_better)
-    source = {"files": read.files, **words, "restarts": restarts}
-    done = write(store, args.name, runs, source, dry_run=args.dry_run)
-    remarks = [*read.remarks, *remarks, *done.refused[:_SHOWN]]
-    if done.refused:
-        remarks.append(Note("import_not_taken", more=max(0, len(done.refused) - _SHOWN)))
-    notes = [Note("text", text=text) for text in read.meanings if args.dry_run]
-    notes.append(_taken(args, done.taken, done.here, name=args.name))
-    results = {tuple(run.facts[name] for name in (TASK, MODEL, RESULT)) for run in runs}
-    metric, way = f"val_{runs[0].metric}", "higher" if runs[0].higher_is_better else "lower"
-    notes.append(Note("import_files", runs=len(runs), results=len(results), metric=metric, way=way))
-    return notes, remarks
 
 
 # --- another store ---
@@ -131,7 +63,7 @@ def _foreign(args: argparse.Namespace, store: Store) -> tuple[list[Note], list[N
 def _store(args: argparse.Namespace, store: Store, other: Path, place: str) -> tuple[list[Note], list[Note]]:
     """Merge another store into this one; `place` names it where there are several."""
     done = merge(store, other, dry_run=args.dry_run)
-    notes = [_taken(args, done.taken, done.here, place=place)]
+    notes = [_taken(args, done.taken, done.here, place)]
     if done.sweeps:
         studies = any((sweep_folder(other, name) / SPEC).exists() for name in done.sweeps)
         verb = "would import" if args.dry_run else "imported"
@@ -148,8 +80,7 @@ def _remarks(done: Merged, other: Path) -> Iterable[Note]:
     for name, why in done.refused.items():
         yield Note("merge_refused", name=name, why=str(why))
     for name in done.differing:
-        is_foreign = (sweep_folder(other, name) / SOURCE).exists()
-        yield Note("merge_other_files" if is_foreign else "merge_other_points", sweep=name)
+        yield Note("merge_other_points", sweep=name)
 
 
 # --- to a tracker ---

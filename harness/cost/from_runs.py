@@ -10,7 +10,7 @@ from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
 from harness.show.status import Status
 from harness.store import Reason, RunState, Store, curve
 from harness.store.owner import Owner
-from harness.store.record import RunRecord, is_imported
+from harness.store.record import RunRecord
 from harness.store.run_folder import RunFolder
 
 LOOKED_AT = 20  # so many of the latest runs of a class are enough
@@ -124,13 +124,11 @@ class Stint:
 
 
 def stints(store: Store, key: str, state: RunState) -> list[Stint]:
-    """The attempts at a run; none of a run that others made.
+    """The attempts at a run.
 
     A finished run of one attempt is told by its record, in whole seconds: nobody opens ten thousand files.
     """
     record = state.record
-    if record is not None and is_imported(record.config):
-        return []
     if record is not None and record.attempts == 1 and (seconds := _seconds(record)) is not None:
         return [Stint(seconds, job=None)]
     number = record.attempts if record is not None else state.attempts

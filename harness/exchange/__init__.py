@@ -1,1 +1,1 @@
-"""Results that other trainers made: read from their files, kept as marked records of a store."""
+"""Finished runs given to trackers of experiments: TensorBoard and Weights & Biases."""

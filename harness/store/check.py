@@ -31,13 +31,11 @@ from harness.store.owner import STALE_SECONDS, Owner, is_ahead
 from harness.store.points import (
     POINTS,
     SLOTS,
-    SOURCE,
     SPEC,
     SUBMISSIONS,
     read_points,
     read_slot,
     read_study,
-    sweep_folder,
 )
 from harness.store.record import RunRecord
 from harness.store.run_folder import RunFile, RunFolder, read_attempt
@@ -151,8 +149,8 @@ class Survey:
 
     def findings(self) -> Iterator[Finding]:
         """What was found, with advice."""
-        ours = [name for name in self.sweeps if not (sweep_folder(self.root, name) / SOURCE).exists()]
-        mend = f"htbench sweep index {' '.join(ours) or 'SPEC'} --root {shlex.quote(str(self.root))}"
+        root = shlex.quote(str(self.root))
+        mend = f"htbench sweep index {' '.join(self.sweeps) or 'SPEC'} --root {root}"
         whole = Note("store_has", runs=self.runs, records=len(self.records), sweeps=len(self.sweeps))
         yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))
         if not self.complete:

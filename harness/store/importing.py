@@ -24,8 +24,8 @@ from harness.show.status import Status
 from harness.store import Store, gc, layout
 from harness.store.integrity import CHANGED
 from harness.store.layout import CHECKPOINT, METRICS, RECORD, RUNS, SPECTRA, SWEEPS
-from harness.store.points import POINTS, SLOTS, SOURCE, SPEC, read_points, sweep_folder, sweep_names
-from harness.store.record import RunRecord, is_imported, key_of_imported
+from harness.store.points import POINTS, SLOTS, SPEC, read_points, sweep_folder, sweep_names
+from harness.store.record import RunRecord
 from harness.system import atomic
 from harness.system.folders import make_folder
 from harness.system.links import LinkError, leads_away
@@ -142,8 +142,7 @@ def _sound_record(store: Store, key: str) -> RunRecord | None:
         raise _DamagedError("its record.json is damaged")
     try:
         config = record.config if record is not None else files.read_config()
-        imported = is_imported(config)
-        keys = {key_of_imported(config)} if imported else stored_keys(as_stored(settings_of(config)))
+        keys = stored_keys(as_stored(settings_of(config)))
     except (UsageError, ValueError) as error:
         raise _DamagedError(f"this code can't read its config: {error}") from None
     if key not in keys or (record is not None and record.key != key):
@@ -232,7 +231,7 @@ def plan_files(folder: Path) -> list[str]:
     """The files of a sweep that another store needs, below its folder: plan and filled slots."""
     slots = sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))
     filled = (path for path in slots if not leads_away(str(path.parent), levels=2))
-    paths = [folder / SPEC, folder / SOURCE, folder / POINTS, *filled]
+    paths = [folder / SPEC, folder / POINTS, *filled]
     return [str(path.relative_to(folder)) for path in paths if path.is_file()]
 
 

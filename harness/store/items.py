@@ -104,7 +104,7 @@ def read(files: RunFolder, record: RunRecord) -> TestItems | Note | None:
         record: of the run.
 
     Returns:
-        None if the run has kept none, as one that has diverged or that others made. A note if its file is
+        None if the run has kept none, as one that has diverged. A note if its file is
         damaged or is not that of the record: the run then counts as damaged.
     """
     if not record.items_digest:

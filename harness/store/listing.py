@@ -16,7 +16,7 @@ from harness.errors import UsageError, nearest
 from harness.show.note import Note
 from harness.show.status import ENDED, Status
 from harness.store import RunState, Store, integrity
-from harness.store.record import IMPORTED, RunRecord, is_imported
+from harness.store.record import RunRecord
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
 # gone, or was changed: it has no figures.
@@ -131,7 +131,7 @@ def filters(given: Mapping[str, Value]) -> dict[str, Value]:
     wanted = {canonical(name): value for name, value in given.items()}
     rules = [wanted["optimizer.name"]] if "optimizer.name" in wanted else []
     for name, value in wanted.items():
-        if not is_setting(name, rules) and name != IMPORTED:
+        if not is_setting(name, rules):
             raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, known_settings())}")
         if name in FIELDS and value is not None:
             wanted[name] = field_value(name, value)
@@ -141,5 +141,5 @@ def filters(given: Mapping[str, Value]) -> dict[str, Value]:
 def _agrees(settings: Mapping[str, Value], name: str, value: Value) -> bool:
     if name in settings:
         return bool(settings[name] == value)
-    is_older = name in FIELDS and not is_imported(settings)  # than the field
+    is_older = name in FIELDS  # than the field
     return is_older and bool(FIELDS[name].before == value)

@@ -14,7 +14,7 @@ from typing import Any
 from harness.config.yaml_text import interpolated, read_yaml
 from harness.errors import UsageError, nearest
 from harness.show.commands import write_command
-from harness.store.points import SOURCE, SPEC, is_sweep_name, sweep_folder, sweep_names
+from harness.store.points import SPEC, is_sweep_name, sweep_folder, sweep_names
 from harness.system.environment import HOME
 
 
@@ -120,7 +120,6 @@ def files(word: str, root: Path) -> list[Path]:
     """
     if found := _candidates(word, root):
         return found
-    check_not_imported(root, word)
     path = Path(word)
     if path.is_dir():
         raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
@@ -148,12 +147,3 @@ def _candidates(word: str, root: Path) -> list[Path]:
 def _shipped() -> dict[str, Path]:
     """The sweep files of this package by name."""
     return {file.stem: file for file in sorted(HOME.glob("sweeps/*/*.yaml"))}
-
-
-def check_not_imported(root: Path, name: str) -> None:
-    """Raise UsageError if the store has runs of other trainers under the name of a sweep."""
-    if is_sweep_name(name) and (sweep_folder(root, name) / SOURCE).exists():
-        raise UsageError(
-            f"'{name}' was imported from files of another trainer, so there is nothing to run; "
-            f"`{write_command('runs', 'ls', '--sweep', name)}` lists its runs, and tables show them."
-        )

@@ -25,10 +25,9 @@ from harness.store.layout import is_key, sweeps_folder
 from harness.system import atomic, seal, typed
 from harness.system.links import LinkError, OwnFile, leads_away
 
-# The files of a sweep: its file as given, its points, the slots of its searches, what SLURM was given, and in
-# place of the first what its runs were imported from.
+# The files of a sweep: its file as given, its points, the slots of its searches, and what SLURM was given.
 SPEC, POINTS, SLOTS, SUBMISSIONS = "spec.yaml", "points.jsonl", "slots", "submissions.jsonl"
-SOURCE, STUDY = "source.json", "study.json"  # the latter beside the slots of a study
+STUDY = "study.json"  # beside the slots of a study
 
 # A dropped point is wanted no more: its sweep was changed, or another setting has won. The plan keeps it, as
 # its run counts in budgets and is no orphan.
@@ -192,8 +191,6 @@ def _is_sound(point: Point) -> bool:
 
 def writes_anew(folder: Path) -> str:
     """The end of a sentence on a sweep without sound points: which command makes them again."""
-    if (folder / SOURCE).exists():
-        return f"the same `{write_command('runs', 'import', '--curves')}` writes it anew"
     return f"`{write_command('sweep', 'index', folder.name)}` writes it anew"
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,25 +14,7 @@ from harness.show.note import Note
 from harness.show.status import Status
 from harness.system import seal, typed
 
-# The fields of the config of a run that others made: the name of its source, and their word for the run.
-IMPORTED, RUN = "imported", "run"
-
 BROKEN = "broken"  # no digest
-
-
-def is_imported(config: Mapping[str, Any]) -> bool:
-    """Whether a stored config, nested or by dotted names, is that of a run that others made.
-
-    Such a run has no checkpoint, no code of ours, and only the settings that its file told
-    (`harness/exchange/foreign.py`).
-    """
-    return bool(config.get(IMPORTED))
-
-
-def key_of_imported(config: Mapping[str, Any]) -> str:
-    """The key of such a run: the first 12 hex digits of the SHA-256 of its config's canonical JSON."""
-    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def timestamp(seconds: float) -> str:
@@ -61,7 +41,7 @@ class RunRecord:
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
         divergence: why a run diverged, after `steps`: a `kind` of DIVERGENCES with its values.
-        remarks: on a run that others made: what its file leaves open, each a `kind` of REMARKS with values.
+        remarks: what else people should know of it, each a `kind` of REMARKS with values.
         timing: the time of a step over all attempts (`harness/train/progress.py`); empty if not measured. It
             includes the periodic work of the optimizer, but no evaluations and no checkpoints. `mean`:
             seconds per step. `sd`: the sample standard deviation over windows of steps, absent with one
@@ -157,7 +137,8 @@ def _is_sound(record: RunRecord) -> bool:
         record.status.has_ended
         and type(config) is dict
         and type(config.get("task")) is str
-        and typed.fits(_Told if is_imported(config) else RunConfig, config)
+        and "imported" not in config  # by 0.1.0 from another trainer: our defaults do not hold for it
+        and typed.fits(RunConfig, config)
         and all(typed.fits(_Evaluation, one) for one in record.downstream.values())
         and (not record.divergence or _is_fact(record.divergence, DIVERGENCES))
         and all(_is_fact(remark, REMARKS) for remark in record.remarks)
@@ -191,33 +172,8 @@ DIVERGENCES: dict[str, dict[str, type]] = {
     "loss_stayed_high": {"untrained": float, "best": float, "steps": int},
     "metric_not_finite": {"metric": str},
 }
-# What the file of a run that others made leaves open, likewise.
-REMARKS: dict[str, dict[str, type]] = {
-    "import_means": {"values": int},
-    "import_stretch": {"number": int},
-    "import_doubled": {"steps": int, "differing": int},
-    "import_cut": {"step": int},
-    "import_short": {"step": int, "planned": int},
-    "text": {"text": str},
-}
-
-
-class _Name(TypedDict):
-    name: str
-
-
-class _Ours(TypedDict):
-    imported: str
-    run: str
-    model: str
-    optimizer: _Name
-
-
-class _Told(_Ours, total=False):
-    """What the config of a run that others made has, besides the settings that they told."""
-
-    seed: int | None
-    data_seed: int | None
+# What else may be told of a run, likewise.
+REMARKS: dict[str, dict[str, type]] = {"text": {"text": str}}
 
 
 class _Accuracy(TypedDict):

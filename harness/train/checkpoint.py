@@ -14,7 +14,6 @@ from torch import Tensor
 from harness.errors import UsageError
 from harness.parallel.sharding import Shards
 from harness.store.curve import covers, read
-from harness.store.record import RunRecord, is_imported
 from harness.store.run_folder import RunFolder
 from harness.system import atomic
 from harness.train.progress import Progress
@@ -169,10 +168,8 @@ def load_weights(files: RunFolder) -> tuple[dict[str, Tensor], int | None]:
         saved = load(files.checkpoint)
         return saved.get("evaluated", saved["model"]), int(saved["loop"]["step"])
     except UnusableCheckpointError as error:
-        key, record = files.path.name, RunRecord.from_json(atomic.read_json(files.record))
-        if record is not None and is_imported(record.config):
-            why = f"Run {key} was made by another trainer; the store has its curve, but no weights."
-        elif files.checkpoint.exists():
+        key = files.path.name
+        if files.checkpoint.exists():
             why = f"The checkpoint of run {key} can't be used: {error}."
         else:
             why = (

@@ -11,11 +11,11 @@ from harness.choice.winner import grouped
 from harness.config import groups, hyper_schedules
 from harness.config.settings import FIELDS, params_of
 from harness.show.numbers import setting as printed
-from harness.store.record import IMPORTED
 from harness.tasks import TASKS
 from optimizers.zoo.grouped import KINDS, usual
 from optimizers.zoo.registry import UNSET, ZOO
 from optimizers.zoo.spec import aux
+from results.frames.from_csv import FILE
 from results.frames.identity import setting_name
 from results.frames.metrics import is_missing
 
@@ -38,7 +38,9 @@ def defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
         run: a row of the frame whose run has ended.
         columns: some of its tuned ones.
     """
-    row, task, others = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"])), bool(run[IMPORTED])
+    if run.get(FILE):
+        return {name: UNSET for name in columns if not is_missing(run[name])}
+    row, task = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"]))
     params, noted = params_of(row), noted_outside(run).get("defaults", {})
     known: dict[str, Any] = {n: param.default for n, param in params.items() if row or n not in _OF_CLASS}
     has_aux = row is None and not is_missing(run.get("aux_lr"))  # a class from outside beside AdamW of ours
@@ -52,12 +54,12 @@ def defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
             default = noted[name] if name in noted else _around(run, *of_group)
         elif name in known:
             default = known[name]
-        elif row is None and not others and hyper_schedules.split(name) is None:
+        elif row is None and hyper_schedules.split(name) is None:
             default = UNSET
         else:
             continue
         is_scheduled = not is_missing(run.get(f"schedule.{column}.name"))
-        is_absent = missing and (default is UNSET or of_group or others or is_scheduled or name == _AUX_LR)
+        is_absent = missing and (default is UNSET or of_group or is_scheduled or name == _AUX_LR)
         if not is_absent and not (name in params and params[name].is_inert(run)):
             found[column] = default
     return found
@@ -87,7 +89,7 @@ def _family(run: Mapping[str, Any], column: str) -> str:
     group, word = groups.parse(name) or ("", "")
     rule = str(run[f"groups.{group}.optimizer"] if group else run["rule"])
     shared = word in ("optimizer", "lr", "weight_decay", *groups.SCHEDULE) or name in FIELDS
-    ours = rule in ZOO or bool(run[IMPORTED]) or name.startswith("optimizer.aux_")
+    ours = rule in ZOO or name.startswith("optimizer.aux_")
     return "" if shared or ours else rule
 
 

@@ -30,7 +30,7 @@ def edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     plain = [row for row in from_grid if not row["allowed"]]
     from_grid = plain or from_grid  # a file to which a value can be added as it is
     find = _of_grid if from_grid else _of_search
-    blocks = tuple(sorted({row["block"] for row in from_grid or own}))
+    blocks = tuple(sorted({row["block"] for row in from_grid or own} - {""}))  # a file of results has none
     found = {}
     for column in columns:
         others = [name for name in choice.axes if name != column]

@@ -10,12 +10,12 @@ from harness.choice.winner import grouped
 from harness.config.settings import USUAL
 from harness.show.note import Note
 from harness.show.numbers import setting as printed
-from harness.store.record import IMPORTED
 from optimizers.zoo.registry import UNSET
 from optimizers.zoo.same import EXACT, rule_of
 from results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
 from results.compare.idle import idle
 from results.compare.select import Choice, Row
+from results.frames.from_csv import FILE
 from results.frames.identity import setting_name
 from results.frames.load import tuned_columns
 from results.frames.metrics import is_missing
@@ -100,7 +100,7 @@ def split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[s
 def rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[str, str], Notes]:
     """The row of the zoo whose rule each row is, by its name, and what is told where two names are one rule.
 
-    Edited code and runs of others are rules of their own.
+    Edited code and rows of a file are rules of their own.
 
     Args:
         choices, names: as in `notes`.
@@ -133,7 +133,7 @@ def twins(choices: Iterable[Choice]) -> dict[str, Note]:
 
 def _rule(run: Row, kind: str) -> Note:
     """The row whose rule a run has, and the settings that make it so."""
-    name, is_ours = str(run["optimizer"]), run["rule"] == run["optimizer"] and not run[IMPORTED]
+    name, is_ours = str(run["optimizer"]), run["rule"] == run["optimizer"]
     settings = {at: None if is_missing(value) else value for at, value in run.items()}
     rule, needed = rule_of(name, settings) if is_ours else (name, {})
     values = [Note("rule_setting", name=at, value=printed(value)) for at, value in needed.items()]
@@ -166,11 +166,11 @@ def not_default(choice: Choice, searched: Collection[str]) -> tuple[Note, ...]:
 
 
 def _not_defaults(run: Row, acting: Defaults) -> dict[str, Note]:
-    """The settings of a run that are not the defaults, by column."""
+    """The settings of a run that are not the defaults, by column; a file of results tells no defaults."""
     return {
         name: Note("fixed_setting", name=name, value=setting_word(run[name]), default=setting_word(default))
         for name, default in acting.items()
-        if setting_word(run[name]) != setting_word(default)
+        if setting_word(run[name]) != setting_word(default) and not run.get(FILE)
     }
 
 

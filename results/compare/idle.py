@@ -8,7 +8,6 @@ from typing import Any
 
 import models
 from harness.show.note import Note
-from harness.store.record import IMPORTED
 from optimizers.zoo.registry import PERIODS, ZOO
 from results.frames.metrics import is_number
 
@@ -22,7 +21,7 @@ def idle(run: Mapping[str, Any]) -> tuple[Note, ...]:
         run: a finished one.
     """
     row, size, notes = ZOO.get(str(run["rule"])), models.SIZES.get(str(run["model"])), list[Note]()
-    if row is None or run[IMPORTED]:
+    if row is None:
         return ()
     sides: Mapping[str, Any] = {} if size is None else size.settings
     width, wide, rank = sides.get("hidden"), sides.get("intermediate", 0), run.get("rank")

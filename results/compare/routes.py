@@ -5,7 +5,6 @@ from typing import Any
 
 from harness.choice.winner import grouped
 from harness.show.note import Note
-from harness.store.record import IMPORTED
 from optimizers.zoo.registry import ZOO
 from results.frames.metrics import is_missing, task_kind
 
@@ -20,7 +19,7 @@ def routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Note]]:
         runs: rows of the frame, as tables show them. One whose rule has all parameters, and no named groups,
             is not told.
     """
-    told = [run for run in runs if not run[IMPORTED] and (_word(run) or _groups(run))]
+    told = [run for run in runs if _word(run) or _groups(run)]
     parts = list[Note]()
     routings = {(_word(run), _groups(run)) for run in told}
     # GaLore has Adam at its own rate for the rest, where others have an AdamW.

@@ -16,7 +16,6 @@ from harness.choice.rates import apart, is_rate
 from harness.choice.winner import Score, grouped, mean_score, winner
 from harness.show.status import ENDED, HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
-from harness.store.record import IMPORTED
 from optimizers.zoo.registry import UNSET
 from results.compare.defaults import defaults
 from results.frames.identity import setting_name
@@ -64,8 +63,8 @@ class Choice:
         winner: the best one, or None if none has a score.
         tied: others with the same validation metric.
         settings: number of candidates; those that differ only in rates that are alike count once.
-        replicas: the winner's replicate-stage rows, one per fresh seed; of runs that others made, or that no
-            sweep plans, the winner's rows.
+        replicas: the winner's replicate-stage rows, one per fresh seed; of runs without
+            stages the winner's rows.
         stale: replicas that do not count, by the sweep whose search used their seed.
         dropped: number of other settings that were tried for it and that no plan has any more.
         rows: those of the search stage, also of a run that an earlier one of them stands for.
@@ -211,8 +210,8 @@ def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
 
 
 def has_stages(run: Row) -> bool:
-    """Whether a plan says which runs choose and which are reported; none does of others' runs."""
-    return bool(run["sweep"]) and not run[IMPORTED]
+    """Whether a plan, or a file of results, says which runs choose and which are reported."""
+    return bool(run["sweep"])
 
 
 def searched(frame: Frame, columns: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,6 @@ class View:
         source: one of SOURCES.
         chosen: the scales of the paper's experiments to show; None: those that are planned.
         store: where the curves are; without it times to a target are not known.
-        named: the tables that are asked for by name; empty if all are.
     """
 
     def __init__(
@@ -60,19 +59,13 @@ class View:
         source: str = BOTH,
         chosen: Sequence[str] | None = None,
         store: Store | None = None,
-        named: Collection[str] = (),
     ) -> None:
         self.frame = None if source == PUBLISHED or frame is None else rows(frame)
         self.published = source != RUNS
         self.asked = source == PUBLISHED  # for published numbers, whatever is planned
         self.store = store
         self.known: dict[tuple[int, ...], Any] = {}  # what was found of some rows, by their places in memory
-        self._named = named
         self._chosen = chosen
-
-    def is_asked_for(self, name: str) -> bool:
-        """Whether to show a table without runs of ours: it is named, or published numbers are asked for."""
-        return self.asked or (self.published and name in self._named)
 
     @functools.cached_property
     def scales(self) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness.store import Store
 from results.compare.view import Side
-from results.figures import of_ladder, of_losses, of_paper, of_runs, of_spectra, of_track3
+from results.figures import of_ladder, of_losses, of_paper, of_runs, of_spectra
 from results.figures.kinds import Panel
 from results.frames.rows import Frame
 
@@ -19,12 +19,10 @@ class Figure:
     Attributes:
         paper: the panels of the paper's experiments in a view, one row of the figure.
         sweeps: those of any other sweeps, usually one per workload.
-        hint: what to ask for if nothing is shown; empty if there is nothing special to say.
     """
 
     paper: Callable[[Side], Panels] | None = None
     sweeps: Callable[[Frame, Store], Panels] | None = None
-    hint: str = ""
 
 
 def _of_any(
@@ -65,5 +63,4 @@ FIGURES = {
     "seed_spread": _of_any(of_runs.seed_spread),
     "multiplier": Figure(of_ladder.published, of_ladder.multiplier),
     "horizon": Figure(sweeps=of_ladder.horizon),
-    "track3": Figure(of_track3.track3, hint="no run of ours is in it, ask with --source published"),
 }

@@ -182,8 +182,6 @@ def _left_out(name: str, shown: Sequence[Side]) -> list[str]:
 
 
 def _why_nothing(name: str, shown: Sequence[Side]) -> str:
-    if FIGURES[name].hint:
-        return FIGURES[name].hint
     if not shown or any(view.ours is not None for view in shown):
         return "nothing to draw yet"
     if FIGURES[name].paper is None or not unpublished(name):

@@ -19,8 +19,7 @@ from results.compare.select import OPTIMIZER, Row, choose
 from results.compare.summary import finite_values
 from results.figures import kinds
 from results.figures.kinds import About, Panel, ranged, tidy
-from results.figures.of_runs import about, has_values, workloads
-from results.frames import imported
+from results.figures.of_runs import about, workloads
 from results.frames.metrics import loss_unit, reported
 from results.frames.rows import Frame, Rows, parts
 
@@ -59,7 +58,6 @@ class Losses:
         unit: of the loss.
         window: steps of the moving average.
         runs: the completed replicas of each optimizer's winner.
-        name: of the loss in a row of a curve; others' runs may have that of the validation only.
         marks: of each optimizer, as of a row.
     """
 
@@ -67,7 +65,6 @@ class Losses:
     unit: str
     window: int
     runs: Runs
-    name: str = "loss"
     marks: Mapping[str, str] = field(default_factory=dict)
 
     def facts(self) -> list[Any]:
@@ -78,8 +75,7 @@ class Losses:
     def read(self, store: Store) -> tuple[Panel, list[str]]:
         """The panel with its curves: mean and range over seeds. Warnings are about damaged curves."""
         tables, warnings = self.tables(store)
-        label = "training loss" if self.name == "loss" else "validation loss"
-        label += f" ({self.unit})" if self.unit else ""
+        label = f"training loss ({self.unit})"
         rows = []
         for name, table in tables.items():
             keys = tuple(one.key for one in self.runs[name])
@@ -99,9 +95,9 @@ class Losses:
         """
         found, warnings = {}, []
         for optimizer, runs in self.runs.items():
-            losses = {run: _losses(store, run.key, self.name) for run in runs}
+            losses = {run: _losses(store, run.key) for run in runs}
             for run, (_, updates) in losses.items():
-                if self.name == "loss" and updates < run.steps:  # of each step; evaluations are rarer
+                if updates < run.steps:
                     warnings.append(
                         f"The curve of run {run.key} ({optimizer}, seed {run.seed}) is damaged: {updates} "
                         f"of its {run.steps} steps can be read, and the figure is drawn from those."
@@ -118,11 +114,11 @@ class Losses:
         return found, warnings
 
 
-def _losses(store: Store, key: str, name: str) -> tuple[dict[int, float], int]:
+def _losses(store: Store, key: str) -> tuple[dict[int, float], int]:
     """The finite losses by step, and how many updates they are of: more than losses in a thinned curve."""
     rows = curve.read(store.files(key).metrics)
-    known = [row for row in rows if isinstance(row.get(name), int | float) and math.isfinite(row[name])]
-    return {row["step"]: row[name] for row in known}, sum(row.get("updates") or 1 for row in known)
+    known = [row for row in rows if isinstance(row.get("loss"), int | float) and math.isfinite(row["loss"])]
+    return {row["step"]: row["loss"] for row in known}, sum(row.get("updates") or 1 for row in known)
 
 
 def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None, bool]:
@@ -142,21 +138,15 @@ def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None,
 
 
 def loss(frame: Frame, store: Store) -> list[Losses]:
-    """One panel per workload with completed replicas: the training loss of each optimizer's winner.
-
-    Of runs that others made it is the validation loss, if they have one: they log the training loss as they
-    like.
-    """
+    """One panel per workload with completed replicas: the training loss of each optimizer's winner."""
     panels = []
     for part in workloads(frame):
         choices = choose(part, OPTIMIZER)
         found = {str(one.fixed["optimizer"]): curves_of(one.replicas, store) for one in choices}
         runs, best = _best({name: own for name, own in found.items() if own}, part)
         of, unit = about(part).noted(best), loss_unit(part)
-        if runs and not imported.source(part):
+        if runs:
             panels.append(losses(of, unit, runs))
-        elif runs and has_values(part, "val_loss"):
-            panels.append(replace(losses(of, unit, runs, window=1), name="val_loss"))
     return panels
 
 

@@ -129,7 +129,7 @@ def hatch(optimizer: str) -> str:
 def display_name(optimizer: str) -> str:
     """The name of an optimizer as tables write it.
 
-    Of a long one, which another trainer may have given, the middle is left out; the CSV file has it whole. A
+    Of a long one the middle is left out; the CSV file has it whole. A
     version of the code stays, as in "muon (revision 1)".
     """
     name, _, version = optimizer.partition(" (")

@@ -17,9 +17,8 @@ from harness.config.names import canonical
 from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
 from harness.errors import UsageError
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.record import RUN, RunRecord, is_imported
+from harness.store.record import RunRecord
 from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
-from results.frames import imported
 
 Values = Mapping[str, Any]
 
@@ -32,8 +31,6 @@ _SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch sta
 
 def of_record(record: RunRecord) -> dict[str, Any]:
     """The settings by dotted names. A missing field gets the value that older code acted by."""
-    if is_imported(record.config):
-        return imported.settings(record.key, record.settings)
     values = record.settings
     values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
     params, _ = _declared(values)
@@ -54,8 +51,6 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
         point: the point.
         made: as `origins` gives it.
     """
-    if is_imported(point.overrides):
-        return imported.settings(point.key, point.overrides)
     given = _given(point)
     try:
         config = resolve_config(given)
@@ -125,10 +120,7 @@ def candidate(values: Values) -> str:
 def setting(values: Values) -> str:
     """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
     fixed = _fixed(tuple(values), _is_divided(values), values["task"])
-    if is_imported(values):
-        shown = [name for name, _ in fixed if values[name] not in ("", None)]
-    else:
-        shown = [name for name, default in fixed if values[name] != default]
+    shown = [name for name, default in fixed if values[name] != default]
     return ", ".join(_shown(name, values[name]) for name in shown)
 
 
@@ -171,7 +163,7 @@ def _counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
         names: of all settings.
         divided: whether it matters how a batch is divided.
     """
-    apart = _UNKEYED.union(SEED_FIELDS, (RUN,))
+    apart = _UNKEYED.union(SEED_FIELDS)
     return tuple(sorted(name for name in names if (divided if name in _SPLIT else name not in apart)))
 
 

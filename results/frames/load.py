@@ -28,7 +28,7 @@ from harness.store.points import (
     search_of,
     sweep_names,
 )
-from harness.store.record import IMPORTED, RunRecord
+from harness.store.record import RunRecord
 from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import identity, row_cache, run_row
@@ -84,13 +84,13 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     none), search (its study's terms in words), ranges (what the study searches, as JSON: {setting: {"low",
     "high", "log", "whole"} or {"choices"}}; all three are empty for a grid), key, state (completed, diverged,
     pruned, failed, damaged, running, waiting), reason, task, model, setting (what else is fixed, in words),
-    replica (the word of a deliberate rerun), imported (the source of a run that others made; empty for our
-    own), candidate (the same word for points that differ in their seeds only), score
-    (`harness.choice.winner`; None cannot win), rule (the optimizer's name in the zoo), variant (the version
-    of its code), optimizer (the rule, with the variant where there are several; where the block has a name
-    for its row, that name in place of the rule), lr and every other tuned setting (None in a slot that has no
-    trial yet), seed, data_seed, the metrics, data_fingerprint, the columns of `results.frames.provenance`,
-    steps, seconds_per_step, useful_seconds, machine, and those of `results.frames.cost`.
+    replica (the word of a deliberate rerun), candidate (the same word for points that differ in their seeds
+    only), score (`harness.choice.winner`; None cannot win), rule (the optimizer's name in the zoo), variant
+    (the version of its code), optimizer (the rule, with the variant where there are several; where the
+    block has a name for its row, that name in place of the rule), lr and every other tuned setting (None in
+    a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the columns of
+    `results.frames.provenance`, steps, seconds_per_step, useful_seconds, machine, and those of
+    `results.frames.cost`.
 
     Args:
         store: where plans and runs are.
@@ -315,9 +315,8 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
 
 def _tell_data_apart(rows: Sequence[Row]) -> None:
     """If runs of one task have seen different data, the data's fingerprint becomes part of `setting`."""
-    own = [row for row in rows if not row[IMPORTED]]
-    several = _several(own, "task", identity.DATA)
-    for row in own:
+    several = _several(rows, "task", identity.DATA)
+    for row in rows:
         if row["task"] in several:
             data = f"data={row[identity.DATA] or 'unknown'}"
             row["setting"] = ", ".join(filter(None, [row["setting"], data]))
@@ -325,9 +324,8 @@ def _tell_data_apart(rows: Sequence[Row]) -> None:
 
 def _tell_variants_apart(rows: Sequence[Row]) -> None:
     """If an optimizer's code has several versions, the version becomes part of the optimizer's name."""
-    own = [row for row in rows if not row[IMPORTED]]
-    several = _several(own, "rule", "variant")
-    for row in own:
+    several = _several(rows, "rule", "variant")
+    for row in rows:
         shown = row["rule"] in several or row[EDITED]
         word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
         name = row["row"] or row["rule"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness import tasks
-from harness.store.record import IMPORTED, RunRecord
+from harness.store.record import RunRecord
 from results.frames.rows import Frame, rows
 
 _MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
@@ -98,7 +98,8 @@ def reported(part: Frame) -> tuple[Metric, ...]:
     ours = {one.name: one for found in _REPORTED.values() for one in found}
     own = ours.get(metric)
     if own is None or own.higher_is_better != higher_is_better:
-        own = Metric(metric, metric, 1, 4, higher_is_better)
+        sizes = (abs(row[name]) for row in rows(part) if is_number(row.get(name := f"val_{metric}")))
+        own = Metric(metric, metric, 1, 1 if max(sizes, default=0) >= 100 else 4, higher_is_better)
     others = (one for one in _REPORTED.get(kind, ()) if one is not own)
     first = rows(part)[0]
     return own, *(one for one in others if first["task"] in tasks.TASKS or f"val_{one.name}" in first)
@@ -117,8 +118,8 @@ def classes(part: Frame) -> int | None:
 
 
 def loss_unit(part: Frame) -> str:
-    """In which a task counts its loss; empty for runs that others made, whose unit is not known."""
-    return {"lm": "nats/token", IMPORTED: ""}.get(_task(part)[0], "nats")
+    """In which a task counts its loss."""
+    return "nats/token" if _task(part)[0] == "lm" else "nats"
 
 
 def task_kind(part: Frame) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.store.record import IMPORTED, RunRecord, is_imported
+from harness.store.record import RunRecord
 from results.frames.metrics import is_missing, word
 
 COLUMNS = (
@@ -25,7 +25,7 @@ TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
 
 def is_told(run: Mapping[str, Any]) -> bool:
     """Whether a row of the frame says what its run was made with."""
-    return not is_missing(run.get("code")) or bool(run[IMPORTED] and not is_missing(run.get("machine")))
+    return not is_missing(run.get("code"))
 
 
 def timing(run: Mapping[str, Any]) -> tuple[str, ...]:
@@ -45,8 +45,6 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     noted, reach = where.get("outside"), where.get("reach")
     percent = reach.get("percent") if isinstance(reach, Mapping) else None
     is_noted = isinstance(noted, Mapping) and isinstance(noted.get("defaults"), Mapping)
-    if is_imported(config):
-        return {**dict.fromkeys(COLUMNS), "machine": where.get("gpu")}
     return {
         "began": record.began,
         "ended": record.ended,

@@ -8,8 +8,8 @@ from harness.choice.winner import score
 from harness.show.status import Status
 from harness.store import Store, integrity
 from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.record import IMPORTED, RUN, RunRecord, is_imported
-from results.frames import cost, identity, imported, metrics, provenance
+from harness.store.record import RunRecord
+from results.frames import cost, identity, metrics, provenance
 
 Row = dict[str, Any]
 
@@ -29,7 +29,6 @@ FIRST = (
         "setting",
         "protocol",
         "replica",
-        IMPORTED,
         "candidate",
         "score",
         "rule",
@@ -41,7 +40,7 @@ LAST = (
     *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
     *("steps", "seconds_per_step", "useful_seconds", "machine"),
 )
-_TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, RUN, *HIDDEN}
+_TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, *HIDDEN}
 
 
 def finished(record: RunRecord) -> Row:
@@ -85,8 +84,6 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         ended = finished(state.record)
         damage = {name: ended[name] for name in ("state", "reason")}
         return row | damage if ended["state"] == "damaged" else ended
-    if is_imported(point.overrides):
-        return row | {"state": "damaged", "reason": imported.GONE}
     gone = state.lost
     if gone is None and state.status is Status.WAITING:  # without any attempt the store does not look
         gone = integrity.lost(store.run_folder(point.key))
@@ -124,7 +121,6 @@ def _settings(values: identity.Values) -> Row:
         "setting": identity.setting(values),
         "protocol": values.get("protocol", ""),
         "replica": values["replica"],
-        **imported.columns(values),
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),
         "optimizer": values["optimizer.name"],
@@ -148,7 +144,7 @@ def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
 
 def _outcome(record: RunRecord) -> Row:
     return {
-        **imported.metrics(record),
+        **record.metrics,
         **metrics.columns(record),
         **provenance.outcome(record),
         **cost.outcome(record),

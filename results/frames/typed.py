@@ -15,7 +15,6 @@ import pandas as pd
 from harness.config import hyper_schedules
 from harness.config.settings import params_of
 from harness.store.points import SEED_FIELDS
-from harness.store.record import IMPORTED
 from harness.system.machine import without_collection
 from optimizers.zoo.registry import ZOO
 from results.frames import identity, metrics, provenance, run_row
@@ -35,7 +34,7 @@ _COUNTS = (
     *("timed_steps", "threads", "processes", "micro_batch"),
     *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
 )
-_LAST = (IMPORTED, *metrics.TASK, *run_row.LAST)
+_LAST = (*metrics.TASK, *run_row.LAST)
 # The columns that every frame has. Those of metrics and of other settings depend on the runs.
 COLUMNS = {
     **dict.fromkeys((*run_row.FIRST, *SEED_FIELDS, *_LAST), NUMBER),

@@ -10,7 +10,6 @@ from harness.show.numbers import counted
 from harness.show.report import Cell, Column, Report, Section, table
 from harness.show.status import ENDED, Status
 from harness.store.points import DROPPED, ELSEWHERE
-from harness.store.record import IMPORTED
 from results.frames.cost import TOTAL_FLOPS
 from results.frames.metrics import word
 from results.tables.answer import Answer
@@ -50,7 +49,6 @@ def in_words(frame: pd.DataFrame) -> dict[str, str]:
     done = finished(frame)
     scales = dict.fromkeys(map(experiments.scale_of, frame["sweep"].unique()))
     facts = {
-        "imported as": ", ".join(filter(None, frame[IMPORTED].unique())),
         "scales of the paper": ", ".join(filter(None, scales)),
         "training time": f"{done['useful_seconds'].sum() / _SECONDS_AN_HOUR:.3g} hours",
         "newest record": max((time for time in done["ended"] if isinstance(time, str)), default=""),

@@ -166,21 +166,22 @@ def section(found: Outcome) -> Section:
     """The table of a workload, and in brief its answer."""
     whole = main_result.section(found)
     own = answer(found, whole)
-    return replace(whole, brief=_screen(own, whole, found.staged))
+    return replace(whole, brief=_screen(own, whole, found))
 
 
-def _screen(own: Answer, whole: Section, staged: bool) -> Section:
+def _screen(own: Answer, whole: Section, found: Outcome) -> Section:
     """The answer as a table that fits into 80 columns."""
     metric, rows = own.metric, own.places
     counts = sorted(set(own.seeds) - {0})
     title = Note(
         "answer_title",
         workload=own.workload,
+        split=found.split,
         metric=metric.words,
         unit=metric.unit,
         arrow="↑" if metric.higher_is_better else "↓",
-        seeds=counts if staged else [],
-        runs=counts if not staged else [],
+        seeds=counts if found.staged else [],
+        runs=counts if not found.staged else [],
         count=max(own.seeds),
     )
     size = max(len(row.rank) for row in rows)
@@ -322,7 +323,7 @@ def _without_test(found: Outcome, ahead: str) -> Note:
         return Note("answer_alone", best=ahead)
     if found.verdict is not None:
         return Note("answer_other_items")
-    if not found.staged and not found.source:
+    if not found.staged and not found.file:
         return Note("answer_unplanned", best=ahead)
     fair = found.staged and rows(found.part)[0]["protocol"] != "paper"
     return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
@@ -410,7 +411,7 @@ def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verd
         "over": [row.name for row, count in zip(own, needed, strict=True) if count is None and not drawn],
         "most": _MOST.get(kind, MOST_SEEDS),
         "seeds": seeds,
-        "plan": seeds if found.staged else 0,  # a sweep file can ask for them
+        "plan": seeds if found.staged and not found.file else 0,  # a sweep file can ask for them
         "margin": f"{scale * found.metric.margin:g}",
         "unit": unit,
         **_items(found, verdict),
@@ -421,6 +422,7 @@ def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verd
 def _footer(found: Outcome, verdict: Verdicts | None) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
     tried = sorted({own.tried for own in found.choices})
-    kind = "answer_one_setting" if tried == [1] else "answer_chosen" if found.staged else "answer_imported"
+    chosen = "answer_chosen_by_search" if found.file else "answer_chosen"
+    kind = "answer_one_setting" if tried == [1] else chosen if found.staged else "answer_settings"
     compared = verdict is not None and verdict.judgement is not None and len(found.names) > 1
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

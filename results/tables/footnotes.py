@@ -13,15 +13,14 @@ from harness.show.note import Note, text
 from harness.show.report import Cell, Section
 from harness.show.status import Status
 from harness.store.points import REPLICATE, SEARCH
-from harness.store.record import IMPORTED
 from results.compare.edges import edges
 from results.compare.fixed import not_default
 from results.compare.routes import routes
 from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from results.compare.summary import finite_values, metric_summary
-from results.frames import imported
+from results.frames.from_csv import file_name
 from results.frames.identity import DATA
-from results.frames.metrics import Metric, word
+from results.frames.metrics import Metric, is_number, word
 from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
 from results.frames.rows import Frame, rows
 
@@ -40,7 +39,7 @@ _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
 def title(part: Frame) -> str:
     """The workload of a part of the frame: "pydocs, llama-nano (steps=100)"."""
     task, model, setting = identity(part).values()
-    return f"{task}, {model}" + (f" ({setting})" if setting else "")
+    return ", ".join(filter(None, (task, model))) + (f" ({setting})" if setting else "")
 
 
 def identity(part: Frame) -> dict[str, str]:
@@ -51,9 +50,8 @@ def identity(part: Frame) -> dict[str, str]:
 
 def origin(part: Frame) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
-    name = imported.source(part)
-    if name:
-        return (Note("origin_imported", name=name),)
+    if file := file_name(part):
+        return (Note("origin_file", file=file),)
     if not has_stages(rows(part)[0]):
         return (Note("origin_unplanned"),)
     data = "embedded data" if rows(part)[0]["task"] in _EMBEDDED_TASKS else ""
@@ -99,8 +97,8 @@ def explain(runs: Sequence[Row]) -> Cell:
     elif state is Status.DAMAGED:
         notes = [Note("damaged_run", run=run["key"], why=run["reason"]) for run in runs]
     elif state is Status.DIVERGED:
-        steps = sorted(int(run["steps"]) for run in runs)
-        detail = "@" + "-".join(map(str, dict.fromkeys((steps[0], steps[-1]))))
+        steps = sorted(int(run["steps"]) for run in runs if is_number(run["steps"]))
+        detail = "@" + "-".join(map(str, dict.fromkeys((steps[0], steps[-1])))) if steps else ""
     return Cell(state=state, detail=detail, notes=tuple(notes), runs=keys(runs))
 
 
@@ -172,7 +170,7 @@ def caveats(
             value=f"{beside[0].value:g}",
             where=_where(beside),
             side="another" if len(beside) > 1 else "higher" if beside[0].upwards else "lower",
-            name="" if advice else str(choice.fixed["optimizer"]),
+            name="" if advice and beside[0].blocks else str(choice.fixed["optimizer"]),
             following=advice,
             outlook=outlook(column) if outlook is not None else "",
         )
@@ -221,6 +219,8 @@ def following(beside: Sequence[Edge]) -> Note | str:
     if not wanted:
         return ""
     first = wanted[0]
+    if not first.blocks:
+        return Note("edge_run", values=[f"{edge.following:g}" for edge in wanted])
     if first.is_searched:
         return Note("edge_trials", trials=first.trials) if first.trials else Note("edge_goes_on")
     alike = [edge for edge in wanted if edge.is_listed == first.is_listed]
@@ -293,8 +293,6 @@ def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> lis
 
 
 def _made_by(runs: Sequence[Row]) -> Note:
-    if runs[0][IMPORTED]:
-        return Note("made_by_others", runs=len(runs), machine=_values(runs, "machine"))
     compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
     fields = {name: _values(runs, name) for name in _MADE_BY}
     return Note("made_by", runs=len(runs), compiled=compiled, data=_values(runs, DATA), **fields)

@@ -17,7 +17,6 @@ from results.compare.contender import settings_of
 from results.compare.select import Choice
 from results.compare.summary import finite_values
 from results.compare.workloads import expected_best
-from results.frames import imported
 from results.frames.metrics import Metric
 from results.frames.rows import Frame, rows
 from results.tables import footnotes
@@ -33,16 +32,16 @@ def section(found: Outcome) -> Section:
     # a column without any text is left out
     shown = [(column, own) for column, own in _columns(found) if any(cell.text() for cell in own)]
     timed = any(column.name == "ms_per_step" for column, _ in shown)
-    verdict, judged = found.verdict, found.staged or found.source
+    verdict, judged = found.verdict, found.staged or found.file
     notes = (
-        _chosen(choices, found.axes, found.staged),
+        _chosen(found),
         *_budgets(choices, found.names),
         *found.fixed,
         *_terms(part),
         *axes.unlike(choices, found.names),
         footnotes.SPREAD,
         *((RULES if verdict is None else verdict.notes()) if judged else ()),
-        *([Note("time_step_imported" if found.source else "time_step")] if timed else []),
+        *([Note("time_step")] if timed else []),
         *footnotes.origin(part),
     )
     lines = [list(line) for line in zip(*(own for _, own in shown), strict=True)]
@@ -52,13 +51,14 @@ def section(found: Outcome) -> Section:
     )
 
 
-def _chosen(choices: Sequence[Choice], axes: list[str], staged: bool) -> Note:
+def _chosen(found: Outcome) -> Note:
     """How settings were chosen. Of runs without stages, what chose a setting is reported, too."""
-    if staged:
-        alone = all(choice.tried == 1 for choice in choices)
-        return Note("one_setting") if alone else Note("chosen_validation", axes=axes)
-    alone = all(len(choice.candidates) == 1 for choice in choices)
-    return Note("one_setting_here") if alone else Note("chosen_here", axes=axes or ["The setting"])
+    alone = all((own.tried if found.staged else len(own.candidates)) == 1 for own in found.choices)
+    if alone:
+        return Note("one_setting" if found.staged and not found.file else "one_setting_here")
+    if not found.staged:
+        return Note("chosen_here", axes=found.axes or ["The setting"])
+    return Note("chosen_search" if found.file else "chosen_validation", axes=found.axes)
 
 
 # --- the columns ---
@@ -70,7 +70,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
     budgets = verdict.budgets if verdict else [()] * len(choices)
     ended = [run for run in rows(found.part) if run["state"] == Status.COMPLETED]
     gone = _dropped_rows(found)
-    once = bool(found.source) and imported.has_one_split(ended, first.name)
+    once = bool(found.file) and all(run[f"val_{first.name}"] == run[f"test_{first.name}"] for run in ended)
     return [
         (
             Column("optimizer", kind="text"),
@@ -96,7 +96,7 @@ def _columns(found: Outcome) -> list[tuple[Column, list[Cell]]]:
                 for own, notes in zip(choices, budgets, strict=True)
             ],
         ),
-        *((summary(metric, "test"), tests) for metric, tests in found.tests.items()),
+        *((summary(metric, found.split), tests) for metric, tests in found.tests.items()),
         (Column("", "n"), _counts(choices, found.tests[first])),
         *(verdict.columns() if verdict else []),
         *_smaller_budgets(choices, first),
@@ -128,8 +128,9 @@ def _smaller_budgets(choices: Sequence[Choice], metric: Metric) -> list[tuple[Co
 
 
 def summary(metric: Metric, split: str) -> Column:
-    """The column of a metric over seeds."""
-    return Column(f"{split}_{metric.column}", f"{split} {metric.label}", "summary", bounds=metric.bounds)
+    """The column of a metric over seeds; an empty split is not named."""
+    name, label = (filter(None, (split, word)) for word in (metric.column, metric.label))
+    return Column("_".join(name), " ".join(label), "summary", bounds=metric.bounds)
 
 
 def _counts(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:

@@ -19,10 +19,11 @@ from results.compare import fixed as fixed_settings
 from results.compare.chance import learned_nothing
 from results.compare.contender import contender, reach
 from results.compare.defaults import setting_word
+from results.compare.from_file import misleading
 from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
 from results.compare.summary import finite_values, metric_summary, values_by_seed
 from results.compare.view import View
-from results.frames import imported
+from results.frames import from_csv
 from results.frames.load import tuned_columns
 from results.frames.metrics import BITS_PER_BYTE, Metric, reported
 from results.frames.rows import Frame, Rows, parts, rows
@@ -40,7 +41,6 @@ class Outcome:
         names: of the rows.
         axes: the columns along which any optimizer was searched.
         staged: whether a plan says which runs choose and which are reported.
-        source: the name under which its runs were imported; empty for our own.
         verdicts: what the statistics say of each metric, first the one by which runs are chosen; None while a
             run may change it, or if it can't be fair.
         tests: the test metrics over fresh seeds, or why there are none.
@@ -59,7 +59,6 @@ class Outcome:
     names: Sequence[str]
     axes: list[str]
     staged: bool
-    source: str
     verdicts: dict[Metric, Verdicts | None]
     tests: dict[Metric, list[Cell]]
     times: list[Cell]
@@ -68,6 +67,16 @@ class Outcome:
     caveats: list[dict[str, tuple[Note, ...]]]
     not_default: list[tuple[Note, ...]]
     fixed: tuple[Note, ...]
+
+    @property
+    def file(self) -> str:
+        """The file of results that its runs were read from; empty for those of a store."""
+        return from_csv.file_name(self.part)
+
+    @property
+    def split(self) -> str:
+        """The split that is reported; a file need not say it."""
+        return from_csv.reported_split(self.part)
 
     @property
     def metric(self) -> Metric:
@@ -111,7 +120,6 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         names,
         axes,
         has_stages(rows(part)[0]),
-        imported.source(part),
         verdicts,
         {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics},
         timing.cells(choices),
@@ -125,7 +133,7 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
             for at, own in enumerate(choices)
         ],
         [
-            (*learned_nothing(own.replicas, metrics[0], store), *notes)
+            (*learned_nothing(own.replicas, metrics[0], store), *misleading(own, choices), *notes)
             for own, notes in zip(choices, not_default, strict=True)
         ],
         (*one_rule, *fixed, *fixed_settings.split(choices, names, columns)),
@@ -148,7 +156,8 @@ def _verdicts(
     first = rows(part)[0]
     fair = all(own.is_settled for own in choices) and first["protocol"] != "paper"
     if not has_stages(first):  # what chose a setting is reported, too
-        fair = fair and bool(imported.source(part)) and all(len(choice.candidates) == 1 for choice in choices)
+        is_file = from_csv.file_name(part) != ""
+        fair = fair and is_file and all(len(choice.candidates) == 1 for choice in choices)
     if not fair:
         return None
     questions = "test_samples" if metric.is_share else ""

@@ -10,7 +10,6 @@ from results.compare.view import View
 from results.frames.metrics import is_number
 from results.tables import answer, flops, grid, hyperparameters, ladder, paper, workloads
 from results.tables.outcome import outcome_of, searched_parts
-from results.track3 import table as track3
 
 
 def main_result_table(view: View) -> Report:
@@ -48,12 +47,11 @@ GENERAL: dict[str, Make] = {
     "lr_grid": lr_grid_table,
     "p_grid": p_grid_table,
 }
-# And those of the paper in its order, then what others published.
+# And those of the paper in its order, then the others.
 TABLES: dict[str, Make] = GENERAL | {
     **{name: partial(paper.table, name) for name in paper.LAYOUTS if name not in GENERAL},
     "workloads": workloads.table,
     "multipliers": ladder.multipliers,
     "hyperparameters": hyperparameters.table,
     "flops": flops.table,
-    track3.NAME: lambda view: track3.table(view.is_asked_for(track3.NAME), frame=view.frame),
 }

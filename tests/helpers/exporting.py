@@ -8,13 +8,12 @@ from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_p
 from harness.store.record import RunRecord
 
 ADAMW, MUON, DIVERGED, SEED1 = "0" * 12, "1" * 12, "2" * 12, "3" * 12
-ALONE, IMPORTED, PRUNED, WAITING, EDITED = "4" * 12, "5" * 12, "6" * 12, "7" * 12, "8" * 12
-LEAVING = (ADAMW, MUON, DIVERGED, SEED1, ALONE, IMPORTED)
+ALONE, PRUNED, EDITED, WAITING = "4" * 12, "6" * 12, "7" * 12, "8" * 12
+LEAVING = (ADAMW, MUON, DIVERGED, SEED1, ALONE)
 SWEEPS = {  # name -> (key, block, stage); alpha and beta want one run both
     "alpha": [(MUON, "m", SEARCH), (SEED1, "m", REPLICATE)],
     "beta": [(MUON, "m2", SEARCH), (ADAMW, "a", SEARCH), (DIVERGED, "a", SEARCH), (WAITING, "a", SEARCH)],
-    "gamma": [(PRUNED, "a", SEARCH)],
-    "others": [(IMPORTED, "theirs", SEARCH)],
+    "gamma": [(PRUNED, "a", SEARCH), (EDITED, "a", SEARCH)],
 }
 ENVIRONMENT = {"code": "abc", "torch": "2.13.0", "python": "3.11.7", "host": "node7", "cpu": "Testium 1"}
 
@@ -78,11 +77,6 @@ def fill(root):
     edited = source.store.files(EDITED).record
     edited.write_text(edited.read_text().replace('"steps": 4', '"steps": 5'))  # by hand
     source.record(PRUNED, "pruned", 2, config={"task": "digits"})
-    theirs = {"imported": "others", "run": "a", "optimizer": {"name": "Their best/1"}, "seed": None}
-    theirs |= {"task": "fineweb", "model": "gpt2"}
-    source.curve(IMPORTED, [{"step": 125, "val_loss": 4.5}, {"step": 250, "val_loss": 3.25}])
-    metrics = {"val_loss": 3.25}
-    source.record(IMPORTED, "completed", 250, config=theirs, metrics=metrics, seconds_per_step=None)
     for name, rows in SWEEPS.items():
         source.plan(name, rows)
     return source

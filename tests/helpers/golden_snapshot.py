@@ -134,8 +134,6 @@ def _tables(found: Snapshot, root: Path, keys: Sequence[str], source: str) -> No
 
     with mock.patch(AS_BYTES, both):
         err = say(*command, "--out", out, "--format", "json").err
-        if source == "published":  # shown only if it is asked for
-            say(*command, "--out", out, "--format", "json", "track3")
     found.words += [_masked(keys, root)(f"table | warning: {line}") for line in err.splitlines()]
     for path in sorted(out.glob("*.json")):
         (table,) = json.loads(path.read_text())

@@ -493,34 +493,6 @@ def _state_of_trial(one: Planned, number: int) -> str:
     return {1: "pruned", 4: "pruned", 5: "diverged", 7: "error", 9: "pruned"}.get(number, "completed")
 
 
-def foreign(root: Path) -> None:
-    """Results of other trainers, taken in by `htbench runs import`."""
-    losses = ["result,run,seed,step,val_loss,train_loss,lr,batch_size,gpu,seconds_per_step"]
-    for rule, lr in (("adamw", 0.002), ("muon", 0.02), ("soap", 0.004), ("dion", 0.01)):
-        for seed in range(1, 6 if rule != "dion" else 2):
-            level = 3.3 + 0.1 * unit(rule) + 0.01 * noise(rule, seed)
-            for step in range(0, 1001, 100):
-                loss = level + 6 * math.exp(-step / 150)
-                shown = "nan" if (rule, seed) == ("soap", 3) and step > 500 else f"{loss:.5f}"
-                row = (rule, f"{rule}-{seed}", seed, step, shown, f"{loss - 0.05:.5f}", lr, 512)
-                gpu = "A100" if (rule, seed) == ("muon", 4) else "H100"
-                losses.append(",".join(map(str, (*row, gpu, 0.15 + 0.001 * seed))))
-    shares = ["optimizer,model,seed,step,val_accuracy"]
-    for rule in ("sgd", "lion"):
-        for model in ("vit-s", "vit-b"):
-            for seed in range(3):
-                final = 0.7 + 0.1 * unit(rule, model) + 0.005 * noise(rule, model, seed)
-                shares += [f"{rule},{model},{seed},{step},{final - 0.2 / step:.5f}" for step in (1, 10, 100)]
-    speedrun = ("--set", "task=fineweb", "model=gpt2-124m")
-    for name, lines, words in (
-        ("speedrun", losses, speedrun),
-        ("images", shares, ("--set", "task=imagenet")),
-    ):
-        path = root.parent / f"{root.name}-{name}.csv"
-        path.write_text("\n".join(lines) + "\n")
-        golden_snapshot.say("runs", "import", "--root", root, "--name", name, "--curves", path, *words)
-
-
 def paper(root: Path) -> None:
     """The paper's experiments at full scale, with the published results."""
     published_store.fill(root)
@@ -540,7 +512,6 @@ STORES = {
     "nano": Kind(nano),
     "search": Kind(search, ledger=False),
     "ladder": Kind(ladder, ledger=False),
-    "foreign": Kind(foreign, ledger=False),
     "paper": Kind(paper),
     "published": Kind(Path.mkdir, "published", ledger=False),  # an empty store
 }

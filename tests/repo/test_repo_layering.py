@@ -119,18 +119,17 @@ PICTURE = {
         "harness.choice harness.config harness.paper harness.show harness.store "
         "harness.system harness.tasks models optimizers.zoo results.frames"
     ),
-    "results.track3": "harness.show results.compare results.frames",
     "results.figures": (
         "harness.choice harness.paper harness.show harness.store harness.system results.compare "
-        "results.frames results.track3"
+        "results.frames"
     ),
     "results.tables": (
         "harness.choice harness.config harness.cost harness.paper harness.show harness.store "
-        "results.compare results.frames results.track3"
+        "results.compare results.frames"
     ),
     "results.commands": (
         "harness.errors harness.paper harness.show harness.store harness.system results.compare "
-        "results.figures results.frames results.tables results.track3"
+        "results.figures results.frames results.tables"
     ),
     "results.page": (
         "harness.choice harness.paper harness.show harness.store harness.system results.compare "

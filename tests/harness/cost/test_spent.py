@@ -75,8 +75,6 @@ def test_the_record_of_a_run_of_one_attempt_is_enough(tmp_path):
     record = dataclasses.replace(scored("digits", "completed", val_accuracy=1.0), **times)
     (one,) = stints(Store(tmp_path), KEY, RunState(record.status, record=record))
     assert (one.seconds, one.lost, one.job) == (3600, 0, None)
-    others = dataclasses.replace(record, config={**record.config, "imported": "track3"})
-    assert stints(Store(tmp_path), KEY, RunState(others.status, record=others)) == []
 
 
 def test_an_attempt_whose_file_is_damaged_is_left_out(tmp_path):

@@ -11,7 +11,6 @@ from tests.helpers.exporting import (
     ADAMW,
     ALONE,
     DIVERGED,
-    IMPORTED,
     LEAVING,
     MUON,
     SEED1,
@@ -37,7 +36,7 @@ def refused(capsys, *words):
 
 def test_finished_runs_leave_and_others_are_counted(source):
     runs, unfinished = choose(source.store)
-    assert [run.key for run in runs] == [MUON, SEED1, ADAMW, DIVERGED, IMPORTED, ALONE]
+    assert [run.key for run in runs] == [MUON, SEED1, ADAMW, DIVERGED, ALONE]
     assert unfinished == {"waiting": 1, "pruned": 1, "damaged": 1}
 
 
@@ -79,7 +78,6 @@ def test_the_job_type_is_the_word_of_a_rerun_or_the_stage(source, leaving):
 
 def test_names_are_names_of_folders_and_show_what_diverged(leaving):
     assert leaving[DIVERGED].name == f"adamw-lr3-seed0-{DIVERGED}-diverged"
-    assert leaving[IMPORTED].name == f"Their_best_1-{IMPORTED}"
     assert leaving[ALONE].name == f"my.module_Opt-lr0.1-seed0-{ALONE}" and leaving[ALONE].group == "no-sweep"
 
 
@@ -97,13 +95,11 @@ def test_the_summary_has_the_record(leaving):
     assert run.summary["val_loss"] == 0.25 and run.summary["train_loss"] == 0.5
     assert run.summary["run/parameters"] == 8 and run.summary["run/seconds_per_step"] == 0.5
     assert math.isnan(leaving[ALONE].summary["val_loss"])
-    assert "run/seconds_per_step" not in leaving[IMPORTED].summary
 
 
 def test_times_are_counted_from_the_beginning(leaving):
     assert leaving[ADAMW].time(4) - leaving[ADAMW].time(0) == 2.0
     assert leaving[ADAMW].time(0) == 1769860800  # 2026-01-31 12:00 UTC
-    assert leaving[IMPORTED].time(250) == 0.0  # nobody knows
 
 
 # --- what is refused ---

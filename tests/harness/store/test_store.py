@@ -316,6 +316,17 @@ def test_a_foreign_record_is_no_record(store):
     assert store.record(KEY) is None
 
 
+def test_a_run_that_older_code_imported_from_another_trainer_is_no_record(store):
+    """It stands as damaged: its config told no default, and ours must not be read into it."""
+    store.claim(KEY, "")
+    own = record(KEY, 1)
+    path = store.run_folder(KEY) / "record.json"
+    atomic.write_json(path, own.to_json())
+    assert Store(store.root).record(KEY) == own
+    atomic.write_json(path, dataclasses.replace(own, config={**own.config, "imported": "theirs"}).to_json())
+    assert Store(store.root).record(KEY) is None
+
+
 def test_an_owner_says_who_it_is():
     assert socket.gethostname() in str(Owner.current()) and Owner.from_json({"pid": 1}) is None
 

@@ -32,7 +32,6 @@ SEARCH = (
     + "search: {mode: tpe, trials: 2}\nname: search\n"
 )
 LEFT = SWEEP.replace("SPACE", "[0.3]").replace("steps: 8", "steps: 9") + "name: left\n"
-THEIRS = "run,step,val_loss,lr\na,10,2.0,0.1\na,20,1.5,0.1\nb,10,2.1,0.2\nb,20,1.4,0.2\n"
 SUBMITTED = {"submission": "0123456789", "points": ["left"], "code": "v", "resources": "1", "runs_per_job": 1}
 
 # Not looked at by the commands below: what is for people, and what trains.
@@ -42,7 +41,7 @@ _MARKS = re.compile(r"damaged|not run yet|not counted|not final|running|terms ar
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """A grid with replicas, a search, a run that was killed twice, and what others made."""
+    """A grid with replicas, a search, and a run that was killed twice."""
     folder = tmp_path_factory.mktemp("mutated")
     call = Htbench(folder / "store", cwd=folder)
     for name, text in (("grid", GRID), ("search", SEARCH), ("left", LEFT)):
@@ -50,9 +49,6 @@ def base(tmp_path_factory):
     assert [call("sweep", "run", f"{name}.yaml").returncode for name in ("grid", "search")] == [0, 0]
     for _ in range(2):
         call("sweep", "run", "left.yaml", "--workers", 1, HTBENCH_CRASH="claimed")
-    (folder / "curves.csv").write_text(THEIRS)
-    named = ("--set", "task=fineweb", "model=gpt2-124m", "result=theirs")
-    assert call("runs", "import", "--name", "others", "--curves", "curves.csv", *named).returncode == 0
     line = (
         json.dumps(SUBMITTED) + "\n" + json.dumps({"submission": SUBMITTED["submission"], "job": "7"}) + "\n"
     )

@@ -1,0 +1,34 @@
+"""What may mislead in a row of a file of results: nobody planned its runs, so no plan held them alike."""
+
+from collections.abc import Sequence
+
+from harness.show.note import Note
+from results.compare.select import Choice, has_stages
+from results.frames.from_csv import file_name
+from results.frames.metrics import is_number
+
+
+def misleading(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
+    """The footnotes to a row: runs that were stopped before others, a setting chosen by what it reports.
+
+    Args:
+        choice: of the row.
+        choices: of all rows of its workload.
+    """
+    if not file_name(choice.rows):
+        return ()
+    notes = []
+    most = max((max(_steps(own), default=0) for own in choices), default=0)
+    if early := [steps for steps in _steps(choice) if steps < most]:
+        notes.append(
+            Note("stopped_early", count=len(early), runs=len(_steps(choice)), first=min(early), most=most)
+        )
+    if not has_stages(choice.rows[0]) and len(choice.candidates) > 1:
+        notes.append(Note("chosen_by_reported", settings=len(choice.candidates), axes=choice.axes))
+    return tuple(notes)
+
+
+def _steps(choice: Choice) -> list[int]:
+    """How long each run was that has a value."""
+    runs = {run["key"]: run for run in (*choice.rows, *choice.replicas)}.values()
+    return [int(run["steps"]) for run in runs if run["state"] == "completed" and is_number(run["steps"])]

@@ -1,1 +1,0 @@
-"""The nanoGPT optimization benchmark ("track 3"): its published results, recomputed from its public runs."""
