@@ -129,8 +129,8 @@ def hatch(optimizer: str) -> str:
 def display_name(optimizer: str) -> str:
     """The name of an optimizer as tables write it.
 
-    Of a long one the middle is left out; the CSV file has it whole. A
-    version of the code stays, as in "muon (revision 1)".
+    Of a long one the middle is left out; the CSV file has it whole. A version of the code stays, as in "muon
+    (revision 1)".
     """
     name, _, version = optimizer.partition(" (")
     shown = f"{name[:_START]}…{name[_START + 1 - _LONGEST :]}" if len(name) > _LONGEST else name

@@ -44,10 +44,7 @@ PICTURE = {
     "harness.store": "harness.config harness.errors harness.show harness.system",
     "harness.choice": "harness.config harness.store harness.tasks optimizers.zoo",
     "harness.cli": "harness.errors harness.show harness.store harness.system",
-    "harness.exchange": (
-        "harness.config harness.errors harness.paper harness.show harness.store harness.system "
-        "harness.tasks optimizers.zoo"
-    ),
+    "harness.exchange": "harness.config harness.errors harness.show harness.store harness.system",
     "harness.train": (
         "harness.config harness.data harness.errors harness.parallel harness.show harness.spectra "
         "harness.store harness.system harness.tasks models optimizers"
