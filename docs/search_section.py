@@ -86,8 +86,10 @@ def chances(
 
 def searched(frame: pd.DataFrame) -> Mapping[str, Searched]:
     """The rows of a sweep whose every setting ran on every seed; empty if a run is missing."""
+    rows: dict[str, Searched] = {}
+    if frame.empty:
+        return rows
     frame = frame.assign(**{name: frame[name].astype(str) for name in _SETTING})
-    rows = {}
     for (name,), part in frame.groupby(_ROW):
         losses = [
             part.pivot(index=_SETTING, columns="seed", values=f"{split}_loss") for split in ("val", "test")

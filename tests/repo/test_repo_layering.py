@@ -142,7 +142,7 @@ TORCH = {
     "harness.export": ("huggingface trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
     "harness.train": (
-        "building checkpoint compiling curvature eager learner loop precision run spectra unfit"
+        "building checkpoint curvature eager learner loop precision run spectra unfit"
     ),
     "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (

@@ -48,4 +48,4 @@ def test_the_section_waits_for_all_runs(tmp_path):
     text = section(frame, tmp_path / "searches.png")
     assert "adamw 2.1350, muon 3.1350" in text and (tmp_path / "searches.png").stat().st_size > 1000
     frame.loc[3, ["val_loss", "test_loss"]] = None
-    assert section(frame, tmp_path / "none.png") == ""
+    assert section(frame, tmp_path / "none.png") == section(pd.DataFrame(), tmp_path / "none.png") == ""
