@@ -51,8 +51,8 @@ class RunRecord:
         began: when the first attempt began, as from `timestamp`; empty if not known.
         ended: when the record was written, in the same format.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
-        downstream: by the name of a task of multiple-choice questions its accuracies, and how they were found
-            (`harness/export/results.py`); added after the run by `htbench downstream`.
+        downstream: by the name of a task of multiple-choice questions its accuracies, as an earlier version
+            added them after the run.
         pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
         test_items, test_tokens: how many rows or images of the test split were scored, and how many targets
             they have; 0: they are not kept item by item (`harness/store/items.py`).

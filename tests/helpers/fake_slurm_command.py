@@ -23,10 +23,8 @@ def squeue(jobs):
 
 
 def scontrol(jobs):
-    told, fields = PLACE / f"{WORDS[-1]}.shown", dict(word.split("=", 1) for word in WORDS if "=" in word)
-    if told.exists():
-        print(told.read_text())
-    elif WORDS[:2] == ["show", "config"]:
+    fields = dict(word.split("=", 1) for word in WORDS if "=" in word)
+    if WORDS[:2] == ["show", "config"]:
         print("MaxArraySize = 1001")
     elif WORDS[0] == "update":
         jobs[fields["JobId"]][1] = fields["JobName"]

@@ -15,7 +15,6 @@ OTHERS = {
     "sweeps/cluster/sbatch.py": "sbatch says in words whether it has taken a job",
     "sweeps/cluster/submit.py": "the name of a limit in what sbatch says",
     "sweeps/cluster/snapshot.py": "what git says, on one line",
-    "sweeps/cluster/early_ends.py": "the last line of an exception of others",
     "sweeps/screens/runs.py": "a message on one line",
 }
 
