@@ -44,7 +44,7 @@ PICTURE = {
     "harness.store": "harness.config harness.errors harness.show harness.system",
     "harness.choice": "harness.config harness.store harness.tasks optimizers.zoo",
     "harness.cli": "harness.errors harness.show harness.store harness.system",
-    "harness.exchange": "harness.config harness.errors harness.show harness.store harness.system",
+    "harness.exchange": "harness.errors harness.show harness.store harness.system",
     "harness.train": (
         "harness.config harness.data harness.errors harness.parallel harness.show harness.spectra "
         "harness.store harness.system harness.tasks models optimizers"
@@ -141,9 +141,7 @@ TORCH = {
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("huggingface trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
-    "harness.train": (
-        "building checkpoint curvature eager learner loop precision run spectra unfit"
-    ),
+    "harness.train": ("building checkpoint curvature eager learner loop precision run spectra unfit"),
     "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (
         "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion modes muon "

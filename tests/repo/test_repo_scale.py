@@ -5,7 +5,7 @@ from dataclasses import astuple
 from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 
 # It is to become 25,500 lines, 270,000 tokens and 2,500 functions, with 26,000 lines of tests.
-LINES, TOKENS, FUNCTIONS, TEST_LINES = 39_418, 423_854, 3_703, 41_900
+LINES, TOKENS, FUNCTIONS, TEST_LINES = 33_960, 365_300, 3_235, 37_850
 
 
 def test_the_house_stays_small_enough_to_hold():
