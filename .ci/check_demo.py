@@ -7,8 +7,8 @@ reaches a validation accuracy of 0.90 or more. A cell that diverged has no loss 
 import math
 import sys
 
-from harness.store import Store
-from harness.store.points import SEARCH, read_points
+from htbench.harness.store import Store
+from htbench.harness.store.points import SEARCH, read_points
 
 store = Store("store")
 bad = 0

@@ -24,19 +24,19 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import optimizers
-from harness.bench.optimizers import Bench, PeerRow, Row, Settings
-from harness.bench.subjects import entry
-from harness.bench.turns import clock_of
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.data.task import SPLITS
-from harness.data.text import TextTask
-from harness.errors import reason
-from harness.show.numbers import plain
-from harness.system import checks, environment, finding
-from harness.train.learner import Learner
-from optimizers import UpdateRule
+from htbench import optimizers
+from htbench.harness.bench.optimizers import Bench, PeerRow, Row, Settings
+from htbench.harness.bench.subjects import entry
+from htbench.harness.bench.turns import clock_of
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.task import SPLITS
+from htbench.harness.data.text import TextTask
+from htbench.harness.errors import reason
+from htbench.harness.show.numbers import plain
+from htbench.harness.system import checks, environment, finding
+from htbench.harness.train.learner import Learner
+from htbench.optimizers import UpdateRule
 
 # --- what the machine has ---
 

@@ -25,20 +25,20 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-import models
-from harness.bench.turns import Measurement
-from harness.config import Value
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config, to_yaml
-from harness.data.order import permutation
-from harness.data.task import Batch
-from harness.data.text import Stream, TextTask
-from harness.store import Attempt, Store
-from harness.store.layout import cache_folder
-from harness.store.points import SEARCH, Point
-from harness.train import loop
-from harness.train.monitor import Monitor
-from sweeps.run.pool import Pool
+from htbench import models
+from htbench.harness.bench.turns import Measurement
+from htbench.harness.config import Value
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config, to_yaml
+from htbench.harness.data.order import permutation
+from htbench.harness.data.task import Batch
+from htbench.harness.data.text import Stream, TextTask
+from htbench.harness.store import Attempt, Store
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.train import loop
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.run.pool import Pool
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
 WARM_UP, GRAD_CLIP = 0.3, 1.0

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from docs.config_page import table
-from harness import cli
+from htbench.harness import cli
 
 
 def parsers() -> Iterator[argparse.ArgumentParser]:

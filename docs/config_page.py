@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import Field
 from typing import Any
 
-from harness import tasks
-from harness.config import hyper_schedules
-from harness.config.settings import declarations, params_of
-from harness.show.numbers import setting as shown
-from optimizers.zoo.registry import UNSET, OptimizerSpec, Param
-from sweeps.spec.keys import declared
-from sweeps.spec.resources import Resources
-from sweeps.spec.search import PRUNERS, Range, Search
-from sweeps.spec.sweep import Block, SweepSpec
+from htbench.harness import tasks
+from htbench.harness.config import hyper_schedules
+from htbench.harness.config.settings import declarations, params_of
+from htbench.harness.show.numbers import setting as shown
+from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec, Param
+from htbench.sweeps.spec.keys import declared
+from htbench.sweeps.spec.resources import Resources
+from htbench.sweeps.spec.search import PRUNERS, Range, Search
+from htbench.sweeps.spec.sweep import Block, SweepSpec
 
 # The parts of a sweep file by their headings.
 SWEEP_PARTS = {

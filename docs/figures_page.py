@@ -16,10 +16,10 @@ from PIL import Image
 
 from docs import reproduction_records as records
 from docs.pages import DEMO
-from harness.store import Store
-from results.figures.declared import FIGURES
-from results.figures.files import update, views
-from results.frames.load import load_rows
+from htbench.harness.store import Store
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.files import update, views
+from htbench.results.frames.load import load_rows
 
 PAGE = Path(__file__).with_name("figures.md")
 FOLDER = Path(__file__).with_name("figures")

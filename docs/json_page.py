@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
-from harness.bench import optimizers, zoo
-from harness.commands import runs
-from harness.cost.estimate import RunCost
-from harness.show.note import Note
-from harness.show.tidy import TableFacts
-from harness.spectra.layers import LayerSpectrum
-from harness.spectra.report import VALUES
-from harness.system.finding import Finding
-from sweeps.screens import plan, status
+from htbench.harness.bench import optimizers, zoo
+from htbench.harness.commands import runs
+from htbench.harness.cost.estimate import RunCost
+from htbench.harness.show.note import Note
+from htbench.harness.show.tidy import TableFacts
+from htbench.harness.spectra.layers import LayerSpectrum
+from htbench.harness.spectra.report import VALUES
+from htbench.harness.system.finding import Finding
+from htbench.sweeps.screens import plan, status
 
 NOTED = Path(__file__).parents[1] / "tests" / "golden" / "json_fields.json"
 

@@ -28,11 +28,11 @@ from pathlib import Path
 
 from docs import reproduction_records as records
 from docs.reproduction_page import answer
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from harness.system import atomic
-from results.frames.load import load_rows
-from results.tables.answer import answers
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.harness.system import atomic
+from htbench.results.frames.load import load_rows
+from htbench.results.tables.answer import answers
 
 PLACE = Path(__file__).with_name("outside.md")
 FACTS = Path(__file__).parent / "outside" / "classes.csv"
@@ -243,10 +243,10 @@ def _in_process(name: str, arguments: str) -> tuple[str, str, str]:
 def _attempt(name: str, arguments: str, answer: Connection) -> None:
     import torch
 
-    from harness.bench import contract, zoo
-    from harness.config import parts
-    from harness.config.yaml_text import read_words
-    from optimizers.zoo.registry import spec
+    from htbench.harness.bench import contract, zoo
+    from htbench.harness.config import parts
+    from htbench.harness.config.yaml_text import read_words
+    from htbench.optimizers.zoo.registry import spec
 
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
     warnings.simplefilter("ignore")

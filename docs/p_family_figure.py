@@ -12,11 +12,11 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
 
-from optimizers.spectral.mix_weights import mixture, scalar_iterates
-from optimizers.spectral.newton_schulz import QUINTIC
-from optimizers.spectral.polar import STEPS, iterate
-from optimizers.spectral.soft_muon import WEIGHTS
-from results.figures.style import optimizer_style
+from htbench.optimizers.spectral.mix_weights import mixture, scalar_iterates
+from htbench.optimizers.spectral.newton_schulz import QUINTIC
+from htbench.optimizers.spectral.polar import STEPS, iterate
+from htbench.optimizers.spectral.soft_muon import WEIGHTS
+from htbench.results.figures.style import optimizer_style
 
 PLACE = Path(__file__).with_name("p_family") / "maps.png"
 SMALLEST = 1e-4

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from docs import command_page, config_page, json_page, zoo_page
 from docs import reproduction_records as records
-from harness.show import terminal
-from harness.show.emit import as_text
-from results.compare.view import View
-from results.frames.load import load_rows
-from results.tables.registry import TABLES
+from htbench.harness.show import terminal
+from htbench.harness.show.emit import as_text
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load_rows
+from htbench.results.tables.registry import TABLES
 
 FOLDER = Path(__file__).parent
 DEMO = ("demo-pydocs", "demo-digits")

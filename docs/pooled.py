@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from results.compare.items import paired_variance
-from results.compare.judge import LEVEL, Row, judge
+from htbench.results.compare.items import paired_variance
+from htbench.results.compare.judge import LEVEL, Row, judge
 
 
 @dataclass(frozen=True)

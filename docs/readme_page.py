@@ -24,15 +24,15 @@ from docs import reproduction_records as records
 from docs import split_section
 from docs.pages import DEMO, screen
 from docs.reproduction_page import LADDER
-from harness import cli
-from harness.errors import UsageError
-from harness.store import Store
-from results.compare.judge import Kind
-from results.figures.draw import look
-from results.figures.style import GREY, optimizer_style
-from results.frames.load import load, load_rows
-from results.page.forest import Axis, words
-from results.tables.answer import Answer, answers
+from htbench.harness import cli
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.results.compare.judge import Kind
+from htbench.results.figures.draw import look
+from htbench.results.figures.style import GREY, optimizer_style
+from htbench.results.frames.load import load, load_rows
+from htbench.results.page.forest import Axis, words
+from htbench.results.tables.answer import Answer, answers
 
 ROOT = Path(__file__).parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "docs" / "readme" / "answer.png"

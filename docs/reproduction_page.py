@@ -31,27 +31,27 @@ from docs import reproduction_records as records
 from docs import search_section, split_section
 from docs.config_page import table
 from docs.pooled import Pooled, pooled
-from harness.paper import experiments, reported, scales
-from harness.show import numbers
-from harness.show.emit import as_text
-from harness.show.report import Report
-from harness.store import Store
-from harness.store.points import REPLICATE, SEARCH, sweep_names
-from results.compare import claims
-from results.compare.draws import Estimate
-from results.compare.judge import Row
-from results.compare.ladder import Ladder
-from results.compare.rungs import Rung
-from results.compare.view import View
-from results.figures.declared import FIGURES
-from results.figures.files import update, views
-from results.frames.load import load
-from results.page import overview
-from results.tables.answer import Answer, Place, answers
-from results.tables.ledger import ledger
-from results.tables.registry import TABLES
-from sweeps.experiments import ladder
-from sweeps.reproduce_card import SEEN
+from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.show import numbers
+from htbench.harness.show.emit import as_text
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE, SEARCH, sweep_names
+from htbench.results.compare import claims
+from htbench.results.compare.draws import Estimate
+from htbench.results.compare.judge import Row
+from htbench.results.compare.ladder import Ladder
+from htbench.results.compare.rungs import Rung
+from htbench.results.compare.view import View
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.files import update, views
+from htbench.results.frames.load import load
+from htbench.results.page import overview
+from htbench.results.tables.answer import Answer, Place, answers
+from htbench.results.tables.ledger import ledger
+from htbench.results.tables.registry import TABLES
+from htbench.sweeps.experiments import ladder
+from htbench.sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
 FOLDER = Path(__file__).with_name("reproduction")

@@ -22,12 +22,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.store import Store, curve, items
-from harness.store.compact import SUFFIX, unpack
-from harness.store.importing import plan_files
-from harness.store.layout import METRICS, RECORD, SPECTRA, STORE, TEST_ITEMS
-from harness.store.points import POINTS, REPLICATE, SPEC, read_points, sweep_folder
-from harness.store.run_folder import RunFolder
+from htbench.harness.store import Store, curve, items
+from htbench.harness.store.compact import SUFFIX, unpack
+from htbench.harness.store.importing import plan_files
+from htbench.harness.store.layout import METRICS, RECORD, SPECTRA, STORE, TEST_ITEMS
+from htbench.harness.store.points import POINTS, REPLICATE, SPEC, read_points, sweep_folder
+from htbench.harness.store.run_folder import RunFolder
 
 PLACE = Path(__file__).with_name("reproduction") / "records"
 _KEPT = (RECORD, METRICS, SPECTRA)

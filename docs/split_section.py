@@ -10,15 +10,15 @@ from operator import itemgetter
 import pandas as pd
 
 from docs.config_page import table
-from harness.choice.winner import grouped
-from harness.store import Store
-from results.compare.contender import contender
-from results.compare.judge import LEVEL, Row, judge
-from results.compare.select import OPTIMIZER, WORKLOAD, choose
-from results.compare.summary import values_by_seed
-from results.frames.metrics import reported
-from results.frames.rows import Rows, rows
-from sweeps.experiments import ladder
+from htbench.harness.choice.winner import grouped
+from htbench.harness.store import Store
+from htbench.results.compare.contender import contender
+from htbench.results.compare.judge import LEVEL, Row, judge
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose
+from htbench.results.compare.summary import values_by_seed
+from htbench.results.frames.metrics import reported
+from htbench.results.frames.rows import Rows, rows
+from htbench.sweeps.experiments import ladder
 
 # By question: the row that has it, and the row that lacks it.
 PRIMARY = {

@@ -9,11 +9,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-import optimizers
 from docs.config_page import hyperparameters, table
-from harness.show.numbers import setting as shown
-from optimizers.spectral import SPECTRAL
-from optimizers.zoo.registry import ZOO, OptimizerSpec
+from htbench import optimizers
+from htbench.harness.show.numbers import setting as shown
+from htbench.optimizers.spectral import SPECTRAL
+from htbench.optimizers.zoo.registry import ZOO, OptimizerSpec
 
 BENCH = Path(__file__).with_name("bench.md")
 _SHAPE = (256, 512)  # of the matrix whose state is measured

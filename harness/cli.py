@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import htbench  # finds our packages before others of these names
-from harness.errors import (
+from htbench.harness.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -28,9 +27,9 @@ from harness.errors import (
     nearest,
     refused,
 )
-from harness.show.commands import name_store
-from harness.show.emit import say
-from harness.system import streams
+from htbench.harness.show.commands import name_store
+from htbench.harness.show.emit import say
+from htbench.harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
 COMMANDS = {
@@ -147,7 +146,7 @@ def _dispatch(words: list[str]) -> int:
 
 def _command(name: str) -> tuple[Callable[[argparse.Namespace], int], _Parser]:
     """The function of a command, and its parser."""
-    module = importlib.import_module(COMMANDS[name][0])
+    module = importlib.import_module(f"htbench.{COMMANDS[name][0]}")
     parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
     add_root(parser)
     getattr(module, f"add_{name}_arguments")(parser)
@@ -171,7 +170,7 @@ def invoke(name: str, **given: Any) -> int:
 
 def _check_root(root: Path) -> None:
     """Raise UsageError if the store can't be read; `glob` would show an empty one."""
-    from harness.store.layout import runs_folder, sweeps_folder  # loads more than the help may
+    from htbench.harness.store.layout import runs_folder, sweeps_folder  # loads more than the help may
 
     if root.is_file():
         raise UsageError(f"The store '{root}' is a file; --root or HTBENCH_ROOT must name a folder.")
@@ -228,8 +227,3 @@ def _overview() -> str:
             "`htbench COMMAND --help` explains a command; start with `htbench demo`.",
         ]
     )
-
-
-if __name__ == "__main__":
-    htbench.leave_out_chance_folders()
-    sys.exit(main())

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from harness.errors import UsageError, nearest
-from optimizers.zoo.imported import load, target
+from htbench.harness.errors import UsageError, nearest
+from htbench.imported import load, target
 
 GROUP: Final = "htbench.tasks"  # of entry points
 ACCURACY: Final = "accuracy"  # a share, which people read in percent
@@ -76,7 +76,9 @@ def _text(name: str, place: str, **more: Any) -> TaskSpec:
 
 def _python(name: str, **more: Any) -> TaskSpec:
     """Text that Python ships."""
-    return _text(name, f"harness.data.{name}:", adamw_lr=4e-3, takes=("protocol", "held_out_tokens"), **more)
+    return _text(
+        name, f"htbench.harness.data.{name}:", adamw_lr=4e-3, takes=("protocol", "held_out_tokens"), **more
+    )
 
 
 def _images(name: str, place: str, **more: Any) -> TaskSpec:
@@ -102,22 +104,24 @@ def _corpus(name: str, place: str, layout: str, held_out: int = 10_000_000, **mo
 _ROWS = (
     _python("pydocs", seq_len=32),
     _python("pysource", seq_len=64),
-    _corpus("c4", "harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
-    _corpus("openwebtext", "harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
+    _corpus("c4", "htbench.harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
+    _corpus("openwebtext", "htbench.harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
     _corpus(
         "fineweb",
-        "harness.data.corpus:FINEWEB.",
+        "htbench.harness.data.corpus:FINEWEB.",
         "packed",
         held_out=10_485_760,
         adamw_lr=1.5e-3,
         seq_len=1024,
         target=math.exp(3.28),
     ),
-    _images("digits", "harness.data.digits:", adamw_lr=3e-2, takes=("protocol",), classes=10),
-    _pictures("glyphs", "harness.data.glyphs:", "none", adamw_lr=1e-2, classes=100),
-    _photographs("cifar10", "harness.data.pictures:CIFAR10.", "crop-flip", classes=10),
-    _photographs("cifar100", "harness.data.pictures:CIFAR100.", "crop-flip", classes=100),
-    _photographs("imagenet-1k", "harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2, classes=1000),
+    _images("digits", "htbench.harness.data.digits:", adamw_lr=3e-2, takes=("protocol",), classes=10),
+    _pictures("glyphs", "htbench.harness.data.glyphs:", "none", adamw_lr=1e-2, classes=100),
+    _photographs("cifar10", "htbench.harness.data.pictures:CIFAR10.", "crop-flip", classes=10),
+    _photographs("cifar100", "htbench.harness.data.pictures:CIFAR100.", "crop-flip", classes=100),
+    _photographs(
+        "imagenet-1k", "htbench.harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2, classes=1000
+    ),
 )
 
 TASKS: dict[str, TaskSpec] = {row.name: row for row in _ROWS}

@@ -3,6 +3,6 @@
 Importing this package does not import torch: planning, tables and figures only need the names and the sizes.
 """
 
-from models.registry import SIZES, ModelSpec, build, count_parameters, spec
+from htbench.models.registry import SIZES, ModelSpec, build, count_parameters, spec
 
 __all__ = ["SIZES", "ModelSpec", "build", "count_parameters", "spec"]

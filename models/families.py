@@ -57,7 +57,7 @@ class Family:
 
 
 def _llama(settings: Settings) -> dict[str, Any]:
-    from models.llama import INITIAL_STD, NORM_EPS, ROPE_BASE
+    from htbench.models.llama import INITIAL_STD, NORM_EPS, ROPE_BASE
 
     return {
         "model_type": "llama",
@@ -81,7 +81,7 @@ def _llama(settings: Settings) -> dict[str, Any]:
 
 
 def _gpt2(settings: Settings) -> dict[str, Any]:
-    from models.gpt2 import INITIAL_STD, NORM_EPS
+    from htbench.models.gpt2 import INITIAL_STD, NORM_EPS
 
     dropout = settings["dropout"]
     return {

@@ -9,7 +9,7 @@ import math
 
 from torch import Tensor, nn
 
-from models.transformer import Block, fused_projections, initialise_linear, run_through
+from htbench.models.transformer import Block, fused_projections, initialise_linear, run_through
 
 INITIAL_STD = 0.02
 NORM_EPS = 1e-5

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.transformer import run_through
+from htbench.models.transformer import run_through
 
 INITIAL_STD = 0.02  # `initializer_range` of the released model configurations
 NORM_EPS = 1e-6

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.llama import Attention, for_heads
-from models.transformer import run_through
+from htbench.models.llama import Attention, for_heads
+from htbench.models.transformer import run_through
 
 NORM_EPS = torch.finfo(torch.float32).eps
 ROPE_BASE = 1024.0

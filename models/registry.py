@@ -13,7 +13,7 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from models import imported
+from htbench import imported
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,7 +52,7 @@ class ModelSpec:
 def _llama(name: str, hidden: int, intermediate: int, heads: int, layers: int, **settings: int) -> ModelSpec:
     shape = {"hidden": hidden, "intermediate": intermediate, "heads": heads, "layers": layers}
     defaults = {"vocabulary": 32000, "max_length": 256}
-    return ModelSpec(name, "models.llama:Llama", "lm", {**shape, **defaults, **settings})
+    return ModelSpec(name, "htbench.models.llama:Llama", "lm", {**shape, **defaults, **settings})
 
 
 def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings: int) -> ModelSpec:
@@ -60,7 +60,7 @@ def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings:
     settings = {**defaults, **settings}
     return ModelSpec(
         name,
-        "models.resnet:ResNet",
+        "htbench.models.resnet:ResNet",
         "image",
         {"blocks": blocks, "bottleneck": bottleneck, **settings},
         batch_norm=True,
@@ -69,17 +69,17 @@ def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings:
 
 def _gpt2(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
     shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
-    return ModelSpec(name, "models.gpt2:GPT2", "lm", {**shape, **settings, "dropout": 0.0})
+    return ModelSpec(name, "htbench.models.gpt2:GPT2", "lm", {**shape, **settings, "dropout": 0.0})
 
 
 def _modded_gpt(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
     shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
-    return ModelSpec(name, "models.modded_gpt:ModdedGPT", "lm", {**shape, **settings})
+    return ModelSpec(name, "htbench.models.modded_gpt:ModdedGPT", "lm", {**shape, **settings})
 
 
 def _vit(name: str, hidden: int, heads: int, layers: int, **settings: int) -> ModelSpec:
     shape = {"hidden": hidden, "intermediate": 4 * hidden, "heads": heads, "layers": layers}
-    return ModelSpec(name, "models.vit:ViT", "image", {**shape, **settings, "dropout": 0.0})
+    return ModelSpec(name, "htbench.models.vit:ViT", "image", {**shape, **settings, "dropout": 0.0})
 
 
 _ROWS = (
@@ -120,7 +120,7 @@ def spec(name: str) -> ModelSpec:
 
     Raises:
         ValueError: there is none, and the message names the nearest ones; or the factory can't be used, or is
-            not allowed (`models.imported`); `build` allows it.
+            not allowed (`htbench.imported`); `build` allows it.
     """
     row = SIZES.get(name) or _outside(name)
     if row is None:

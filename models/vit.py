@@ -8,7 +8,7 @@ Touvron et al. (2020), arXiv 2012.12877; initialisation and head are those of ti
 import torch
 from torch import Tensor, nn
 
-from models.transformer import Block, fused_projections, initialise_linear, run_through
+from htbench.models.transformer import Block, fused_projections, initialise_linear, run_through
 
 INITIAL_STD = 0.02
 CLASS_TOKEN_STD = 1e-6

@@ -1,7 +1,7 @@
 """The optimizers of the HTMuon paper behind one function, `build`.
 
 Importing this package does not import torch: the table (`ZOO`) serves configs and reports too. The classes
-are imported when first asked for, as in `from optimizers import Muon`.
+are imported when first asked for, as in `from htbench.optimizers import Muon`.
 """
 
 from __future__ import annotations
@@ -9,39 +9,40 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from optimizers.zoo import grouped, imported
-from optimizers.zoo.grouped import Groups
-from optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
+from htbench import imported
+from htbench.optimizers.zoo import grouped
+from htbench.optimizers.zoo.grouped import Groups
+from htbench.optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, resolve, resolve_value, spec
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-    from optimizers.adam_forms import AdEMAMix, Adopt
-    from optimizers.base import UpdateRule
-    from optimizers.cosmos import Cosmos
-    from optimizers.elementwise import Cautious, Mars, Sophia
-    from optimizers.galore import GaLore
-    from optimizers.groups import Model
-    from optimizers.hybrid import Hybrid
-    from optimizers.lion import Lion, Signum
-    from optimizers.muon import AdaMuon, Muon, NorMuon
-    from optimizers.prodigy import Prodigy
-    from optimizers.routing import Routing, split_parameters
-    from optimizers.schedule_free import ScheduleFree
-    from optimizers.scion import Scion
-    from optimizers.soap import Soap
-    from optimizers.spectral import SPECTRAL
-    from optimizers.spectral.contra_muon import contra_muon
-    from optimizers.spectral.dynmuon import dynmuon
-    from optimizers.spectral.exact import gram_power, rank_power, svd_power
-    from optimizers.spectral.mix_power import mix_power
-    from optimizers.spectral.newton_schulz import newton_schulz
-    from optimizers.spectral.ns_root import gram_root, ns_root
-    from optimizers.spectral.rule import SpectralRule
-    from optimizers.spectral.soft_muon import soft_muon
-    from optimizers.spectral.soft_polar import soft_polar
-    from optimizers.spectral.stream_power import stream_power
-    from optimizers.transfer import Transfer
+    from htbench.optimizers.adam_forms import AdEMAMix, Adopt
+    from htbench.optimizers.base import UpdateRule
+    from htbench.optimizers.cosmos import Cosmos
+    from htbench.optimizers.elementwise import Cautious, Mars, Sophia
+    from htbench.optimizers.galore import GaLore
+    from htbench.optimizers.groups import Model
+    from htbench.optimizers.hybrid import Hybrid
+    from htbench.optimizers.lion import Lion, Signum
+    from htbench.optimizers.muon import AdaMuon, Muon, NorMuon
+    from htbench.optimizers.prodigy import Prodigy
+    from htbench.optimizers.routing import Routing, split_parameters
+    from htbench.optimizers.schedule_free import ScheduleFree
+    from htbench.optimizers.scion import Scion
+    from htbench.optimizers.soap import Soap
+    from htbench.optimizers.spectral import SPECTRAL
+    from htbench.optimizers.spectral.contra_muon import contra_muon
+    from htbench.optimizers.spectral.dynmuon import dynmuon
+    from htbench.optimizers.spectral.exact import gram_power, rank_power, svd_power
+    from htbench.optimizers.spectral.mix_power import mix_power
+    from htbench.optimizers.spectral.newton_schulz import newton_schulz
+    from htbench.optimizers.spectral.ns_root import gram_root, ns_root
+    from htbench.optimizers.spectral.rule import SpectralRule
+    from htbench.optimizers.spectral.soft_muon import soft_muon
+    from htbench.optimizers.spectral.soft_polar import soft_polar
+    from htbench.optimizers.spectral.stream_power import stream_power
+    from htbench.optimizers.transfer import Transfer
 
 __all__ = [
     "ROUTING",
@@ -121,8 +122,8 @@ _HOME = {
 
 def __getattr__(name: str) -> object:
     if name not in _HOME:
-        raise AttributeError(f"module 'optimizers' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"optimizers.{_HOME[name]}"), name)
+        raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
@@ -178,7 +179,7 @@ def build(
     def number(param: Param, field_name: str, value: float | None) -> Any:
         return resolve_value(param, field_name, param.default if value is None else value)
 
-    from optimizers.assemble import assemble  # imports torch
+    from htbench.optimizers.assemble import assemble  # imports torch
 
     settings = {
         "lr": number(row.lr, "lr", lr),

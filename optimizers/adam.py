@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimizers.base import ema, kept, second_moment
-from optimizers.stacks import parts
+from htbench.optimizers.base import ema, kept, second_moment
+from htbench.optimizers.stacks import parts
 
 
 def adam_direction(

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, kept, second_moment
-from optimizers.stacks import parts
-from optimizers.zoo.elementwise import ADEMAMIX, ADOPT
+from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
+from htbench.optimizers.stacks import parts
+from htbench.optimizers.zoo.elementwise import ADEMAMIX, ADOPT
 
 
 class AdEMAMix(UpdateRule):

@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
-from optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
-from optimizers.hybrid import Hybrid
-from optimizers.routing import Routing, named_groups, taker
-from optimizers.transfer import Transfer, steps_of
-from optimizers.zoo import outside
-from optimizers.zoo.grouped import Groups
-from optimizers.zoo.grouped import params_of as params_of_group
-from optimizers.zoo.imported import load
-from optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value, spec
-from optimizers.zoo.spec import STEP
+from htbench.imported import load
+from htbench.optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
+from htbench.optimizers.hybrid import Hybrid
+from htbench.optimizers.routing import Routing, named_groups, taker
+from htbench.optimizers.transfer import Transfer, steps_of
+from htbench.optimizers.zoo import outside
+from htbench.optimizers.zoo.grouped import Groups
+from htbench.optimizers.zoo.grouped import params_of as params_of_group
+from htbench.optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value, spec
+from htbench.optimizers.zoo.spec import STEP
 
 Settings: TypeAlias = dict[str, Any]
 Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers import watch
-from optimizers.stacks import Stack, divide, gather, parts, scatter
-from optimizers.steps import Update, shaped
-from optimizers.zoo.param import Param, resolve_value
-from optimizers.zoo.spec import STEP
+from htbench.optimizers import watch
+from htbench.optimizers.stacks import Stack, divide, gather, parts, scatter
+from htbench.optimizers.steps import Update, shaped
+from htbench.optimizers.zoo.param import Param, resolve_value
+from htbench.optimizers.zoo.spec import STEP
 
 _NO_HYPERPARAMETERS = ("self", "__class__", "params")  # the other names in a constructor's locals()
 

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.adam import adam_direction
-from optimizers.base import UpdateRule, ema, second_moment
-from optimizers.linalg import precise, singular_vectors
-from optimizers.spectral.newton_schulz import QUINTIC
-from optimizers.spectral.products import DTYPES, fused, matmul
-from optimizers.stacks import norm, own_dims
-from optimizers.zoo.subspace import COSMOS
+from htbench.optimizers.adam import adam_direction
+from htbench.optimizers.base import UpdateRule, ema, second_moment
+from htbench.optimizers.linalg import precise, singular_vectors
+from htbench.optimizers.spectral.newton_schulz import QUINTIC
+from htbench.optimizers.spectral.products import DTYPES, fused, matmul
+from htbench.optimizers.stacks import norm, own_dims
+from htbench.optimizers.zoo.subspace import COSMOS
 
 
 class Cosmos(UpdateRule):

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
-from optimizers.base import UpdateRule
-from optimizers.hybrid import Hybrid
+from htbench.optimizers.base import UpdateRule
+from htbench.optimizers.hybrid import Hybrid
 
 
 def separable(optimizer: Optimizer) -> bool:

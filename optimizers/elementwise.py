@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.adam import adam_direction, adam_update
-from optimizers.base import UpdateRule, ema, kept, second_moment
-from optimizers.stacks import norm, own_dims, parts
-from optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
+from htbench.optimizers.adam import adam_direction, adam_update
+from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
+from htbench.optimizers.stacks import norm, own_dims, parts
+from htbench.optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
 
 
 class Cautious(UpdateRule):

@@ -5,11 +5,11 @@ from typing import Any
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.adam import adam_direction
-from optimizers.base import UpdateRule, matrix_view
-from optimizers.linalg import precise, singular_vectors
-from optimizers.stacks import own_dims
-from optimizers.zoo.subspace import GALORE
+from htbench.optimizers.adam import adam_direction
+from htbench.optimizers.base import UpdateRule, matrix_view
+from htbench.optimizers.linalg import precise, singular_vectors
+from htbench.optimizers.stacks import own_dims
+from htbench.optimizers.zoo.subspace import GALORE
 
 
 class GaLore(UpdateRule):

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias, overload
 import torch
 from torch.optim import Optimizer
 
-from optimizers.base import evaluate, restore_dtypes
-from optimizers.groups import Group
+from htbench.optimizers.base import evaluate, restore_dtypes
+from htbench.optimizers.groups import Group
 
 # Which part a group of parameters goes to, piece by piece; the part is made when its first piece comes.
 Divide: TypeAlias = Callable[[Group], list[tuple["partial[Optimizer]", Group]]]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, kept
-from optimizers.stacks import parts
-from optimizers.zoo.elementwise import LION, SIGNUM
+from htbench.optimizers.base import UpdateRule, ema, kept
+from htbench.optimizers.stacks import parts
+from htbench.optimizers.zoo.elementwise import LION, SIGNUM
 
 
 class Lion(UpdateRule):

@@ -4,7 +4,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from torch.optim import Optimizer
 
-from optimizers.hybrid import Hybrid
+from htbench.optimizers.hybrid import Hybrid
 
 Some = TypeVar("Some", bound=Optimizer)
 

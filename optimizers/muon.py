@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import ema, matrix_view, second_moment
-from optimizers.spectral.rule import SpectralRule, momentum, transform
-from optimizers.stacks import norm
-from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
+from htbench.optimizers.base import ema, matrix_view, second_moment
+from htbench.optimizers.spectral.rule import SpectralRule, momentum, transform
+from htbench.optimizers.stacks import norm
+from htbench.optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 # The factor s of an m x n matrix. "shape" is the paper's. "rms0.2" gives updates about the RMS of AdamW's
 # updates, so AdamW's learning rates suit it (Moonlight, https://arxiv.org/abs/2502.16982). "spectral" has the

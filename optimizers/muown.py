@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.adam import adam_direction
-from optimizers.base import matrix_view
-from optimizers.linalg import precise
-from optimizers.muon import SCALE_RULES
-from optimizers.spectral.rule import SpectralRule, momentum, transform
-from optimizers.stacks import Stack, parts
-from optimizers.zoo.spectral import MUOWN
+from htbench.optimizers.adam import adam_direction
+from htbench.optimizers.base import matrix_view
+from htbench.optimizers.linalg import precise
+from htbench.optimizers.muon import SCALE_RULES
+from htbench.optimizers.spectral.rule import SpectralRule, momentum, transform
+from htbench.optimizers.stacks import Stack, parts
+from htbench.optimizers.zoo.spectral import MUOWN
 
 _TINY = 1e-12  # instead of the length of a row of zeros
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule
-from optimizers.zoo.elementwise import PRODIGY
+from htbench.optimizers.base import UpdateRule
+from htbench.optimizers.zoo.elementwise import PRODIGY
 
 
 class Prodigy(UpdateRule):

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.optim import Optimizer
 
-from optimizers.base import UpdateRule
-from optimizers.zoo.registry import ZOO
+from htbench.optimizers.base import UpdateRule
+from htbench.optimizers.zoo.registry import ZOO
 
 
 class Treatment(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from torch import nn
 
-from optimizers.groups import Entry, Model, entries
-from optimizers.zoo.grouped import KINDS
-from optimizers.zoo.registry import ROUTING, resolve_value
+from htbench.optimizers.groups import Entry, Model, entries
+from htbench.optimizers.zoo.grouped import KINDS
+from htbench.optimizers.zoo.registry import ROUTING, resolve_value
 
 Predicate: TypeAlias = Callable[[str, nn.Parameter], bool]
 Routing: TypeAlias = "str | Predicate"

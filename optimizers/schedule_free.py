@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, second_moment
-from optimizers.stacks import Stack, parts
-from optimizers.zoo.elementwise import SCHEDULE_FREE
+from htbench.optimizers.base import UpdateRule, second_moment
+from htbench.optimizers.stacks import Stack, parts
+from htbench.optimizers.zoo.elementwise import SCHEDULE_FREE
 
 
 class ScheduleFree(UpdateRule):

@@ -6,11 +6,11 @@ from typing import Any
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, matrix_view
-from optimizers.spectral.newton_schulz import newton_schulz
-from optimizers.spectral.products import DTYPES
-from optimizers.stacks import Stack, norm
-from optimizers.zoo.spectral import SCION
+from htbench.optimizers.base import UpdateRule, ema, matrix_view
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers.spectral.products import DTYPES
+from htbench.optimizers.stacks import Stack, norm
+from htbench.optimizers.zoo.spectral import SCION
 
 _EPS = 1e-8
 

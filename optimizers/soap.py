@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, second_moment
-from optimizers.linalg import eigenvectors, precise
-from optimizers.stacks import Stack
-from optimizers.zoo.subspace import SOAP
+from htbench.optimizers.base import UpdateRule, ema, second_moment
+from htbench.optimizers.linalg import eigenvectors, precise
+from htbench.optimizers.stacks import Stack
+from htbench.optimizers.zoo.subspace import SOAP
 
 Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
 

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers.base import UpdateRule, ema, matrix_view, second_moment
-from optimizers.linalg import eigenvectors, precise
-from optimizers.soap import gather_grams, refresh, rotate, start
-from optimizers.spectral.rule import SpectralRule, momentum, transform
-from optimizers.stacks import norm, own_dims
-from optimizers.zoo.spectral import SOAP_MUON
-from optimizers.zoo.subspace import KL_SOAP
+from htbench.optimizers.base import UpdateRule, ema, matrix_view, second_moment
+from htbench.optimizers.linalg import eigenvectors, precise
+from htbench.optimizers.soap import gather_grams, refresh, rotate, start
+from htbench.optimizers.spectral.rule import SpectralRule, momentum, transform
+from htbench.optimizers.stacks import norm, own_dims
+from htbench.optimizers.zoo.spectral import SOAP_MUON
+from htbench.optimizers.zoo.subspace import KL_SOAP
 
 _FIRST, _LEAST = 0.1, 4000.0**-2  # of the eigenvalues, as in the original
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from optimizers.stacks import Stack
+from htbench.optimizers.stacks import Stack
 
 Update: TypeAlias = "Callable[[list[Tensor], Tensor, dict[str, Any], dict[str, Any]], None]"
 

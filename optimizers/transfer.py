@@ -32,18 +32,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from optimizers.zoo.registry import spec
+from htbench.optimizers.zoo.registry import spec
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from optimizers.groups import Entry
+    from htbench.optimizers.groups import Entry
 
 Scale: TypeAlias = "Callable[..., float]"
 
 INNER = ("hidden", "query", "branch")  # matrices with both sides as wide as the model
 _LIKE_ADAM = ("adam", "adamw", "cautious", "lion", "mars", "signum")  # an entry of a step has the size of lr
-_ORTHOGONAL = ("optimizers.muon:Muon", "optimizers.muon:NorMuon")
+_ORTHOGONAL = ("htbench.optimizers.muon:Muon", "htbench.optimizers.muon:NorMuon")
 
 
 def steps_of(name: str, settings: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from optimizers.stacks import parts
+from htbench.optimizers.stacks import parts
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ def frame(root: Path | str, sweeps: str | Iterable[str] | None = None) -> pd.Dat
     Raises:
         harness.errors.UsageError: no such store or sweep.
     """
-    from harness.errors import UsageError
-    from harness.store import Store
-    from harness.store.naming import names
-    from results.frames.load import load_rows
-    from results.frames.typed import typed
+    from htbench.harness.errors import UsageError
+    from htbench.harness.store import Store
+    from htbench.harness.store.naming import names
+    from htbench.results.frames.load import load_rows
+    from htbench.results.frames.typed import typed
 
     if not Path(root).is_dir():
         raise UsageError(f"There is no store '{root}'.")
@@ -57,9 +57,9 @@ def curve(root: Path | str, key: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from harness.errors import UsageError
-    from harness.store import Store
-    from harness.store.curve import read
+    from htbench.harness.errors import UsageError
+    from htbench.harness.store import Store
+    from htbench.harness.store.curve import read
 
     path = Store(root).files(key).metrics
     rows = read(path)
@@ -83,9 +83,9 @@ def spectra(root: Path | str, key: str) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from harness.errors import UsageError
-    from harness.store import Store
-    from harness.store.curve import read
+    from htbench.harness.errors import UsageError
+    from htbench.harness.store import Store
+    from htbench.harness.store.curve import read
 
     path = Store(root).files(key).spectra
     rows: dict[tuple[int, str], dict[str, Any]] = {}

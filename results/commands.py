@@ -5,25 +5,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness.errors import EXIT_RUN_FAILED
-from harness.paper.scales import SCALES
-from harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit, say
-from harness.show.note import Note
-from harness.show.progress import each
-from harness.show.report import Report
-from harness.store import Store, naming
-from harness.store.points import sweep_names
-from harness.system import atomic
-from harness.system.folders import make_folder
-from harness.system.machine import without_collection
-from results.compare.select import WORKLOAD
-from results.compare.view import PUBLISHED, RUNS, SOURCES, View
-from results.frames.from_csv import read_runs
-from results.frames.load import load_rows
-from results.tables import answer
-from results.tables.ledger import ledger as ledger_reports
-from results.tables.outcome import outcome_of, searched_parts
-from results.tables.registry import TABLES
+from htbench.harness.errors import EXIT_RUN_FAILED
+from htbench.harness.paper.scales import SCALES
+from htbench.harness.show.emit import PARQUET, SUFFIXES, as_bytes, emit, say
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import each
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store, naming
+from htbench.harness.store.points import sweep_names
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.machine import without_collection
+from htbench.results.compare.select import WORKLOAD
+from htbench.results.compare.view import PUBLISHED, RUNS, SOURCES, View
+from htbench.results.frames.from_csv import read_runs
+from htbench.results.frames.load import load_rows
+from htbench.results.tables import answer
+from htbench.results.tables.ledger import ledger as ledger_reports
+from htbench.results.tables.outcome import outcome_of, searched_parts
+from htbench.results.tables.registry import TABLES
 
 
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +98,7 @@ def add_paper_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
-    from results.figures.declared import FIGURES  # tables do without
+    from htbench.results.figures.declared import FIGURES  # tables do without
 
     _add_common(parser, FIGURES, "figure")
     add_paper_arguments(parser)
@@ -118,9 +118,9 @@ def figure(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
-    from results.figures.declared import FIGURES
-    from results.figures.files import check_folder, of_selection, update, views
-    from results.figures.marked import marks
+    from htbench.results.figures.declared import FIGURES
+    from htbench.results.figures.files import check_folder, of_selection, update, views
+    from htbench.results.figures.marked import marks
 
     names, sweeps = _select(args, FIGURES, "figure")
     folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)

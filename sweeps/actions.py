@@ -9,32 +9,32 @@ import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from harness.choice.winner import grouped
-from harness.config.parts import search_no_more
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
-from harness.show.commands import write_command
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.show.report import Report
-from harness.show.terminal import terminal_width
-from harness.store import Store
-from harness.store.check import faults
-from harness.store.points import Point, ever_planned
-from harness.system import slurm, streams
-from harness.system.folders import make_folder
-from sweeps.plan.planned import filled, search_points, states
-from sweeps.plan.replicas import everything, everything_with_states
-from sweeps.plan.start import check_start
-from sweeps.plan.stored import searched, stored, trained_again, write_plan
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.choice.winner import grouped
+from htbench.harness.config.parts import search_no_more
+from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
+from htbench.harness.show.commands import write_command
+from htbench.harness.show.emit import emit, say
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Report
+from htbench.harness.show.terminal import terminal_width
+from htbench.harness.store import Store
+from htbench.harness.store.check import faults
+from htbench.harness.store.points import Point, ever_planned
+from htbench.harness.system import slurm, streams
+from htbench.harness.system.folders import make_folder
+from htbench.sweeps.plan.planned import filled, search_points, states
+from htbench.sweeps.plan.replicas import everything, everything_with_states
+from htbench.sweeps.plan.start import check_start
+from htbench.sweeps.plan.stored import searched, stored, trained_again, write_plan
+from htbench.sweeps.spec.sweep import SweepSpec
 
 if TYPE_CHECKING:
-    from sweeps.screens.plan import Preview
+    from htbench.sweeps.screens.plan import Preview
 
 
 def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Train what is missing, on this machine; then say what came out, unless another command will."""
-    from sweeps.run.runner import Runner
+    from htbench.sweeps.run.runner import Runner
 
     began = time.monotonic()
     runner = Runner(store, loaded, args.workers, quiet=args.quiet, replace=args.replace)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
 
 def end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> None:
     """Show what some sweeps have found, as `results.page.ending.ending` says."""
-    from harness.cli import ABOVE
+    from htbench.harness.cli import ABOVE
 
     search_no_more()
     emit(importlib.import_module(ABOVE["ending"]).ending(store, sweeps, seconds, **parts))
@@ -96,8 +96,8 @@ def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec
 
 def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Hand what is missing to SLURM."""
-    from sweeps.cluster import submit as submission
-    from sweeps.studies import refresh
+    from htbench.sweeps.cluster import submit as submission
+    from htbench.sweeps.studies import refresh
 
     loaded = _with_block(args.block, {s.name: {block.name for block in s.blocks} for s in loaded}, loaded)
     for spec in loaded:
@@ -119,7 +119,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
 
 def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Take jobs out of SLURM's queue."""
-    from sweeps.cluster import queue
+    from htbench.sweeps.cluster import queue
 
     slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
     chosen, sets = loaded, list[set[str]]()
@@ -153,7 +153,7 @@ def _with_block(
 
 def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Write index, plan and studies anew."""
-    from sweeps.studies import refresh
+    from htbench.sweeps.studies import refresh
 
     make_folder(store.root)
     notes = [Note("index_rebuilt", records=store.rebuild_index())]
@@ -172,7 +172,7 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
 def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Tidy up what dead processes left."""
-    from sweeps.cluster import reap
+    from htbench.sweeps.cluster import reap
 
     for spec in loaded:
         if notes := reap.reap(store, spec, everything(store, spec), replace=args.replace):
@@ -182,8 +182,8 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
 
 def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> Iterator[Preview]:
     """What is left to run of each sweep, and what it takes."""
-    from sweeps.screens import plan as screen
-    from sweeps.screens.cost_card import Costs
+    from htbench.sweeps.screens import plan as screen
+    from htbench.sweeps.screens.cost_card import Costs
 
     costs = Costs(store, not args.no_measure, spare_short=True)
     for spec in loaded:
@@ -192,8 +192,8 @@ def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]
 
 def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Show what is left to run and what it takes."""
-    from sweeps.cluster import queue, submit
-    from sweeps.screens import plan as screen
+    from htbench.sweeps.cluster import queue, submit
+    from htbench.sweeps.screens import plan as screen
 
     if args.test_only:
         submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
@@ -226,8 +226,8 @@ def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
 
 def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> bool:
     """Show the status once; whether nothing is left to wait for."""
-    from sweeps.cluster import queue
-    from sweeps.screens import status as screens
+    from htbench.sweeps.cluster import queue
+    from htbench.sweeps.screens import status as screens
 
     screen = screens.look(store, [(spec, _points(store, spec)) for spec in loaded])
     if args.watch and not args.json and terminal_width() is not None:

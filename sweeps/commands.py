@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, at_least
-from harness.show.emit import say
-from harness.store import Store, naming
-from harness.store.points import SPEC, sweep_folder, sweep_names
-from sweeps import actions
-from sweeps.plan.stored import refuse_losses, searched
-from sweeps.screens.plan import Preview
-from sweeps.spec import sweep_file
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.errors import UsageError, at_least
+from htbench.harness.show.emit import say
+from htbench.harness.store import Store, naming
+from htbench.harness.store.points import SPEC, sweep_folder, sweep_names
+from htbench.sweeps import actions
+from htbench.sweeps.plan.stored import refuse_losses, searched
+from htbench.sweeps.screens.plan import Preview
+from htbench.sweeps.spec import sweep_file
+from htbench.sweeps.spec.sweep import SweepSpec
 
 Options = Mapping[str, Any]  # of a flag, as argparse takes them
 

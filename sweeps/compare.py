@@ -16,22 +16,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness import cli, tasks
-from harness.bench import zoo
-from harness.config import parts
-from harness.config.yaml_text import read_words
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.system import atomic
-from harness.system.machine import default_workers
-from optimizers.zoo.param import UNSET, Param
-from optimizers.zoo.registry import spec
-from optimizers.zoo.spec import OptimizerSpec
-from sweeps import commands
-from sweeps.experiments import ladder
-from sweeps.experiments.files import Block, SweepFile
-from sweeps.reproduce import step, sweep_step
+from htbench.harness import cli, tasks
+from htbench.harness.bench import zoo
+from htbench.harness.config import parts
+from htbench.harness.config.yaml_text import read_words
+from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
+from htbench.harness.show.emit import emit, say
+from htbench.harness.show.note import Note
+from htbench.harness.system import atomic
+from htbench.harness.system.machine import default_workers
+from htbench.optimizers.zoo.param import UNSET, Param
+from htbench.optimizers.zoo.registry import spec
+from htbench.optimizers.zoo.spec import OptimizerSpec
+from htbench.sweeps import commands
+from htbench.sweeps.experiments import ladder
+from htbench.sweeps.experiments.files import Block, SweepFile
+from htbench.sweeps.reproduce import step, sweep_step
 
 T = TypeVar("T")
 
@@ -152,7 +152,7 @@ def _learns(wanted: Comparison) -> bool:
         say(Note("compare_checked", name=wanted.optimizer, properties=len(report.data)))
         return True
     emit(report, argparse.Namespace(json=False))
-    from harness.bench.contract import LEARNS  # imports torch, as the check has done
+    from htbench.harness.bench.contract import LEARNS  # imports torch, as the check has done
 
     learns = not wrong.get(LEARNS)
     kind = "compare_goes_on" if learns else "compare_stops"

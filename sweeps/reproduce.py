@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import cli
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least, nearest
-from harness.paper import experiments, reported, scales
-from harness.show import terminal
-from harness.show.commands import write_command
-from harness.show.emit import emit
-from harness.show.note import Note
-from harness.show.report import Report
-from harness.store import Store
-from harness.system.environment import HOME
-from harness.system.machine import default_workers, has_gpu
-from sweeps import commands, reproduce_card
-from sweeps.actions import end
-from sweeps.experiments import ladder
-from sweeps.reproduce_card import Left
+from htbench.harness import cli
+from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError, at_least, nearest
+from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.show import terminal
+from htbench.harness.show.commands import write_command
+from htbench.harness.show.emit import emit
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store
+from htbench.harness.system.environment import HOME
+from htbench.harness.system.machine import default_workers, has_gpu
+from htbench.sweeps import commands, reproduce_card
+from htbench.sweeps.actions import end
+from htbench.sweeps.experiments import ladder
+from htbench.sweeps.reproduce_card import Left
 
 SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
 DEMO = ("demo-pydocs", "demo-digits")

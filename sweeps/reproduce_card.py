@@ -4,13 +4,13 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.show.note import Note
-from harness.show.numbers import counted, duration
-from harness.show.report import Column, Report, table
-from harness.store.points import SEARCH, SEED_FIELDS
-from harness.system.environment import HOME
-from sweeps.screens.plan import Preview
-from sweeps.spec.search import REFINE
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted, duration
+from htbench.harness.show.report import Column, Report, table
+from htbench.harness.store.points import SEARCH, SEED_FIELDS
+from htbench.harness.system.environment import HOME
+from htbench.sweeps.screens.plan import Preview
+from htbench.sweeps.spec.search import REFINE
 
 SEEN = HOME / "harness" / "paper" / "seen.csv"  # written by `docs/reproduction_page.py`
 

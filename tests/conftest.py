@@ -7,9 +7,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from harness.system.machine import gpu_variable
-from models import imported as of_models
-from optimizers.zoo import imported as of_optimizers
+from htbench import imported
+from htbench.harness.system.machine import gpu_variable
 from tests.helpers import miniature, prepared
 from tests.helpers.command import TINY, Htbench
 
@@ -27,7 +26,7 @@ class _Everything(set):
 
 
 # Tests name the parts that they use. What a command may import is tested on commands.
-of_models.allowed = of_optimizers.allowed = _Everything()
+imported.allowed = _Everything()
 
 
 def pytest_configure(config):

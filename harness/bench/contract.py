@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-import optimizers
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import RunFailedError, UsageError, reason, where
-from harness.store import Store
-from harness.train.run import run
-from optimizers.cost import separable
-from optimizers.groups import Model
-from optimizers.modes import switching, training
+from htbench import optimizers
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import RunFailedError, UsageError, reason, where
+from htbench.harness.store import Store
+from htbench.harness.train.run import run
+from htbench.optimizers.cost import separable
+from htbench.optimizers.groups import Model
+from htbench.optimizers.modes import switching, training
 
 # --- a small net, how it is trained, and how its weights are copied and compared ---
 

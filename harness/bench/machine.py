@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from harness.bench.turns import Clock
-from harness.cost.watch import DECOMPOSITIONS, FORMULAS
-from harness.errors import UsageError
+from htbench.harness.bench.turns import Clock
+from htbench.harness.cost.watch import DECOMPOSITIONS, FORMULAS
+from htbench.harness.errors import UsageError
 
 _NO_KERNEL = (torch.ops.aten._unsafe_view.default, torch.ops.aten.promote_types.default)  # views but in name
 

@@ -16,12 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import models
-import optimizers
-from harness.bench.machine import CallCount, Peak, check_device
-from harness.bench.peers import Peer, peers_of
-from harness.bench.subjects import Entry
-from harness.bench.turns import (
+from htbench import models, optimizers
+from htbench.harness.bench.machine import CallCount, Peak, check_device
+from htbench.harness.bench.peers import Peer, peers_of
+from htbench.harness.bench.subjects import Entry
+from htbench.harness.bench.turns import (
     AT_MOST,
     DROPPED,
     INTERVAL,
@@ -34,15 +33,15 @@ from harness.bench.turns import (
     special_step,
     take_turns,
 )
-from harness.cost.update import memory_of
-from harness.cost.watch import DECOMPOSITIONS
-from harness.errors import reason
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.show.progress import Progress
-from harness.show.report import Column, Report, table
-from harness.system import environment
-from optimizers import UpdateRule
+from htbench.harness.cost.update import memory_of
+from htbench.harness.cost.watch import DECOMPOSITIONS
+from htbench.harness.errors import reason
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.report import Column, Report, table
+from htbench.harness.system import environment
+from htbench.optimizers import UpdateRule
 
 GRADIENT_NORM = 0.1  # approximate Frobenius norm of the gradient of each parameter
 PRECISIONS = ("float32", "bfloat16")  # whose peak rates are told

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from torch import nn
 from torch.optim import Optimizer
 
-from optimizers.modes import training
+from htbench.optimizers.modes import training
 
 Hyper: TypeAlias = "Mapping[str, Any]"  # ours, with lr and weight_decay
 Params: TypeAlias = "list[nn.Parameter]"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import models
-from harness.config import parts
-from harness.errors import UsageError
-from optimizers.zoo.registry import PERIODS, ZOO, resolve, spec
+from htbench import models
+from htbench.harness.config import parts
+from htbench.harness.errors import UsageError
+from htbench.optimizers.zoo.registry import PERIODS, ZOO, resolve, spec
 
 # The most that a step may take, in units of a step of `muon`.
 _TARGETS: Final[tuple[tuple[str, dict[str, object], float], ...]] = (

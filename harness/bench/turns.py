@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from harness.show.note import Note
-from harness.show.report import Column
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Column
 
 Clock: TypeAlias = Callable[[], float]  # seconds
 Two: TypeAlias = "tuple[float, float]"  # of two consecutive steps

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import models as zoo_of_models
-from harness.config import groups
-from harness.config.yaml_text import read_words
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.numbers import setting
-from harness.show.progress import Progress
-from harness.show.report import Column, Report, table
-from optimizers.zoo.registry import ZOO, Param, spec
+from htbench import models as zoo_of_models
+from htbench.harness.config import groups
+from htbench.harness.config.yaml_text import read_words
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import setting
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.report import Column, Report, table
+from htbench.optimizers.zoo.registry import ZOO, Param, spec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from optimizers.reach import Treatment
+    from htbench.optimizers.reach import Treatment
 
 _ZOO = (
     Column("name", kind="text"),
@@ -180,7 +180,7 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         spec(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    from harness.bench import contract  # imports torch
+    from htbench.harness.bench import contract  # imports torch
 
     try:
         build = contract.builder(name, build_settings(settings))
@@ -234,8 +234,8 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
         )
     import torch
 
-    import optimizers
-    from optimizers.reach import little_reach, treatments
+    from htbench import optimizers
+    from htbench.optimizers.reach import little_reach, treatments
 
     try:
         with torch.device("meta"):

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from harness.choice.rates import are_alike, are_far, is_rate
-from harness.config import hyper_schedules
-from harness.config.settings import params_of
-from optimizers.zoo.registry import ZOO, Param
+from htbench.harness.choice.rates import are_alike, are_far, is_rate
+from htbench.harness.config import hyper_schedules
+from htbench.harness.config.settings import params_of
+from htbench.optimizers.zoo.registry import ZOO, Param
 
 _AT_END = 0.01  # of a searched range, of its logarithm if that is how it was searched
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from harness.choice.rates import apart
+from htbench.harness.choice.rates import apart
 
 OCTAVES = 3.0  # the least span of the rates of a fit
 RATES = 4  # the least number of rates of a fit: a parabola goes through any three

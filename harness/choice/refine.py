@@ -8,10 +8,10 @@ which averages over all runs, find it. It knows nothing but the scores: whoever 
 import math
 from collections.abc import Mapping
 
-from harness.choice import parabola
-from harness.choice.edge import beyond
-from harness.choice.rates import ALIKE
-from harness.choice.winner import Score, winner
+from htbench.harness.choice import parabola
+from htbench.harness.choice.edge import beyond
+from htbench.harness.choice.rates import ALIKE
+from htbench.harness.choice.winner import Score, winner
 
 MOST_OCTAVES = 20  # from the least to the greatest rate; a factor of a million
 _APART = 0.75  # octaves to a neighbour beyond which there is room for a half-octave between the two

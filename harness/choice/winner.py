@@ -7,8 +7,8 @@ compete.
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from harness import tasks
-from harness.store.record import RunRecord
+from htbench.harness import tasks
+from htbench.harness.store.record import RunRecord
 
 MIN_SEEDS = 3  # fewer than this give no verdict: two values say almost nothing about their spread
 Score = tuple[float, ...]  # to be minimised

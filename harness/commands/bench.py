@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from harness.errors import EXIT_OK, at_least
-from harness.show.emit import emit
+from htbench.harness.errors import EXIT_OK, at_least
+from htbench.harness.show.emit import emit
 
 LEAST_ROUNDS = 6  # fewer give no 95 % interval
 
@@ -37,7 +37,7 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
 
 def bench(args: argparse.Namespace) -> int:
     """Measure optimizers and print them."""
-    from harness.bench.subjects import entries, entry, parameters_of
+    from htbench.harness.bench.subjects import entries, entry, parameters_of
 
     at_least(args, 1, "threads")
     at_least(args, LEAST_ROUNDS, "rounds")
@@ -45,7 +45,7 @@ def bench(args: argparse.Namespace) -> int:
     overrides = {} if args.vocab is None else {"vocabulary": args.vocab}
     parameters = parameters_of(args.model, overrides)
 
-    from harness.bench import optimizers
+    from htbench.harness.bench import optimizers
 
     apart = ("subject", "root", "json", "only", "vocab")
     given = {name: value for name, value in vars(args).items() if name not in apart}

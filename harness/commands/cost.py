@@ -2,16 +2,16 @@
 
 import argparse
 
-from harness.commands.run import given_settings
-from harness.config.settings import resolve_config
-from harness.cost.estimate import RunCost, estimate
-from harness.cost.shapes import NotEstimatedError
-from harness.errors import UsageError
-from harness.show.emit import emit
-from harness.show.note import Note
-from harness.show.report import Report
-from harness.store import Store
-from harness.system.machine import visible_gpus
+from htbench.harness.commands.run import given_settings
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost.estimate import RunCost, estimate
+from htbench.harness.cost.shapes import NotEstimatedError
+from htbench.harness.errors import UsageError
+from htbench.harness.show.emit import emit
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store
+from htbench.harness.system.machine import visible_gpus
 
 
 def add_cost_arguments(parser: argparse.ArgumentParser) -> None:

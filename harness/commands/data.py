@@ -6,25 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness import tasks
-from harness.cli import ABOVE
-from harness.config import RunConfig, parts
-from harness.config.names import flatten
-from harness.config.settings import resolve_config
-from harness.config.yaml_text import read_yaml
-from harness.data import copies, raw
-from harness.data.corpus import CORPORA, Corpus
-from harness.data.pictures import SETS
-from harness.data.stamps import ImageFiles, Prepared
-from harness.errors import UsageError, at_least, nearest
-from harness.show.emit import emit
-from harness.show.note import Note
-from harness.show.progress import Progress
-from harness.show.report import Report
-from harness.store import points
-from harness.store.layout import cache_folder
-from harness.system.folders import write_for_the_group
-from harness.system.machine import usable_cores
+from htbench.harness import tasks
+from htbench.harness.cli import ABOVE
+from htbench.harness.config import RunConfig, parts
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.data import copies, raw
+from htbench.harness.data.corpus import CORPORA, Corpus
+from htbench.harness.data.pictures import SETS
+from htbench.harness.data.stamps import ImageFiles, Prepared
+from htbench.harness.errors import UsageError, at_least, nearest
+from htbench.harness.show.emit import emit
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.report import Report
+from htbench.harness.store import points
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.system.folders import write_for_the_group
+from htbench.harness.system.machine import usable_cores
 
 PREPARED = (*CORPORA, *SETS)
 
@@ -115,7 +115,7 @@ def _prepare(args: argparse.Namespace) -> Note:
         train_files = int(copies.row(task)["parts"]["train"]["files"])
     workers = args.workers or max(1, int(usable_cores()))
 
-    from harness.data.prepare import prepare, source_of  # loads much
+    from htbench.harness.data.prepare import prepare, source_of  # loads much
 
     write_for_the_group(args.root)
     source = source_of(task, raw_folder)

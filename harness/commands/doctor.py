@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import tasks
-from harness.cli import ABOVE
-from harness.data.cache import MANIFEST, damaged, differing
-from harness.errors import UsageError
-from harness.show.emit import emit
-from harness.show.note import Note
-from harness.store import Store
-from harness.store.check import SECONDS, Survey
-from harness.store.layout import cache_folder
-from harness.system import checks as machine
-from harness.system import finding, place
-from harness.system.finding import Finding, ok, problem
+from htbench.harness import tasks
+from htbench.harness.cli import ABOVE
+from htbench.harness.data.cache import MANIFEST, damaged, differing
+from htbench.harness.errors import UsageError
+from htbench.harness.show.emit import emit
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store
+from htbench.harness.store.check import SECONDS, Survey
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.system import checks as machine
+from htbench.harness.system import finding, place
+from htbench.harness.system.finding import Finding, ok, problem
 
 PATIENCE = 600.0
 

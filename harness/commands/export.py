@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.show.report import Report
-from harness.store import Store
+from htbench.harness.show.emit import emit, say
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def export(args: argparse.Namespace) -> int:
     """Write the folder and say what is in it."""
-    from harness.export.huggingface import export as write  # imports torch
+    from htbench.harness.export.huggingface import export as write  # imports torch
 
     made = write(Store(args.root), args.key, args.folder, force=args.force)
     weights = "final weights" if made.step is None else f"weights of step {made.step}"

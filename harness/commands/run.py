@@ -9,13 +9,13 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from harness.config import limits, parts
-from harness.config.key import ResolvedRun, resolved
-from harness.config.names import flatten
-from harness.config.settings import resolve_config
-from harness.config.yaml_text import read_words, read_yaml
-from harness.cost.estimate import for_record
-from harness.errors import (
+from htbench.harness.config import limits, parts
+from htbench.harness.config.key import ResolvedRun, resolved
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.config.yaml_text import read_words, read_yaml
+from htbench.harness.cost.estimate import for_record
+from htbench.harness.errors import (
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
     LostOwnershipError,
@@ -23,19 +23,19 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
-from harness.parallel.group import Group
-from harness.parallel.joining import joined, place, started
-from harness.parallel.processes import Ranks
-from harness.show.commands import write_command
-from harness.show.emit import emit
-from harness.show.note import Note
-from harness.show.progress import Progress
-from harness.show.report import Column, Report, table
-from harness.store import Store
-from harness.store.layout import cache_folder
-from harness.system.environment import our_code_only
-from harness.system.folders import make_folder
-from harness.train.monitor import Monitor, handle, signals_held_back
+from htbench.harness.parallel.group import Group
+from htbench.harness.parallel.joining import joined, place, started
+from htbench.harness.parallel.processes import Ranks
+from htbench.harness.show.commands import write_command
+from htbench.harness.show.emit import emit
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.report import Column, Report, table
+from htbench.harness.store import Store
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.system.environment import our_code_only
+from htbench.harness.system.folders import make_folder
+from htbench.harness.train.monitor import Monitor, handle, signals_held_back
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
-    from harness.train import run as train  # imports torch
+    from htbench.harness.train import run as train  # imports torch
 
     here = place()
     group: Group | None = None
@@ -130,6 +130,6 @@ def _start_all(args: argparse.Namespace, processes: int) -> int:
 
 
 def _again(words: list[str]) -> None:
-    from harness.cli import main
+    from htbench.harness.cli import main
 
     sys.exit(main(words))

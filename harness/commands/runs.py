@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import tasks
-from harness.commands import runs_exchange
-from harness.config import Value
-from harness.config.yaml_text import read_words
-from harness.errors import UsageError, at_least, nearest
-from harness.show.emit import emit
-from harness.show.note import Note
-from harness.show.numbers import memory
-from harness.show.report import Column, Report, Section, table
-from harness.show.status import ENDED, Status
-from harness.store import Store, listing, naming
-from harness.store.gc import garbage, remove
-from harness.store.listing import STATUSES, Row
-from harness.store.points import read_points
+from htbench.harness import tasks
+from htbench.harness.commands import runs_exchange
+from htbench.harness.config import Value
+from htbench.harness.config.yaml_text import read_words
+from htbench.harness.errors import UsageError, at_least, nearest
+from htbench.harness.show.emit import emit
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import memory
+from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.status import ENDED, Status
+from htbench.harness.store import Store, listing, naming
+from htbench.harness.store.gc import garbage, remove
+from htbench.harness.store.listing import STATUSES, Row
+from htbench.harness.store.points import read_points
 
 NEWEST = 50  # the default limit of the table; JSON has all
 

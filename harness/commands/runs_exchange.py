@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.errors import UsageError, nearest
-from harness.exchange.outgoing import choose
-from harness.exchange.trackers import TRACKERS, WANDB, write
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.show.progress import Progress
-from harness.show.report import Report
-from harness.store import Store, compact, naming
-from harness.store.importing import Merged, merge
-from harness.store.points import SPEC, sweep_folder
-from harness.system.environment import require
-from harness.system.folders import make_folder
+from htbench.harness.errors import UsageError, nearest
+from htbench.harness.exchange.outgoing import choose
+from htbench.harness.exchange.trackers import TRACKERS, WANDB, write
+from htbench.harness.show.emit import emit, say
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store, compact, naming
+from htbench.harness.store.importing import Merged, merge
+from htbench.harness.store.points import SPEC, sweep_folder
+from htbench.harness.system.environment import require
+from htbench.harness.system.folders import make_folder
 
 
 def add_import_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.config.names import settings_of
-from harness.errors import UsageError
-from harness.show.emit import emit
-from harness.show.progress import Progress
-from harness.spectra import checkpoints, report
-from harness.spectra.layers import LayerSpectrum, spectrum
-from harness.spectra.selection import Tensors, chosen
-from harness.spectra.tail import METHODS
-from harness.store import Store
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
-from harness.system import atomic
+from htbench.harness.config.names import settings_of
+from htbench.harness.errors import UsageError
+from htbench.harness.show.emit import emit
+from htbench.harness.show.progress import Progress
+from htbench.harness.spectra import checkpoints, report
+from htbench.harness.spectra.layers import LayerSpectrum, spectrum
+from htbench.harness.spectra.selection import Tensors, chosen
+from htbench.harness.spectra.tail import METHODS
+from htbench.harness.store import Store
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFolder
+from htbench.harness.system import atomic
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +146,7 @@ def _place(word: str, root: Path) -> Place:
 
 
 def _of_run(word: str, files: RunFolder) -> Place:
-    from harness.train import checkpoint  # imports torch
+    from htbench.harness.train import checkpoint  # imports torch
 
     tensors, step = checkpoint.load_weights(files)
     record = RunRecord.from_json(atomic.read_json(files.record))

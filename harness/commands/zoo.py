@@ -7,11 +7,11 @@ expects.
 import argparse
 import sys
 
-from harness.bench import zoo as reports
-from harness.config import parts
-from harness.config.yaml_text import read_words
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED
-from harness.show.emit import emit
+from htbench.harness.bench import zoo as reports
+from htbench.harness.config import parts
+from htbench.harness.config.yaml_text import read_words
+from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED
+from htbench.harness.show.emit import emit
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,23 +12,23 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.system.environment import HOME
+from htbench.harness.errors import UsageError
+from htbench.harness.system.environment import HOME
 
 # The modules that make numbers. The others declare settings, keep files or start processes.
 _ROOMS = {
-    "harness.data": (
+    "htbench.harness.data": (
         "augment corpus digits glyphs images loss order pictures prepare_images prepare_text pydocs "
         "pysource randaugment stamps task text"
     ),
-    "harness.parallel": "batch_norm group overlap sharding",
-    "harness.train": "building curvature divergence learner loop precision schedule",
-    "models": "gpt2 llama modded_gpt resnet transformer vit",
-    "optimizers": (
+    "htbench.harness.parallel": "batch_norm group overlap sharding",
+    "htbench.harness.train": "building curvature divergence learner loop precision schedule",
+    "htbench.models": "gpt2 llama modded_gpt resnet transformer vit",
+    "htbench.optimizers": (
         "adam adam_forms assemble base cosmos elementwise galore groups hybrid linalg lion modes muon "
         "muown prodigy routing schedule_free scion soap soap_kin spectral stacks steps transfer"
     ),
-    "optimizers.spectral": (
+    "htbench.optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "
         "rule soft_muon soft_polar stream_power"
     ),
@@ -163,14 +163,14 @@ def _rows(table: ast.Dict) -> dict[str, ast.AST]:
 def _module(dotted: str) -> str:
     """The module that a dotted name means or is in; empty if it is not ours."""
     words = dotted.split(".")
-    if words[0] not in ("optimizers", "models", "harness"):
+    if words[0] != "htbench" or words[1:2] not in (["optimizers"], ["models"], ["harness"]):
         return ""
     names = (".".join(words[:cut]) for cut in range(len(words), 0, -1))
     return next((name for name in names if _file(HOME, name)), "")
 
 
 def _file(home: Path, module: str) -> Path | None:
-    base = home.joinpath(*module.split("."))
+    base = home.joinpath(*module.split(".")[1:])  # without `htbench`
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
 
 

@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-import optimizers
-from harness.config.schema import OptimizerConfig, ScheduleConfig
-from optimizers.zoo import grouped
-from optimizers.zoo.grouped import Groups
-from optimizers.zoo.registry import OptimizerSpec, Param, Value, resolve_value
+from htbench import optimizers
+from htbench.harness.config.schema import OptimizerConfig, ScheduleConfig
+from htbench.optimizers.zoo import grouped
+from htbench.optimizers.zoo.grouped import Groups
+from htbench.optimizers.zoo.registry import OptimizerSpec, Param, Value, resolve_value
 
 PREFIX: Final = "optimizer.groups."
 _OPTIMIZER: Final = Param(str, "adamw", help="who trains the group")

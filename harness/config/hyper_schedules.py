@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any, Final
 
-from harness.errors import UsageError, nearest
-from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, Value, resolve_value
+from htbench.harness.errors import UsageError, nearest
+from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec, Param, Value, resolve_value
 
 Schedules = Mapping[str, Mapping[str, Any]]  # by hyperparameter, then by part
 

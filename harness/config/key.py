@@ -14,15 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import models
-import optimizers
-from harness import tasks
-from harness.config import OptimizerConfig, RunConfig, revisions
-from harness.errors import UsageError
-from harness.tasks import TaskSpec
-from models import ModelSpec
-from optimizers.zoo.registry import OptimizerSpec, Param
-from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
+from htbench import models, optimizers
+from htbench.harness import tasks
+from htbench.harness.config import OptimizerConfig, RunConfig, revisions
+from htbench.harness.errors import UsageError
+from htbench.harness.tasks import TaskSpec
+from htbench.models import ModelSpec
+from htbench.optimizers.zoo.registry import OptimizerSpec, Param
+from htbench.optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 _INHERITED: tuple[Mapping[str, Param], ...] = ({}, MUON, NORMUON, ADAMUON)  # by classes derived from ours
 

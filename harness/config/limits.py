@@ -9,16 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import models
-import optimizers
-from harness import tasks
-from harness.config import RunConfig
-from harness.config.groups import PREFIX
-from harness.errors import UsageError
-from harness.system.machine import has_gpu, usable_cores
-from harness.tasks import TaskSpec
-from models import ModelSpec
-from optimizers.transfer import steps_of
+from htbench import models, optimizers
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig
+from htbench.harness.config.groups import PREFIX
+from htbench.harness.errors import UsageError
+from htbench.harness.system.machine import has_gpu, usable_cores
+from htbench.harness.tasks import TaskSpec
+from htbench.models import ModelSpec
+from htbench.optimizers.transfer import steps_of
 
 LARGEST_SEED = 2**63 - 1  # the largest number of generators and databases
 MOST_STEPS = 10**12  # at a microsecond each, eleven days of nothing but counting
@@ -87,7 +86,7 @@ def _check_transfer(config: RunConfig, model: ModelSpec) -> None:
     """Raise UsageError if rates can't be carried over to this model, optimizer and schedule."""
     if config.base_width is None or config.base_depth is None:
         raise UsageError("parametrization=mup needs base_width and base_depth, those of the tuned model.")
-    if not model.outside and model.target != "models.llama:Llama":
+    if not model.outside and model.target != "htbench.models.llama:Llama":
         raise UsageError(f"parametrization=mup is for the LLaMA models, and '{model.name}' is none.")
     if scheduled := sorted({"weight_decay", "eps"} & config.schedule.hyper.keys()):
         raise UsageError(f"parametrization=mup sets {scheduled[0]}; remove schedule.{scheduled[0]}.")

@@ -24,16 +24,13 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-import models
-import optimizers
-from harness import tasks
-from harness.config import RunConfig, digest
-from harness.config.groups import PREFIX
-from harness.system.environment import HOME
-from models import imported as of_models
-from optimizers.zoo import imported as of_optimizers
-from optimizers.zoo.imported import OWN, load, target
-from optimizers.zoo.registry import UNSET, OptimizerSpec
+from htbench import imported, models, optimizers
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig, digest
+from htbench.harness.config.groups import PREFIX
+from htbench.harness.system.environment import HOME, PACKAGE, PACKAGES
+from htbench.imported import load, target
+from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec
 
 _SETTINGS = ("optimizer.name", "model", "task")
 _INSTALLED = ("site-packages", "dist-packages")  # the folders that pip and Debian install into
@@ -50,8 +47,7 @@ def allow(names: Iterable[str], *places: Path) -> None:
             comes after them. If all names are htbench's own, nothing is looked for anywhere.
     """
     others = set(names).difference(optimizers.ZOO, models.SIZES, tasks.TASKS)
-    of_optimizers.allowed.update(others)
-    of_models.allowed.update(others)
+    imported.allowed.update(others)
     if others:
         _watch_once()
     for place in (*places, Path()) if others else ():
@@ -249,7 +245,7 @@ def _code_of(path: Path, below: Path) -> str:
 @functools.cache
 def _watch_once() -> None:
     """Note what this process executes from now on; Python keeps an audit hook for good."""
-    installed = (os.path.dirname(os.__file__), *(str(HOME / name) for name in OWN))
+    installed = (os.path.dirname(os.__file__), str(PACKAGE), *(str(HOME / name) for name in PACKAGES))
     others = re.compile(r"/(site-packages|dist-packages|torchinductor_[^/]*)/")  # compilers write code, too
 
     def note(event: str, args: tuple[Any, ...]) -> None:
@@ -262,7 +258,7 @@ def _watch_once() -> None:
 
 
 def _top(name: str) -> ModuleSpec | None:
-    if name in OWN or name in sys.stdlib_module_names:
+    if name == "htbench" or name in sys.stdlib_module_names:
         return None
     try:
         return importlib.util.find_spec(name)

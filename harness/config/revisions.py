@@ -4,7 +4,7 @@ A part of a run (its optimizer, model, task, or the loop) has the revision of it
 the digests of the released code. Where a part differs from it, a digest of what it is now goes into the
 config and so into the key: edited code makes runs of its own, and the released code keeps its runs. A change
 that alters no numbers, or one whose row got a higher revision, is released by
-`python -m harness.config.revisions --write`.
+`python -m htbench.harness.config.revisions --write`.
 """
 
 import functools
@@ -13,21 +13,20 @@ import json
 import sys
 from collections.abc import Mapping
 
-import models
-import optimizers
-from harness.config import RunConfig, Value, digest
-from harness.config import parts as outside
-from harness.system.environment import HOME
-from harness.tasks import TaskSpec
-from models import ModelSpec
-from optimizers.zoo.imported import load
-from optimizers.zoo.registry import OptimizerSpec
+from htbench import models, optimizers
+from htbench.harness.config import RunConfig, Value, digest
+from htbench.harness.config import parts as outside
+from htbench.harness.system.environment import HOME
+from htbench.harness.tasks import TaskSpec
+from htbench.imported import load
+from htbench.models import ModelSpec
+from htbench.optimizers.zoo.registry import OptimizerSpec
 
 PLACE = HOME / "harness" / "config" / "released.json"
 
 # The second is reached from the state of a checkpoint, which is no code that makes numbers.
-_LOOP = ("harness.train.loop", "harness.train.divergence")
-_ASSEMBLY = "optimizers.assemble"  # decides which parameter gets which rule
+_LOOP = ("htbench.harness.train.loop", "htbench.harness.train.divergence")
+_ASSEMBLY = "htbench.optimizers.assemble"  # decides which parameter gets which rule
 
 
 def current(config: RunConfig, task: TaskSpec, model: ModelSpec, rule: OptimizerSpec) -> dict[str, int | str]:

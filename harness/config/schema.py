@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optimizers.zoo.registry import Param
+from htbench.optimizers.zoo.registry import Param
 
 METHODS = ("hill_mid", "ks")  # of `harness/spectra/tail.py`
 # Shapes of the learning rate: `harness/train/schedule.py`.

@@ -10,10 +10,9 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import models
-import optimizers
-from harness import tasks
-from harness.config import (
+from htbench import models, optimizers
+from htbench.harness import tasks
+from htbench.harness.config import (
     OptimizerConfig,
     RunConfig,
     Value,
@@ -23,9 +22,9 @@ from harness.config import (
     revisions,
     yaml_text,
 )
-from harness.config.names import canonical, settings_of, without_removed
-from harness.errors import UsageError, nearest
-from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
+from htbench.harness.config.names import canonical, settings_of, without_removed
+from htbench.harness.errors import UsageError, nearest
+from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
 Settings = Mapping[str, Value]
 

@@ -14,9 +14,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
 
-from harness.config import Value
-from harness.config.names import flatten
-from harness.errors import UsageError
+from htbench.harness.config import Value
+from htbench.harness.config.names import flatten
+from htbench.harness.errors import UsageError
 
 DEEPEST = 50  # levels; a sweep file needs about six, and parsers above ours are recursive
 _TOO_DEEP = f"It is nested more than {DEEPEST} levels deep; no setting is."

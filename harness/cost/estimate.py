@@ -9,16 +9,16 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import tasks
-from harness.config import RunConfig
-from harness.cost import shapes
-from harness.cost.from_runs import from_records
-from harness.cost.run_class import Cost, Counted, run_class
-from harness.cost.shapes import NotEstimatedError
-from harness.errors import UsageError, reason
-from harness.show.note import Note
-from harness.store import Store
-from harness.store.layout import cache_folder
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig
+from htbench.harness.cost import shapes
+from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.run_class import Cost, Counted, run_class
+from htbench.harness.cost.shapes import NotEstimatedError
+from htbench.harness.errors import UsageError, reason
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store
+from htbench.harness.store.layout import cache_folder
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def count(config: RunConfig, device: str) -> Counted:
     sizes = shapes.of(config)
     import torch
 
-    from harness.cost import update
+    from htbench.harness.cost import update
 
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
     try:

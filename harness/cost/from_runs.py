@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
-from harness.show.status import Status
-from harness.store import Reason, RunState, Store, curve
-from harness.store.owner import Owner
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
+from htbench.harness.cost.run_class import Cost, RunClass, passes, processor, run_class
+from htbench.harness.show.status import Status
+from htbench.harness.store import Reason, RunState, Store, curve
+from htbench.harness.store.owner import Owner
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFolder
 
 LOOKED_AT = 20  # so many of the latest runs of a class are enough
 

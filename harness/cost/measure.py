@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from harness import tasks
-from harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
-from harness.config.key import resolved
-from harness.config.settings import resolve_config, to_settings
-from harness.cost.run_class import Cost, RunClass, passes, processor, run_class
-from harness.errors import RunFailedError, UsageError
-from harness.store import Store
-from harness.store.layout import cache_folder
-from harness.system import atomic, typed
-from harness.system.environment import code_version, program
-from harness.system.folders import make_folder
+from htbench.harness import tasks
+from htbench.harness.config import CheckpointConfig, EvaluationConfig, RunConfig, SpectraConfig, parts
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config, to_settings
+from htbench.harness.cost.run_class import Cost, RunClass, passes, processor, run_class
+from htbench.harness.errors import RunFailedError, UsageError
+from htbench.harness.store import Store
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.system import atomic, typed
+from htbench.harness.system.environment import code_version, program
+from htbench.harness.system.folders import make_folder
 
 if TYPE_CHECKING:
-    from harness.store.record import RunRecord
+    from htbench.harness.store.record import RunRecord
 
 PATIENCE = 180.0  # seconds for the measurement of a class
 FEW, MOST = 3, 100  # steps of the first run, and of the second at most
@@ -148,8 +148,8 @@ def _timed(
     config: RunConfig, store: Store, steps: int, log_every: int
 ) -> tuple[RunRecord, float, float, float]:
     """Seconds of a run with one evaluation before its last step, of this evaluation, and of the last step."""
-    from harness.train.monitor import Monitor  # loads torch
-    from harness.train.run import run
+    from htbench.harness.train.monitor import Monitor  # loads torch
+    from htbench.harness.train.run import run
 
     arrivals: list[float] = []  # of the losses of steps
     evaluated: list[float] = []  # when the evaluation between steps had ended

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.config import RunConfig
-from harness.store.record import RunRecord
+from htbench.harness.config import RunConfig
+from htbench.harness.store.record import RunRecord
 
 
 @dataclass(frozen=True)

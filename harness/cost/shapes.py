@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import models
-from harness import tasks
-from harness.config import RunConfig
-from harness.data import copies, digits, glyphs, pydocs
+from htbench import models
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig
+from htbench.harness.data import copies, digits, glyphs, pydocs
 
 LM, IMAGE = "lm", "image"
 _NAMES = {LM: ("vocabulary", "max_length"), IMAGE: ("classes", "in_channels", "image_size")}

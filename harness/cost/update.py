@@ -25,25 +25,25 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.optim import Optimizer
 
-import optimizers
-from harness.config import RunConfig
-from harness.cost.run_class import Counted
-from harness.cost.shapes import LM, Shapes
-from harness.cost.watch import Flops, Watch, decomposing
-from harness.data.images import ImageTask
-from harness.data.loss import CHUNK_LOGITS
-from harness.data.task import SPLITS, Batch, cross_entropy
-from harness.parallel.group import ALONE, buckets, flattened
-from harness.parallel.sharding import deal_out
-from harness.train.building import build_model, build_optimizer
-from optimizers.base import UpdateRule
-from optimizers.cost import separable
-from optimizers.reach import treatments
-from optimizers.spectral import exact, products
-from optimizers.zoo.registry import PERIODS
+from htbench import optimizers
+from htbench.harness.config import RunConfig
+from htbench.harness.cost.run_class import Counted
+from htbench.harness.cost.shapes import LM, Shapes
+from htbench.harness.cost.watch import Flops, Watch, decomposing
+from htbench.harness.data.images import ImageTask
+from htbench.harness.data.loss import CHUNK_LOGITS
+from htbench.harness.data.task import SPLITS, Batch, cross_entropy
+from htbench.harness.parallel.group import ALONE, buckets, flattened
+from htbench.harness.parallel.sharding import deal_out
+from htbench.harness.train.building import build_model, build_optimizer
+from htbench.optimizers.base import UpdateRule
+from htbench.optimizers.cost import separable
+from htbench.optimizers.reach import treatments
+from htbench.optimizers.spectral import exact, products
+from htbench.optimizers.zoo.registry import PERIODS
 
 if TYPE_CHECKING:
-    from harness.data.text import TextTask
+    from htbench.harness.data.text import TextTask
 
     DataTask: TypeAlias = TextTask | ImageTask
 
@@ -311,7 +311,9 @@ def fake_task(sizes: Shapes) -> DataTask:
     """A task of these sizes with the loss of ours, and without data."""
     options = sizes.options
     if sizes.kind == LM:
-        from harness.data.text import TextTask  # its tokenizer takes longer to import than images to count
+        from htbench.harness.data.text import (
+            TextTask,  # its tokenizer takes longer to import than images to count
+        )
 
         length, streams = options["max_length"], {split: np.zeros(0, dtype=np.uint16) for split in SPLITS}
         lengths = np.ones(options["vocabulary"], dtype=np.int64)

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harness.data.order import uniforms
-from harness.data.randaugment import LAYERS, places, randaugment
-from harness.data.task import Batch, Mix, moved
+from htbench.harness.data.order import uniforms
+from htbench.harness.data.randaugment import LAYERS, places, randaugment
+from htbench.harness.data.task import Batch, Mix, moved
 
 AREA = (0.08, 1.0)  # share of the image that a resized crop keeps, as in Inception (arXiv 1409.4842)
 ASPECT = 4 / 3  # largest ratio of its sides

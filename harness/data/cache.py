@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.system import atomic, typed
+from htbench.harness.errors import UsageError
+from htbench.harness.system import atomic, typed
 
 MANIFEST = "manifest.json"  # file -> SHA-256
 TOKENIZER, TOKEN_BYTES = "tokenizer.json", "token_bytes.npy"  # of prepared text

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.errors import UsageError
+from htbench.harness.errors import UsageError
 
 VARIABLE = "HTBENCH_PUBLISHED"  # another file with rows of its own; tasks that it lacks keep ours
 PUBLISHED = Path(__file__).with_name("copies.json")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import TOKEN_BYTES, check_sizes
-from harness.data.copies import Published, RawFile
-from harness.data.stamps import Prepared, Shard
-from harness.errors import UsageError
+from htbench.harness.data.cache import TOKEN_BYTES, check_sizes
+from htbench.harness.data.copies import Published, RawFile
+from htbench.harness.data.stamps import Prepared, Shard
+from htbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.data.text import TextTask
+    from htbench.harness.data.text import TextTask
 
 TEST_TOKENS = 10_000_000  # about so many are scored: C4 has several times as many
 _SPARE = 0.97  # estimated tokens of a file times this: rather a file too many than one too few
@@ -134,7 +134,7 @@ class Corpus(Published):
         """The task, from what is prepared below `cache`. Raises UsageError if nothing is."""
         import numpy as np
 
-        from harness.data.text import ShardRows, TextTask
+        from htbench.harness.data.text import ShardRows, TextTask
 
         folder = self.folder(cache)
         prepared = Prepared.read(folder)

@@ -13,12 +13,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import cached, installed_file
+from htbench.harness.data.cache import cached, installed_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from harness.data.images import ImageTask
+    from htbench.harness.data.images import ImageTask
 
 CLASSES = 10
 HELD_OUT_SHARE = 1 / 6  # of each class, for each of `val` and `test`
@@ -43,7 +43,7 @@ def train_size(cache: Path, seq_len: int | None, protocol: str = "honest") -> in
 
 def load(cache: Path, *, seq_len: int | None, protocol: str = "honest", **settings: int) -> ImageTask:
     """The task, from an array file below `cache`, made if missing. Images have no `seq_len`."""
-    from harness.data.images import ImageTask
+    from htbench.harness.data.images import ImageTask
 
     file = cached(cache / f"digits-{fingerprint()}", _fill) / "digits.npz"
     return ImageTask.open(file, protocol=protocol, classes=CLASSES, **settings)
@@ -72,7 +72,7 @@ def _stratified(labels: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
     """Row numbers of each split, ascending."""
     import numpy as np
 
-    from harness.data.order import permutation
+    from htbench.harness.data.order import permutation
 
     rows: dict[str, list[npt.NDArray[Any]]] = {"train": [], "val": [], "test": []}
     shuffled = permutation(len(labels), SPLIT_SEED, epoch=0)

@@ -12,12 +12,12 @@ import importlib.metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import cached, installed_file
+from htbench.harness.data.cache import cached, installed_file
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from harness.data.images import ImageTask
+    from htbench.harness.data.images import ImageTask
 
 SIDE = 16  # pixels of an image
 CHARACTERS = "".join(map(chr, range(33, 127))) + "ΓΔΛΣΨΩ"
@@ -77,8 +77,8 @@ def load(
     cache: Path, *, seq_len: int | None, augment: str = "none", mixup: float = 0.0, **settings: Any
 ) -> ImageTask:
     """The task, from images below `cache`, drawn if missing (a few seconds, once)."""
-    from harness.data.augment import Recipe
-    from harness.data.images import ImageTask
+    from htbench.harness.data.augment import Recipe
+    from htbench.harness.data.images import ImageTask
 
     folder = cached(cache / f"glyphs-{fingerprint()}", _fill)
     recipe = Recipe(SIDE, MEAN, DEVIATION, augment, mixup)
@@ -157,7 +157,7 @@ def _distorted(glyph: Any, affine: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _fill(folder: Path) -> None:
     import numpy as np
 
-    from harness.data.stamps import IMAGES, ImageFiles, write_index
+    from htbench.harness.data.stamps import IMAGES, ImageFiles, write_index
 
     shards: dict[str, dict[str, int]] = {"train": {}, "test": {}}
     classes: dict[str, list[npt.NDArray[Any]]] = {"train": [], "test": []}

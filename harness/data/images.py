@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harness.data.augment import Augmented, Recipe, draws
-from harness.data.order import batch_indices
-from harness.data.stamps import IMAGES, INDEX, ImageFiles
-from harness.data.task import (
+from htbench.harness.data.augment import Augmented, Recipe, draws
+from htbench.harness.data.order import batch_indices
+from htbench.harness.data.stamps import IMAGES, INDEX, ImageFiles
+from htbench.harness.data.task import (
     IGNORED,
     SPLITS,
     Batch,
@@ -27,7 +27,7 @@ from harness.data.task import (
     in_float32,
     mean_losses,
 )
-from harness.parallel.group import ALONE, Group
+from htbench.harness.parallel.group import ALONE, Group
 
 
 class Mapped:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.data.cache import check_sizes
-from harness.data.copies import Published
-from harness.data.stamps import ImageFiles
-from harness.errors import UsageError
+from htbench.harness.data.cache import check_sizes
+from htbench.harness.data.copies import Published
+from htbench.harness.data.stamps import ImageFiles
+from htbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from harness.data.images import ImageTask
+    from htbench.harness.data.images import ImageTask
 
     Array = npt.NDArray[Any]
 
@@ -65,8 +65,8 @@ class Pictures(Published):
         self, cache: Path, *, seq_len: int | None, augment: str = "none", mixup: float = 0.0, **settings: Any
     ) -> ImageTask:
         """The task, from what is prepared below `cache`. Raises UsageError if it is not."""
-        from harness.data.augment import Recipe
-        from harness.data.images import ImageTask
+        from htbench.harness.data.augment import Recipe
+        from htbench.harness.data.images import ImageTask
 
         self.ready(cache, None, seq_len)
         row = self.published

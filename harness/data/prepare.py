@@ -23,18 +23,18 @@ from typing import TypeAlias
 
 from tqdm import tqdm
 
-from harness.data import raw
-from harness.data.cache import TOKENIZER
-from harness.data.copies import RawFile
-from harness.data.corpus import CORPORA
-from harness.data.pictures import SETS
-from harness.data.prepare_images import PictureSource
-from harness.data.prepare_text import CorpusSource
-from harness.data.stamps import ImageFiles, Prepared
-from harness.errors import RunFailedError, UsageError
-from harness.show.progress import Progress
-from harness.system import atomic
-from harness.system.environment import our_code_only
+from htbench.harness.data import raw
+from htbench.harness.data.cache import TOKENIZER
+from htbench.harness.data.copies import RawFile
+from htbench.harness.data.corpus import CORPORA
+from htbench.harness.data.pictures import SETS
+from htbench.harness.data.prepare_images import PictureSource
+from htbench.harness.data.prepare_text import CorpusSource
+from htbench.harness.data.stamps import ImageFiles, Prepared
+from htbench.harness.errors import RunFailedError, UsageError
+from htbench.harness.show.progress import Progress
+from htbench.harness.system import atomic
+from htbench.harness.system.environment import our_code_only
 
 Source: TypeAlias = CorpusSource | PictureSource
 _FETCHING = 4  # files that are fetched while as many as there are workers are at work

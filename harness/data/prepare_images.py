@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data import raw
-from harness.data.cache import MANIFEST, digest, wrong_size
-from harness.data.copies import RawFile
-from harness.data.pictures import Pictures
-from harness.data.stamps import IMAGES, INDEX, ImageFiles, write_index
-from harness.errors import UsageError
-from harness.system import atomic
+from htbench.harness.data import raw
+from htbench.harness.data.cache import MANIFEST, digest, wrong_size
+from htbench.harness.data.copies import RawFile
+from htbench.harness.data.pictures import Pictures
+from htbench.harness.data.stamps import IMAGES, INDEX, ImageFiles, write_index
+from htbench.harness.errors import UsageError
+from htbench.harness.system import atomic
 
 BATCH = 100  # images that are read at once
 

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from harness.data import raw
-from harness.data.cache import MANIFEST, TOKEN_BYTES, TOKENIZER, digest, wrong_size
-from harness.data.copies import RawFile
-from harness.data.corpus import Corpus
-from harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
-from harness.errors import UsageError
-from harness.system import atomic
+from htbench.harness.data import raw
+from htbench.harness.data.cache import MANIFEST, TOKEN_BYTES, TOKENIZER, digest, wrong_size
+from htbench.harness.data.copies import RawFile
+from htbench.harness.data.corpus import Corpus
+from htbench.harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
+from htbench.harness.errors import UsageError
+from htbench.harness.system import atomic
 
 BATCH = 1000  # documents that are tokenised at once
 _SPACE = "\u2581"  # stands for a space in spellings of SentencePiece

@@ -17,15 +17,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.data.cache import TOKEN_BYTES, TOKENIZER, cached
-from harness.errors import UsageError
+from htbench.harness.data.cache import TOKEN_BYTES, TOKENIZER, cached
+from htbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from tokenizers import Tokenizer
 
-    from harness.data.text import TextTask
+    from htbench.harness.data.text import TextTask
 
 VOCABULARY = 320
 HELD_OUT = ("val", "test")
@@ -74,7 +74,7 @@ def load(
     cache: Path, *, held_out_tokens: int | None = None, protocol: str = "honest", **settings: int
 ) -> TextTask:
     """The task, from token files below `cache`, made if missing (a few seconds, once)."""
-    from harness.data.text import TextTask
+    from htbench.harness.data.text import TextTask
 
     folder = cached(cache / f"pydocs-{fingerprint()}", _fill)
     return TextTask.open(

@@ -15,15 +15,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.data import pydocs
-from harness.data.cache import cached
-from harness.errors import UsageError
+from htbench.harness.data import pydocs
+from htbench.harness.data.cache import cached
+from htbench.harness.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from harness.data.text import TextTask
+    from htbench.harness.data.text import TextTask
 
 HELD_OUT_TOKENS = 131_072  # of validation, spread evenly over it
 GRAM = 13  # words in a row that only copies have in common
@@ -62,7 +62,7 @@ def load(
     cache: Path, *, held_out_tokens: int | None = None, protocol: str = "honest", **settings: int
 ) -> TextTask:
     """The task, from token files below `cache`, made if missing (about a minute, once)."""
-    from harness.data.text import TextTask
+    from htbench.harness.data.text import TextTask
 
     folder = cached(cache / f"pysource-{fingerprint()}", _fill)
     return TextTask.open(

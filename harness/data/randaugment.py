@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from harness.data.task import moved
+from htbench.harness.data.task import moved
 
 LAYERS = 2
 ANGLE = math.radians(30)

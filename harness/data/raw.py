@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, reason
-from harness.system import atomic
+from htbench.harness.errors import UsageError, reason
+from htbench.harness.system import atomic
 
 VARIABLE = "HTBENCH_DATA"
 # Hugging Face converts each data set automatically, but only its first 5 GB: the names then begin with this.

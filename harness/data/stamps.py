@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.system import atomic
+from htbench.harness.system import atomic
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harness.parallel.group import ALONE, Group
+from htbench.harness.parallel.group import ALONE, Group
 
 Array = npt.NDArray[Any]
 

@@ -19,11 +19,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from harness.data.cache import TOKEN_BYTES, check_sizes
-from harness.data.loss import linear_cross_entropies, linear_cross_entropy
-from harness.data.order import sharded_indices
-from harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
-from harness.data.task import (
+from htbench.harness.data.cache import TOKEN_BYTES, check_sizes
+from htbench.harness.data.loss import linear_cross_entropies, linear_cross_entropy
+from htbench.harness.data.order import sharded_indices
+from htbench.harness.data.stamps import OFFSETS, TOKENS, Prepared, Shard
+from htbench.harness.data.task import (
     IGNORED,
     SPLITS,
     Batch,
@@ -34,8 +34,8 @@ from harness.data.task import (
     in_float32,
     mean_losses,
 )
-from harness.errors import UsageError
-from harness.parallel.group import ALONE, Group
+from htbench.harness.errors import UsageError
+from htbench.harness.parallel.group import ALONE, Group
 
 Tokens = npt.NDArray[np.uint16]
 Ints = npt.NDArray[np.int64]

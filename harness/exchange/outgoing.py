@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.show.numbers import setting
-from harness.show.status import Status
-from harness.store import Store, curve
-from harness.store.points import REPLICATE, Point, read_points, sweep_names
-from harness.store.record import RunRecord
+from htbench.harness.errors import UsageError
+from htbench.harness.show.numbers import setting
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, curve
+from htbench.harness.store.points import REPLICATE, Point, read_points, sweep_names
+from htbench.harness.store.record import RunRecord
 
 ALONE = "no-sweep"  # the group of runs that no sweep wants
 _ENVIRONMENT = ("code", "python", "torch", "device")  # no host and no user: a tracker may be public

@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from harness.errors import RunFailedError
-from harness.exchange.outgoing import Outgoing
-from harness.show.numbers import setting
-from harness.system import atomic
-from harness.system.folders import make_folder
+from htbench.harness.errors import RunFailedError
+from htbench.harness.exchange.outgoing import Outgoing
+from htbench.harness.show.numbers import setting
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
 
 TENSORBOARD, WANDB = "tensorboard", "wandb"  # also the names of the package and of the extra
 TRACKERS = (TENSORBOARD, WANDB)

@@ -14,15 +14,15 @@ from typing import Any
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from harness.errors import UsageError
-from harness.export import tokens
-from harness.export.tokens import TaskTokens
-from harness.export.trained import Trained
-from harness.show.numbers import plain as plain_values
-from harness.store import Store, curve
-from harness.store.layout import cache_folder
-from harness.system import atomic
-from harness.system.folders import make_folder
+from htbench.harness.errors import UsageError
+from htbench.harness.export import tokens
+from htbench.harness.export.tokens import TaskTokens
+from htbench.harness.export.trained import Trained
+from htbench.harness.show.numbers import plain as plain_values
+from htbench.harness.store import Store, curve
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
 
 WEIGHTS = "model.safetensors"
 STAMP = "htbench.json"  # names the run, the step and the files

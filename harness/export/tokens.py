@@ -14,11 +14,11 @@ from typing import Any
 
 import tokenizers
 
-from harness import tasks
-from harness.data.cache import TOKENIZER
-from harness.data.pydocs import END_OF_TEXT
-from harness.data.stamps import Prepared
-from harness.errors import UsageError
+from htbench.harness import tasks
+from htbench.harness.data.cache import TOKENIZER
+from htbench.harness.data.pydocs import END_OF_TEXT
+from htbench.harness.data.stamps import Prepared
+from htbench.harness.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import models
-from harness.errors import UsageError
-from harness.store import Store
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
-from harness.train.checkpoint import load_weights
-from models.families import FAMILIES, Family, family
+from htbench import models
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFolder
+from htbench.harness.train.checkpoint import load_weights
+from htbench.models.families import FAMILIES, Family, family
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ The sweep files `sweeps/<scale>/<scale>-<experiment>.yaml` are written from this
 import functools
 from dataclasses import dataclass
 
-from harness.errors import UsageError, nearest
-from harness.paper import reported, scales
-from harness.paper.reported import Reported, Setting
+from htbench.harness.errors import UsageError, nearest
+from htbench.harness.paper import reported, scales
+from htbench.harness.paper.reported import Reported, Setting
 
 # The experiment of each table. Tables that are missing here need no settings but those of earlier ones.
 _EXPERIMENTS = {

@@ -9,7 +9,7 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError, nearest
+from htbench.harness.errors import UsageError, nearest
 
 Row = dict[str, str]  # of a CSV file
 

@@ -8,7 +8,7 @@ paper. What has no twin at a scale can't be decided there.
 
 from dataclasses import replace
 
-from harness.paper.reported import Setting
+from htbench.harness.paper.reported import Setting
 
 SCALES = ("paper", "nano", "quick", "ladder")
 Workload = tuple[str, str]  # task and model

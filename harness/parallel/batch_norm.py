@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from harness.parallel.group import Group, exchanging
+from htbench.harness.parallel.group import Group, exchanging
 
 
 class SyncBatchNorm(_BatchNorm):

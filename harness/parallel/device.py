@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import torch
 
-from harness.errors import NodeError, UsageError
-from harness.parallel.group import ALONE, Group
-from harness.system import slurm
-from harness.system.machine import unused_gpu
+from htbench.harness.errors import NodeError, UsageError
+from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.system import slurm
+from htbench.harness.system.machine import unused_gpu
 
 
 def choose(wanted: str, group: Group = ALONE) -> str:

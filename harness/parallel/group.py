@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.errors import PeerLostError
+from htbench.harness.errors import PeerLostError
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.parallel.group import ALONE, PATIENCE, Group
-from harness.show.note import Note
+from htbench.harness.errors import RunFailedError, StoppedError, UsageError
+from htbench.harness.parallel.group import ALONE, PATIENCE, Group
+from htbench.harness.show.note import Note
 
 Store: TypeAlias = Any  # torch's, which its type hints do not export
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.parallel.group import Group, buckets, exchanging, flattened, parts_like
+from htbench.harness.parallel.group import Group, buckets, exchanging, flattened, parts_like
 
 
 class Bucket:

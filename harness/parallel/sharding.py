@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from torch import Tensor
 from torch.optim import Optimizer
 
-from harness.parallel.group import Group, buckets
+from htbench.harness.parallel.group import Group, buckets
 
 Costs: TypeAlias = Callable[[Optimizer], Sequence[float]]
 

@@ -4,10 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from harness.errors import UsageError
-from harness.show.harmless import in_a_line
-from harness.show.numbers import document
-from harness.show.report import Report
+from htbench.harness.errors import UsageError
+from htbench.harness.show.harmless import in_a_line
+from htbench.harness.show.numbers import document
+from htbench.harness.show.report import Report
 
 PARQUET = "parquet"  # no text, and one report to a file
 SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "html": "html", "json": "json", PARQUET: PARQUET}
@@ -29,7 +29,7 @@ def emit(
     reports = [reports] if isinstance(reports, Report) else reports
     form = "json" if getattr(args, "json", False) else getattr(args, "format", None) or ""
     if not form:
-        from harness.show import terminal
+        from htbench.harness.show import terminal
 
         terminal.show(reports, wide=getattr(args, "wide", None), notes=getattr(args, "notes", True))
     elif stream and form == "json":
@@ -59,7 +59,7 @@ def as_text(reports: Sequence[Report], form: str) -> str:
         form: a key of SUFFIXES other than PARQUET; empty: as a plain screen.
     """
     # each loads what it needs when it is called: `htbench --help` does without
-    from harness.show import html, latex, markdown, terminal, tidy
+    from htbench.harness.show import html, latex, markdown, terminal, tidy
 
     writers: dict[str, Callable[[Sequence[Report]], str]] = {
         "": terminal.write,
@@ -74,6 +74,6 @@ def as_text(reports: Sequence[Report], form: str) -> str:
 
 def as_bytes(report: Report, form: str) -> bytes:
     """The content of a file with a report, in a format of SUFFIXES."""
-    from harness.show import tidy
+    from htbench.harness.show import tidy
 
     return tidy.write_parquet(report) if form == PARQUET else as_text([report], form).encode()

@@ -6,10 +6,10 @@
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.show.harmless import visible
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers, legend
+from htbench.harness.show.harmless import visible
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers, legend
 
 _STYLE = (
     "body { font: 15px/1.4 sans-serif; margin: 1em }\n"

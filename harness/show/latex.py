@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.show.harmless import in_a_line
-from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section, legend
+from htbench.harness.show.harmless import in_a_line
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import CHOSEN, Cell, Column, Report, Section, legend
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from harness.show.harmless import markdown, markdown_cell
-from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section, legend
+from htbench.harness.show.harmless import markdown, markdown_cell
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import CHOSEN, Cell, Column, Report, Section, legend
 
 
 def write(reports: Sequence[Report]) -> str:

@@ -29,8 +29,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.show.commands import store_option
-from harness.show.numbers import clock, count, counted, duration, hours, listing, memory, setting, worked
+from htbench.harness.show.commands import store_option
+from htbench.harness.show.numbers import (
+    clock,
+    count,
+    counted,
+    duration,
+    hours,
+    listing,
+    memory,
+    setting,
+    worked,
+)
 
 _PLACE = Path(__file__).with_name("messages.txt")
 _FIELD = re.compile(r"\{(\w+)(?:\?([^{}]*)|:([^{}]*))?\}")

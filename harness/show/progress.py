@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.show.harmless import in_a_line, obeyed
-from harness.show.numbers import clock, memory
+from htbench.harness.show.harmless import in_a_line, obeyed
+from htbench.harness.show.numbers import clock, memory
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from string import ascii_lowercase
 from typing import Any, Literal, Protocol, TypeVar
 
-from harness.show.note import Note
-from harness.show.numbers import UNITS, setting
-from harness.show.status import Status
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import UNITS, setting
+from htbench.harness.show.status import Status
 
 Term = TypeVar("Term")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from harness.show.harmless import in_a_line, obeyed, visible
-from harness.show.note import Note
-from harness.show.report import CHOSEN, Cell, Column, Report, Section, legend, shared, without
-from harness.show.status import Status
+from htbench.harness.show.harmless import in_a_line, obeyed, visible
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import CHOSEN, Cell, Column, Report, Section, legend, shared, without
+from htbench.harness.show.status import Status
 
 _JSON, _WIDE = "--json has all", "--wide has all"  # where a screen leaves columns out
 _PIPE = 80  # columns of an explanation where nothing tells a width

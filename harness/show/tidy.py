@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.show.harmless import csv_cell
-from harness.show.note import Note
-from harness.show.numbers import document, setting
-from harness.show.report import Cell, Column, Report, Section
-from harness.show.status import Status
+from htbench.harness.show.harmless import csv_cell
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import document, setting
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.status import Status
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,10 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.errors import UsageError
-from harness.show.numbers import counted
-from harness.spectra import names
-from harness.spectra.selection import Stored, Tensors
+from htbench.harness.errors import UsageError
+from htbench.harness.show.numbers import counted
+from htbench.harness.spectra import names
+from htbench.harness.spectra.selection import Stored, Tensors
 
 if TYPE_CHECKING:
     from torch import Tensor

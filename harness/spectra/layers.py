@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.spectra import tail
-from harness.spectra.esd import CONV_NORM, Floats, Weight, esd
-from harness.spectra.esd import singular_values as singular_values  # that of updates goes with the layers
-from harness.spectra.selection import Layer, Weights, chosen
+from htbench.harness.spectra import tail
+from htbench.harness.spectra.esd import CONV_NORM, Floats, Weight, esd
+from htbench.harness.spectra.esd import (
+    singular_values as singular_values,  # that of updates goes with the layers
+)
+from htbench.harness.spectra.selection import Layer, Weights, chosen
 
 _NOISE = 1.2e-7  # relative size of a singular value that float32 can't tell from zero, per dimension
 

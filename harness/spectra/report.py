@@ -9,11 +9,11 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from harness.errors import UsageError
-from harness.show.harmless import csv_cell
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section, table
-from harness.system import atomic
+from htbench.harness.errors import UsageError
+from htbench.harness.show.harmless import csv_cell
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, Section, table
+from htbench.harness.system import atomic
 
 if TYPE_CHECKING:
     import pandas as pd

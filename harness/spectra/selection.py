@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 
 import numpy as np
 
-from harness.spectra import names
-from harness.spectra.esd import Weight
+from htbench.harness.spectra import names
+from htbench.harness.spectra.esd import Weight
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import LostOwnershipError
-from harness.store.owner import HEARTBEAT_SECONDS, Owner
-from harness.store.record import RunRecord
-from harness.store.records import Records
-from harness.store.run_folder import Reason, RunFolder
-from harness.system import atomic
+from htbench.harness.errors import LostOwnershipError
+from htbench.harness.store.owner import HEARTBEAT_SECONDS, Owner
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.records import Records
+from htbench.harness.store.run_folder import Reason, RunFolder
+from htbench.harness.system import atomic
 
 
 @dataclass

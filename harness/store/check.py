@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import Store, submissions
-from harness.store.integrity import LOST, contradiction, lost
-from harness.store.layout import (
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.integrity import LOST, contradiction, lost
+from htbench.harness.store.layout import (
     ATTEMPTS,
     INDEX,
     METRICS,
@@ -27,8 +27,8 @@ from harness.store.layout import (
     run_keys,
     sweeps_folder,
 )
-from harness.store.owner import STALE_SECONDS, Owner, is_ahead
-from harness.store.points import (
+from htbench.harness.store.owner import STALE_SECONDS, Owner, is_ahead
+from htbench.harness.store.points import (
     POINTS,
     SLOTS,
     SPEC,
@@ -37,10 +37,10 @@ from harness.store.points import (
     read_slot,
     read_study,
 )
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFile, RunFolder, read_attempt
-from harness.system import atomic
-from harness.system.finding import Finding, note, ok, problem
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFile, RunFolder, read_attempt
+from htbench.harness.system import atomic
+from htbench.harness.system.finding import Finding, note, ok, problem
 
 SECONDS = 5.0  # that a look at the store may take
 _BY_NAME = {RECORD: "record", POINTS: "points", SUBMISSIONS: "submissions"}

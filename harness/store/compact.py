@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from harness.errors import UsageError
-from harness.store.layout import RUNS, STORE, SWEEPS
+from htbench.harness.errors import UsageError
+from htbench.harness.store.layout import RUNS, STORE, SWEEPS
 
 SUFFIX = ".tar.xz"
 LARGEST = 128 << 20  # bytes of an archive, before it is packed and after: twenty times the largest of ours

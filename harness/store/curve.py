@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.system import atomic, typed
+from htbench.harness.system import atomic, typed
 
 TAIL = 4096  # bytes that hold some rows
 _NUMBERS = frozenset({int, float, type(None)})

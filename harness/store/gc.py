@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.show.status import Status
-from harness.store import Attempt, Store, submissions
-from harness.store.layout import code_folder, is_key, sweeps_folder
-from harness.store.points import (
+from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Store, submissions
+from htbench.harness.store.layout import code_folder, is_key, sweeps_folder
+from htbench.harness.store.points import (
     POINTS,
     Point,
     ever_planned,
@@ -25,8 +25,8 @@ from harness.store.points import (
     sweep_names,
     writes_anew,
 )
-from harness.system import atomic, slurm
-from harness.system.environment import HOME
+from htbench.harness.system import atomic, slurm
+from htbench.harness.system.environment import HOME
 
 # A temporary file's name has its writer's pid, but not the machine: only its age counts.
 ABANDONED_SECONDS = 6 * 3600.0
@@ -128,7 +128,8 @@ def _code(store: Store) -> Iterator[Path]:
     with submitting(store.root):  # a submission takes its snapshot before it notes the use
         needed = _needed_code(store)
         for path in versions:
-            if path != newest and path.resolve() != HOME and needed is not None and path.name not in needed:
+            is_needed = path in (newest, HOME.parent) or needed is None or path.name in needed
+            if not is_needed and path.resolve() != HOME.parent:
                 yield path
 
 

@@ -16,19 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config.key import stored_keys
-from harness.config.names import settings_of
-from harness.config.settings import as_stored
-from harness.errors import UsageError
-from harness.show.status import Status
-from harness.store import Store, gc, layout
-from harness.store.integrity import CHANGED
-from harness.store.layout import CHECKPOINT, METRICS, RECORD, RUNS, SPECTRA, SWEEPS
-from harness.store.points import POINTS, SLOTS, SPEC, read_points, sweep_folder, sweep_names
-from harness.store.record import RunRecord
-from harness.system import atomic
-from harness.system.folders import make_folder
-from harness.system.links import LinkError, leads_away
+from htbench.harness.config.key import stored_keys
+from htbench.harness.config.names import settings_of
+from htbench.harness.config.settings import as_stored
+from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, gc, layout
+from htbench.harness.store.integrity import CHANGED
+from htbench.harness.store.layout import CHECKPOINT, METRICS, RECORD, RUNS, SPECTRA, SWEEPS
+from htbench.harness.store.points import POINTS, SLOTS, SPEC, read_points, sweep_folder, sweep_names
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.links import LinkError, leads_away
 
 # In this order, while somebody may be at work there: all is complete once there is a record, and of the curve
 # rows beyond the checkpoint are cut on resuming. Attempts stay: their processes mean nothing here.

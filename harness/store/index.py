@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from harness.store.record import RunRecord
-from harness.system import atomic, seal
-from harness.system.machine import without_collection
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic, seal
+from htbench.harness.system.machine import without_collection
 
 # The start of a line, as `append` writes it, up to its record.
 _START = re.compile(rb'\{"size": (\d+), "modified": (-?\d+), "record": (?=\{"key": "([0-9a-f]{12})")')

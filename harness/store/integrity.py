@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import curve as metrics
-from harness.store import items
-from harness.store.layout import METRICS, SPECTRA
-from harness.store.record import RunRecord
-from harness.store.run_folder import Reason, RunFolder
-from harness.system import atomic
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import curve as metrics
+from htbench.harness.store import items
+from htbench.harness.store.layout import METRICS, SPECTRA
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import Reason, RunFolder
+from htbench.harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
 _ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # smaller differences are rounding

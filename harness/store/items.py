@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.show.note import Note
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
-from harness.system import atomic
+from htbench.harness.show.note import Note
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFolder
+from htbench.harness.system import atomic
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -24,10 +24,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.system import atomic
-from harness.system.folders import make_folder
-from harness.system.links import OwnFile
+from htbench.harness.errors import UsageError
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.links import OwnFile
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
 PACKED, STORE = "packed", "store.json"

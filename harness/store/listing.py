@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from harness.config import Value
-from harness.config.names import canonical, settings_of
-from harness.config.settings import FIELDS, field_value, is_setting, known_settings
-from harness.errors import UsageError, nearest
-from harness.show.note import Note
-from harness.show.status import ENDED, Status
-from harness.store import RunState, Store, integrity
-from harness.store.record import RunRecord
+from htbench.harness.config import Value
+from htbench.harness.config.names import canonical, settings_of
+from htbench.harness.config.settings import FIELDS, field_value, is_setting, known_settings
+from htbench.harness.errors import UsageError, nearest
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import ENDED, Status
+from htbench.harness.store import RunState, Store, integrity
+from htbench.harness.store.record import RunRecord
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
 # gone, or was changed: it has no figures.

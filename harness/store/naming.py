@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.config.yaml_text import interpolated, read_yaml
-from harness.errors import UsageError, nearest
-from harness.show.commands import write_command
-from harness.store.points import SPEC, is_sweep_name, sweep_folder, sweep_names
-from harness.system.environment import HOME
+from htbench.harness.config.yaml_text import interpolated, read_yaml
+from htbench.harness.errors import UsageError, nearest
+from htbench.harness.show.commands import write_command
+from htbench.harness.store.points import SPEC, is_sweep_name, sweep_folder, sweep_names
+from htbench.harness.system.environment import HOME
 
 
 def add_words(parser: argparse.ArgumentParser) -> None:

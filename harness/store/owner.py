@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from harness.system import atomic, slurm, typed
+from htbench.harness.system import atomic, slurm, typed
 
 HEARTBEAT_SECONDS = 10.0
 STALE_SECONDS = 120.0  # by the file server's clock; the owner of an older heartbeat counts as dead

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.errors import UsageError
-from harness.show.commands import write_command
-from harness.store.layout import is_key, sweeps_folder
-from harness.system import atomic, seal, typed
-from harness.system.links import LinkError, OwnFile, leads_away
+from htbench.harness.errors import UsageError
+from htbench.harness.show.commands import write_command
+from htbench.harness.store.layout import is_key, sweeps_folder
+from htbench.harness.system import atomic, seal, typed
+from htbench.harness.system.links import LinkError, OwnFile, leads_away
 
 # The files of a sweep: its file as given, its points, the slots of its searches, and what SLURM was given.
 SPEC, POINTS, SLOTS, SUBMISSIONS = "spec.yaml", "points.jsonl", "slots", "submissions.jsonl"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, TypedDict
 
-from harness.config import RunConfig
-from harness.config.names import settings_of
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.system import seal, typed
+from htbench.harness.config import RunConfig
+from htbench.harness.config.names import settings_of
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.system import seal, typed
 
 BROKEN = "broken"  # no digest
 

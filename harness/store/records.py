@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.store import layout
-from harness.store.index import Index, Mark, mark_of
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFile, RunFolder
-from harness.system import atomic
-from harness.system.folders import make_folder
-from harness.system.links import OwnFile, leads_away
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.store import layout
+from htbench.harness.store.index import Index, Mark, mark_of
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFile, RunFolder
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.links import OwnFile, leads_away
 
 _AT_ONCE = 1000  # runs that are looked at together: the index is locked once for those that it lacks
 

@@ -11,10 +11,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.config.yaml_text import read_yaml
-from harness.store import layout
-from harness.system import atomic, typed
-from harness.system.links import LinkError, OwnFile, leads_away
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.store import layout
+from htbench.harness.system import atomic, typed
+from htbench.harness.system.links import LinkError, OwnFile, leads_away
 
 _BELOW_RUNS = re.compile(r"(?:.*/)?runs/([0-9a-f]{2}(?:/[0-9a-f]{12}(?:/.*)?)?)", re.DOTALL)
 

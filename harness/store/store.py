@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import layout
-from harness.store.attempt import Attempt
-from harness.store.integrity import lost
-from harness.store.owner import Owner, is_alive
-from harness.store.record import RunRecord
-from harness.store.records import Records
-from harness.store.run_folder import Reason
-from harness.system import atomic
-from harness.system.folders import make_folder, write_for_the_group
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import layout
+from htbench.harness.store.attempt import Attempt
+from htbench.harness.store.integrity import lost
+from htbench.harness.store.owner import Owner, is_alive
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.records import Records
+from htbench.harness.store.run_folder import Reason
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder, write_for_the_group
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from harness.store.layout import sweeps_folder
-from harness.store.owner import current_user
-from harness.store.points import SUBMISSIONS, sweep_folder
-from harness.system import atomic, typed
+from htbench.harness.store.layout import sweeps_folder
+from htbench.harness.store.owner import current_user
+from htbench.harness.store.points import SUBMISSIONS, sweep_folder
+from htbench.harness.system import atomic, typed
 
 WORD = "[0-9a-f]{10}"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from harness.system.links import no_follow
+from htbench.harness.system.links import no_follow
 
 # The files with crash points: a process dies at NAME.before once the new content is complete under its
 # temporary name, at NAME.after once it is in place. `tests/helpers/crash_points.py` says what is there then.

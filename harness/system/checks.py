@@ -10,10 +10,17 @@ from pathlib import Path
 
 import psutil
 
-from harness.show.note import Note
-from harness.system import environment
-from harness.system.finding import Finding, note, ok, one_line, problem
-from harness.system.machine import ask, cgroup_limits, gpu_driver, gpu_variable, hides_gpus, usable_cores
+from htbench.harness.show.note import Note
+from htbench.harness.system import environment
+from htbench.harness.system.finding import Finding, note, ok, one_line, problem
+from htbench.harness.system.machine import (
+    ask,
+    cgroup_limits,
+    gpu_driver,
+    gpu_variable,
+    hides_gpus,
+    usable_cores,
+)
 
 CPU_BUILD = "pip install 'torch>=2.9,<2.16' --index-url https://download.pytorch.org/whl/cpu"
 WORKER_BYTES = 0.35 * 2**30  # memory of one worker on a nano model; measured: 0.28 GiB

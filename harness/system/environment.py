@@ -14,11 +14,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.system.machine import ask, gpu_driver, usable_cores
+import htbench
+from htbench.harness.errors import UsageError
+from htbench.harness.system.machine import ask, gpu_driver, usable_cores
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and sets it for its workers
-HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs
+HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs: where the packages lie
+PACKAGE = Path(htbench.__file__).parent  # of what is imported; in a clone it has links to the packages
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 CPU_FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_bf16")  # decide how fast matrices are multiplied
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # the last one is Arm's
@@ -44,8 +46,8 @@ def code_version() -> str:
     if not answered or not (HOME / ".git").exists():
         return f"htbench {_version('htbench')}"
     paths = {
-        *_listed("diff", "--name-only", "--no-renames", "-z", "HEAD", "--", *PACKAGES),
-        *_listed("ls-files", "--others", "--exclude-standard", "-z", "--", *PACKAGES),
+        *_listed("diff", "--name-only", "--no-renames", "-z", "HEAD", "--", *PACKAGES, "src"),
+        *_listed("ls-files", "--others", "--exclude-standard", "-z", "--", *PACKAGES, "src"),
     }
     return f"{commit}+{_digest(paths)}" if paths else commit
 
@@ -89,7 +91,7 @@ def program(module: str) -> tuple[str, ...]:
 
     As in the command: the working folder, which comes first there, may have modules called like ours.
     """
-    before = "import sys; sys.path[:] = [place for place in sys.path if place]; import htbench"
+    before = "import sys; sys.path[:] = [place for place in sys.path if place]"
     return sys.executable, "-c", f"{before}; from {module} import main; sys.exit(main(*sys.argv[1:]))"
 
 
@@ -101,8 +103,9 @@ def our_code_only() -> Iterator[None]:
     a module of ours or of Python, such as `subprocess.py`. Python 3.10 has no way to leave it out.
     """
     ours = {"PYTHONSAFEPATH": "1"}
-    if str(HOME) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
-        ours["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HOME), os.environ.get("PYTHONPATH")]))
+    if str(PACKAGE.parent) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
+        before_others = [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]
+        ours["PYTHONPATH"] = os.pathsep.join(filter(None, before_others))
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)
     try:

@@ -8,9 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from harness.errors import UsageError
-from harness.show.note import Note, text
-from harness.show.report import Report
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note, text
+from htbench.harness.show.report import Report
 
 T = TypeVar("T")
 

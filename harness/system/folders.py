@@ -4,8 +4,8 @@ import os
 import stat
 from pathlib import Path
 
-from harness.errors import UsageError, refused
-from harness.system.links import LinkError
+from htbench.harness.errors import UsageError, refused
+from htbench.harness.system.links import LinkError
 
 
 def write_for_the_group(root: Path) -> None:

@@ -10,7 +10,7 @@ import stat
 from pathlib import Path, PosixPath
 from typing import Any
 
-from harness.errors import UsageError
+from htbench.harness.errors import UsageError
 
 _folders: set[str] = set()  # that are no links
 

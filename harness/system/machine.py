@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from harness.show.note import Note
+from htbench.harness.show.note import Note
 
 # What tells a process its GPUs; the first that is set counts. On GPUs of AMD, HIP reads CUDA_VISIBLE_DEVICES
 # only without its own, and in either a number is one among the GPUs that ROCR_VISIBLE_DEVICES leaves. SLURM

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import psutil
 
-from harness.show.note import Note
-from harness.system import atomic
-from harness.system.finding import Finding, note, ok, problem
+from htbench.harness.show.note import Note
+from htbench.harness.system import atomic
+from htbench.harness.system.finding import Finding, note, ok, problem
 
 LITTLE_SPACE, NO_SPACE = 5 * 2**30, 2**28  # free bytes below which: a note, a problem
 

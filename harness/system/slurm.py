@@ -12,11 +12,11 @@ import socket
 import time
 from collections.abc import Mapping
 
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.system import squeue
-from harness.system.machine import ask
-from harness.system.squeue import Job
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.system import squeue
+from htbench.harness.system.machine import ask
+from htbench.harness.system.squeue import Job
 
 PATIENCE = 10.0  # seconds for one answer; a busy controller takes a few
 FRESH = 30.0  # seconds for which an answer is used again: sites limit the number of requests

@@ -15,7 +15,7 @@ import select
 import sys
 from typing import Any, TextIO
 
-from harness.show.harmless import visible
+from htbench.harness.show.harmless import visible
 
 _PLAIN = {
     "±": "+-",

@@ -7,17 +7,16 @@ import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 
-import models
-import optimizers
-from harness.config import RunConfig, ScheduleConfig
-from harness.config.groups import SCHEDULE
-from harness.data.task import Task
-from harness.errors import UsageError
-from harness.parallel.batch_norm import synchronise
-from harness.parallel.group import Group
-from harness.train import eager, unfit
-from optimizers.modes import training
-from optimizers.transfer import Transfer
+from htbench import models, optimizers
+from htbench.harness.config import RunConfig, ScheduleConfig
+from htbench.harness.config.groups import SCHEDULE
+from htbench.harness.data.task import Task
+from htbench.harness.errors import UsageError
+from htbench.harness.parallel.batch_norm import synchronise
+from htbench.harness.parallel.group import Group
+from htbench.harness.train import eager, unfit
+from htbench.optimizers.modes import training
+from htbench.optimizers.transfer import Transfer
 
 
 def build_model(config: RunConfig, task: Task, device: torch.device, group: Group) -> nn.Module:

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.errors import UsageError
-from harness.parallel.sharding import Shards
-from harness.store.curve import covers, read
-from harness.store.run_folder import RunFolder
-from harness.system import atomic
-from harness.train.progress import Progress
+from htbench.harness.errors import UsageError
+from htbench.harness.parallel.sharding import Shards
+from htbench.harness.store.curve import covers, read
+from htbench.harness.store.run_folder import RunFolder
+from htbench.harness.system import atomic
+from htbench.harness.train.progress import Progress
 
 log = logging.getLogger("htbench")
 

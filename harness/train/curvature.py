@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from harness.data.task import IGNORED, Batch, Task, cross_entropy, moved
-from harness.parallel.group import ALONE, Group
+from htbench.harness.data.task import IGNORED, Batch, Task, cross_entropy, moved
+from htbench.harness.parallel.group import ALONE, Group
 
 
 def backward(

@@ -9,8 +9,8 @@ share of the run.
 import math
 from dataclasses import dataclass
 
-from harness.config import DivergenceConfig
-from harness.show.note import Note
+from htbench.harness.config import DivergenceConfig
+from htbench.harness.show.note import Note
 
 LENGTH = 2000  # steps of the run for which `patience` and `smoothing` are given
 LEAST = 20  # steps of patience, however short the run

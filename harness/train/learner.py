@@ -9,18 +9,18 @@ from typing import Any, TypeVar
 
 import torch
 
-from harness.config.key import ResolvedRun
-from harness.data.task import Batch, Scores, Task
-from harness.errors import PeerLostError
-from harness.parallel import device
-from harness.parallel.group import ALONE, Group
-from harness.parallel.overlap import GradientSum
-from harness.parallel.sharding import Shards
-from harness.train import building, curvature, precision, schedule, unfit
-from harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
-from optimizers.base import UpdateRule
-from optimizers.cost import seconds_of_a_step, separable
-from optimizers.modes import switching
+from htbench.harness.config.key import ResolvedRun
+from htbench.harness.data.task import Batch, Scores, Task
+from htbench.harness.errors import PeerLostError
+from htbench.harness.parallel import device
+from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.parallel.overlap import GradientSum
+from htbench.harness.parallel.sharding import Shards
+from htbench.harness.train import building, curvature, precision, schedule, unfit
+from htbench.harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
+from htbench.optimizers.base import UpdateRule
+from htbench.optimizers.cost import seconds_of_a_step, separable
+from htbench.optimizers.modes import switching
 
 log = logging.getLogger("htbench")
 

@@ -15,23 +15,23 @@ from pathlib import Path
 
 import torch
 
-from harness import tasks
-from harness.config import RunConfig
-from harness.config.key import ResolvedRun
-from harness.data.task import Scores, Task
-from harness.errors import PrunedError, StoppedError
-from harness.parallel import device
-from harness.parallel.group import ALONE, Group
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import Attempt
-from harness.store.curve import Metrics, MetricsFile, read
-from harness.train import checkpoint, compiling
-from harness.train.learner import Learner
-from harness.train.monitor import Monitor
-from harness.train.progress import Moment, Progress, warm_up
-from harness.train.spectra import Recorder
-from optimizers import reach
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig
+from htbench.harness.config.key import ResolvedRun
+from htbench.harness.data.task import Scores, Task
+from htbench.harness.errors import PrunedError, StoppedError
+from htbench.harness.parallel import device
+from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt
+from htbench.harness.store.curve import Metrics, MetricsFile, read
+from htbench.harness.train import checkpoint, compiling
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.monitor import Monitor
+from htbench.harness.train.progress import Moment, Progress, warm_up
+from htbench.harness.train.spectra import Recorder
+from htbench.optimizers import reach
 
 log = logging.getLogger("htbench")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-from harness.config.schema import PrecisionConfig
+from htbench.harness.config.schema import PrecisionConfig
 
 
 def exact() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.train.divergence import Divergence
+from htbench.harness.train.divergence import Divergence
 
 clock: Callable[[], float] = time.perf_counter
 cpu_clock: Callable[[], float] = time.process_time

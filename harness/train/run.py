@@ -17,24 +17,24 @@ from typing import Any
 
 import torch
 
-from harness import errors, tasks
-from harness.config import RunConfig, parts
-from harness.config.key import ResolvedRun
-from harness.config.settings import to_yaml
-from harness.data.task import Scores
-from harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
-from harness.parallel import device
-from harness.parallel.group import ALONE, Group
-from harness.show.status import Status
-from harness.store import Attempt, Reason, RunState, Store, items
-from harness.store.curve import finite
-from harness.store.layout import cache_folder
-from harness.store.owner import may_be_ending
-from harness.store.record import RunRecord, timestamp
-from harness.system import environment
-from harness.train.loop import Outcome, Training, log
-from harness.train.monitor import Monitor
-from optimizers.reach import little_reach
+from htbench.harness import errors, tasks
+from htbench.harness.config import RunConfig, parts
+from htbench.harness.config.key import ResolvedRun
+from htbench.harness.config.settings import to_yaml
+from htbench.harness.data.task import Scores
+from htbench.harness.errors import LostOwnershipError, PeerLostError, RunFailedError, StoppedError, UsageError
+from htbench.harness.parallel import device
+from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Reason, RunState, Store, items
+from htbench.harness.store.curve import finite
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.store.owner import may_be_ending
+from htbench.harness.store.record import RunRecord, timestamp
+from htbench.harness.system import environment
+from htbench.harness.train.loop import Outcome, Training, log
+from htbench.harness.train.monitor import Monitor
+from htbench.optimizers.reach import little_reach
 
 # What the record tells of a run's cost besides, by its config and "cpu" or "cuda".
 Count = Callable[[RunConfig, str], Mapping[str, float]]

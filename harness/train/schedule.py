@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from harness.config.schema import ScheduleConfig
+from htbench.harness.config.schema import ScheduleConfig
 
 
 def warmup_steps(warmup: float, total: int) -> int:

@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
-from harness.config import RunConfig
-from harness.spectra import layers
-from harness.store.curve import Metrics, MetricsFile
-from harness.train.learner import Learner
-from optimizers.watch import Update, watching
+from htbench.harness.config import RunConfig
+from htbench.harness.spectra import layers
+from htbench.harness.store.curve import Metrics, MetricsFile
+from htbench.harness.train.learner import Learner
+from htbench.optimizers.watch import Update, watching
 
 log = logging.getLogger("htbench")
 

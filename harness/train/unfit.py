@@ -12,10 +12,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from harness.config import RunConfig
-from harness.config.settings import resolve_config, to_settings
-from harness.errors import UsageError, reason
-from harness.show.note import Note
+from htbench.harness.config import RunConfig
+from htbench.harness.config.settings import resolve_config, to_settings
+from htbench.harness.errors import UsageError, reason
+from htbench.harness.show.note import Note
 
 _MATRIX = {"optimizer.routing": "matrix"}
 _SPARSE = "optimizer.groups.embedding.optimizer=torch.optim:SparseAdam"

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from optimizers.spectral.aurora import aurora
-from optimizers.spectral.contra_muon import contra_muon
-from optimizers.spectral.dynmuon import dynmuon
-from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
-from optimizers.spectral.mix_power import MIX_DTYPES, mix_power
-from optimizers.spectral.newton_schulz import newton_schulz
-from optimizers.spectral.ns_root import ns_root
-from optimizers.spectral.products import DTYPES
-from optimizers.spectral.soft_muon import soft_muon
-from optimizers.spectral.soft_polar import soft_polar
-from optimizers.spectral.stream_power import stream_power
+from htbench.optimizers.spectral.aurora import aurora
+from htbench.optimizers.spectral.contra_muon import contra_muon
+from htbench.optimizers.spectral.dynmuon import dynmuon
+from htbench.optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
+from htbench.optimizers.spectral.mix_power import MIX_DTYPES, mix_power
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers.spectral.ns_root import ns_root
+from htbench.optimizers.spectral.products import DTYPES
+from htbench.optimizers.spectral.soft_muon import soft_muon
+from htbench.optimizers.spectral.soft_polar import soft_polar
+from htbench.optimizers.spectral.stream_power import stream_power
 
 # Up to this smaller side "graded" is an SVD, which is as quick there (docs/bench.md). The rule is the same on
 # every device: the numbers of a run must not depend on its place.

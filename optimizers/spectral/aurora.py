@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from optimizers.spectral.newton_schulz import newton_schulz
-from optimizers.spectral.polar import STEPS
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers.spectral.polar import STEPS
 
 _EPS = 1e-7
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from optimizers.spectral.polar import energy, polar, unit, with_energy
+from htbench.optimizers.spectral.polar import energy, polar, unit, with_energy
 
 
 def contra_muon(M: Tensor, contra: float = 0.2, dtype: torch.dtype = torch.bfloat16) -> Tensor:

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from optimizers.spectral.polar import bounded, frobenius, polar
-from optimizers.spectral.products import combine, gram, square
+from htbench.optimizers.spectral.polar import bounded, frobenius, polar
+from htbench.optimizers.spectral.products import combine, gram, square
 
 
 def dynmuon(M: Tensor, p: float = 0.25, dtype: torch.dtype = torch.bfloat16) -> Tensor:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from optimizers.linalg import eigen, finite
-from optimizers.spectral.products import gram
+from htbench.optimizers.linalg import eigen, finite
+from htbench.optimizers.spectral.products import gram
 
 _LARGE = 0.02  # share of the largest singular value down to which one Gram matrix serves in `graded_power`
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.linalg import matrix_norm
 
-from optimizers.spectral.exact import check_power
-from optimizers.spectral.mix_weights import MIX_SETS, mixture, solve_weights
-from optimizers.spectral.products import DTYPES, fused, gram, matmul, square
+from htbench.optimizers.spectral.exact import check_power
+from htbench.optimizers.spectral.mix_weights import MIX_SETS, mixture, solve_weights
+from htbench.optimizers.spectral.products import DTYPES, fused, gram, matmul, square
 
 __all__ = ["MIX_DTYPES", "MIX_SETS", "mix_power", "solve_weights"]
 

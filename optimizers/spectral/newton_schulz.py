@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from optimizers.spectral.polar import CONVERGENT
-from optimizers.spectral.products import combine, gram, matmul, square
+from htbench.optimizers.spectral.polar import CONVERGENT
+from htbench.optimizers.spectral.products import combine, gram, matmul, square
 
 # Of a x + b x^3 + c x^5: steep at 0, near 1 up to 1. Source: https://kellerjordan.github.io/posts/muon/
 QUINTIC = (3.4445, -4.7750, 2.0315)

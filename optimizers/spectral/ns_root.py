@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.linalg import matrix_norm
 
-from optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
 
 Side = Literal["right", "small"]
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from optimizers.spectral.products import combine, gram, square
+from htbench.optimizers.spectral.products import combine, gram, square
 
 # Of a x + b x^3 + c x^5: increases up to 1, where value and slope are 1 and 0. Less steep at 0 than
 # `newton_schulz.QUINTIC`, but it converges. Source: https://github.com/KellerJordan/modded-nanogpt, track 3.

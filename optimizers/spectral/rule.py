@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from optimizers import watch
-from optimizers.base import UpdateRule, ema, kept
-from optimizers.spectral import SPECTRAL
-from optimizers.spectral.balance import equalize, normalize
-from optimizers.spectral.dynmuon import check_exponent
-from optimizers.spectral.exact import check_power
+from htbench.optimizers import watch
+from htbench.optimizers.base import UpdateRule, ema, kept
+from htbench.optimizers.spectral import SPECTRAL
+from htbench.optimizers.spectral.balance import equalize, normalize
+from htbench.optimizers.spectral.dynmuon import check_exponent
+from htbench.optimizers.spectral.exact import check_power
 
 # The most entries of a matrix that is stacked on a CPU. Measured with 8 matrices, one thread and bfloat16
 # arithmetic: a stacked step takes .29 of the time at (48, 128), .49 at (128, 128), 1.2 at (256, 256); with

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from optimizers.spectral.polar import energy, iterate, unit, with_energy
+from htbench.optimizers.spectral.polar import energy, iterate, unit, with_energy
 
 # Of the iterates f_0 = x to f_11, for x^.1; they add up to 1. Source: modded-nanogpt pull request 291.
 WEIGHTS = (

@@ -5,8 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from optimizers.spectral.polar import energy as norm4
-from optimizers.spectral.polar import frobenius, polar, unit, with_energy
+from htbench.optimizers.spectral.polar import energy as norm4
+from htbench.optimizers.spectral.polar import frobenius, polar, unit, with_energy
 
 Energy = Literal["keep", "none"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optimizers.spectral.exact import check_power
+from htbench.optimizers.spectral.exact import check_power
 
 
 def stream_power(

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Final
 
-from optimizers.zoo.param import Param
-from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
+from htbench.optimizers.zoo.param import Param
+from htbench.optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
 
 # All arguments of our classes, which check them against these tables.
 CAUTIOUS: Final = {
@@ -131,7 +131,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="cautious",
-        target="optimizers.elementwise:Cautious",
+        target="htbench.optimizers.elementwise:Cautious",
         family="elementwise",
         **of_class(CAUTIOUS),
         state="m, v",
@@ -140,7 +140,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="mars",
-        target="optimizers.elementwise:Mars",
+        target="htbench.optimizers.elementwise:Mars",
         family="elementwise",
         **of_class(
             MARS,
@@ -159,7 +159,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="sophia",
-        target="optimizers.elementwise:Sophia",
+        target="htbench.optimizers.elementwise:Sophia",
         family="elementwise",
         **of_class(SOPHIA),
         state="m, h",
@@ -169,7 +169,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="lion",
-        target="optimizers.lion:Lion",
+        target="htbench.optimizers.lion:Lion",
         family="elementwise",
         **of_class(LION),
         state="m",
@@ -178,7 +178,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="signum",
-        target="optimizers.lion:Signum",
+        target="htbench.optimizers.lion:Signum",
         family="elementwise",
         **of_class(SIGNUM),
         state="m",
@@ -187,7 +187,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="ademamix",
-        target="optimizers.adam_forms:AdEMAMix",
+        target="htbench.optimizers.adam_forms:AdEMAMix",
         family="elementwise",
         **of_class(ADEMAMIX),
         state="m, n, v",
@@ -196,7 +196,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="adopt",
-        target="optimizers.adam_forms:Adopt",
+        target="htbench.optimizers.adam_forms:Adopt",
         family="elementwise",
         **of_class(ADOPT),
         state="m, v",
@@ -206,7 +206,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="schedule_free",
-        target="optimizers.schedule_free:ScheduleFree",
+        target="htbench.optimizers.schedule_free:ScheduleFree",
         family="elementwise",
         **of_class(SCHEDULE_FREE),
         shaped=False,
@@ -218,7 +218,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="prodigy",
-        target="optimizers.prodigy:Prodigy",
+        target="htbench.optimizers.prodigy:Prodigy",
         family="elementwise",
         **of_class(PRODIGY),
         shaped=False,

@@ -7,9 +7,9 @@ words of that optimizer: `lr` of a group is the learning rate of whoever trains 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from optimizers.zoo.param import Param, Value, resolve_value
-from optimizers.zoo.registry import nearest, spec
-from optimizers.zoo.spec import STEP, OptimizerSpec
+from htbench.optimizers.zoo.param import Param, Value, resolve_value
+from htbench.optimizers.zoo.registry import nearest, spec
+from htbench.optimizers.zoo.spec import STEP, OptimizerSpec
 
 Groups: TypeAlias = Mapping[str, Mapping[str, Any]]  # by name, then by setting
 

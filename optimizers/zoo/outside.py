@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
-from optimizers.zoo.imported import load, target
-from optimizers.zoo.param import UNSET, Param
-from optimizers.zoo.spec import OptimizerSpec, lr, weight_decay
+from htbench.imported import load, target
+from htbench.optimizers.zoo.param import UNSET, Param
+from htbench.optimizers.zoo.spec import OptimizerSpec, lr, weight_decay
 
 if TYPE_CHECKING:
     from torch.optim import Optimizer

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from optimizers.zoo import elementwise, outside, spectral, subspace
-from optimizers.zoo.param import UNSET, Param, Value, resolve_value
-from optimizers.zoo.spec import STEP, OptimizerSpec, aux
+from htbench.optimizers.zoo import elementwise, outside, spectral, subspace
+from htbench.optimizers.zoo.param import UNSET, Param, Value, resolve_value
+from htbench.optimizers.zoo.spec import STEP, OptimizerSpec, aux
 
 __all__ = ["ROUTING", "UNSET", "ZOO", "OptimizerSpec", "Param", "Value", "resolve", "resolve_value", "spec"]
 
@@ -57,7 +57,7 @@ def spec(name: str, routing: object = "released") -> OptimizerSpec:
 
     Args:
         name: in `ZOO`; else "module:Class", or an entry point of the group `htbench.optimizers`. Such a class
-            is imported if its name is allowed, see `optimizers.zoo.imported`; `optimizers.build` allows it.
+            is imported if its name is allowed, see `htbench.imported`; `optimizers.build` allows it.
         routing: with any other than "released" a class from outside shares the parameters with an auxiliary
             AdamW, as a matrix rule of ours does.
 

@@ -7,7 +7,7 @@ Standard library only, like the table. A comparison of two such rows compares th
 from collections.abc import Mapping
 from typing import Final
 
-from optimizers.zoo.param import Value
+from htbench.optimizers.zoo.param import Value
 
 _FLAT: Final = {"p": 0.0, "rank": None}  # all singular values become 1; a rank leaves some of them out
 # By name: the row whose rule it is, and the settings that make it so. Rates and the like are its own.

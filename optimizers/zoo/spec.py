@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from optimizers.zoo.param import Param
+from htbench.optimizers.zoo.param import Param
 
 
 @dataclass(frozen=True)

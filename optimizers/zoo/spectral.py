@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from optimizers.zoo.param import UNSET, Param
-from optimizers.zoo.spec import (
+from htbench.optimizers.zoo.param import UNSET, Param
+from htbench.optimizers.zoo.spec import (
     HTMUON_PAPER,
     HTMUON_URL,
     OptimizerSpec,
@@ -420,7 +420,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="scion",
-        target="optimizers.scion:Scion",
+        target="htbench.optimizers.scion:Scion",
         family="spectral",
         **of_class(SCION),
         state="M",

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from optimizers.zoo.param import Param
-from optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
+from htbench.optimizers.zoo.param import Param
+from htbench.optimizers.zoo.spec import OptimizerSpec, aux, beta, betas, eps, lr, of_class, weight_decay
 
 SOAP: Final = {
     "lr": lr(3e-3),
@@ -72,7 +72,7 @@ COSMOS: Final = {
 ROWS: Final = (
     OptimizerSpec(
         name="soap",
-        target="optimizers.soap:Soap",
+        target="htbench.optimizers.soap:Soap",
         family="subspace",
         **of_class(SOAP),
         state="m, v, L and Q of each dimension",
@@ -82,7 +82,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="kl_soap",
-        target="optimizers.soap_kin:KlSoap",
+        target="htbench.optimizers.soap_kin:KlSoap",
         family="subspace",
         **of_class(KL_SOAP, **aux()),
         state="m, v, L, Q and eigenvalues of each side",
@@ -94,7 +94,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="galore",
-        target="optimizers.galore:GaLore",
+        target="htbench.optimizers.galore:GaLore",
         family="subspace",
         **of_class(GALORE),
         state="P, m, v (projected)",
@@ -106,7 +106,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="cosmos",
-        target="optimizers.cosmos:Cosmos",
+        target="htbench.optimizers.cosmos:Cosmos",
         family="subspace",
         **of_class(COSMOS),
         state="M, U, S, V (projected)",

@@ -6,11 +6,11 @@ A rival with a crippled grid loses as surely as one with crippled fixed settings
 import math
 from collections.abc import Mapping, Sequence
 
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from optimizers.zoo.registry import ZOO
-from results.compare.defaults import Runs, defaults, noted_outside, rows_with, setting_word
-from results.compare.select import Choice, Row
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.optimizers.zoo.registry import ZOO
+from htbench.results.compare.defaults import Runs, defaults, noted_outside, rows_with, setting_word
+from htbench.results.compare.select import Choice, Row
 
 _COARSER = 4.0  # steps so many times as wide as another row's are told
 

@@ -4,11 +4,11 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from harness.show.note import Note
-from harness.store import Store, curve
-from results.compare.select import Row
-from results.compare.summary import finite_values
-from results.frames.metrics import Metric, classes
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store, curve
+from htbench.results.compare.select import Row
+from htbench.results.compare.summary import finite_values
+from htbench.results.frames.metrics import Metric, classes
 
 _ERRORS = 2  # standard errors of a share of answers by chance
 _FALL = 0.01  # of the untrained loss: less than that is nothing

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
-from harness.paper import experiments, reported
-from harness.paper.reported import Reported, Setting
-from results.compare.quantities import QUESTIONS, is_decidable, quantity
+from htbench.harness.paper import experiments, reported
+from htbench.harness.paper.reported import Reported, Setting
+from htbench.results.compare.quantities import QUESTIONS, is_decidable, quantity
 
 # Of each heavy-tailed optimizer: the one that it corrects.
 _BASE = {

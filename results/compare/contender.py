@@ -8,18 +8,18 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.choice import parabola
-from harness.show.status import Status
-from harness.store import Store, items
-from harness.store.items import TestItems
-from results.compare import judge
-from results.compare.edges import along, edges
-from results.compare.items import Items
-from results.compare.select import Candidate, Choice, Row
-from results.compare.summary import finite_values
-from results.compare.to_target import Seeds, seeds
-from results.compare.tuning import Search, Setting
-from results.frames.metrics import Metric, is_missing
+from htbench.harness.choice import parabola
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, items
+from htbench.harness.store.items import TestItems
+from htbench.results.compare import judge
+from htbench.results.compare.edges import along, edges
+from htbench.results.compare.items import Items
+from htbench.results.compare.select import Candidate, Choice, Row
+from htbench.results.compare.summary import finite_values
+from htbench.results.compare.to_target import Seeds, seeds
+from htbench.results.compare.tuning import Search, Setting
+from htbench.results.frames.metrics import Metric, is_missing
 
 _RATES = ("lr", "aux_lr")  # settings along which losses are fitted
 

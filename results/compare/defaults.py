@@ -7,17 +7,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.config import groups, hyper_schedules
-from harness.config.settings import FIELDS, params_of
-from harness.show.numbers import setting as printed
-from harness.tasks import TASKS
-from optimizers.zoo.grouped import KINDS, usual
-from optimizers.zoo.registry import UNSET, ZOO
-from optimizers.zoo.spec import aux
-from results.frames.from_csv import FILE
-from results.frames.identity import setting_name
-from results.frames.metrics import is_missing
+from htbench.harness.choice.winner import grouped
+from htbench.harness.config import groups, hyper_schedules
+from htbench.harness.config.settings import FIELDS, params_of
+from htbench.harness.show.numbers import setting as printed
+from htbench.harness.tasks import TASKS
+from htbench.optimizers.zoo.grouped import KINDS, usual
+from htbench.optimizers.zoo.registry import UNSET, ZOO
+from htbench.optimizers.zoo.spec import aux
+from htbench.results.frames.from_csv import FILE
+from htbench.results.frames.identity import setting_name
+from htbench.results.frames.metrics import is_missing
 
 Defaults = Mapping[str, Any]  # of the settings that act in a run, by column
 Runs = Mapping[str, Mapping[str, Any]]  # rows of the frame, by the name of their row of a table

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from results.compare.items import Items
-from results.compare.judge import Row
-from results.compare.ranges import Array
-from results.compare.spread import Spread, spread
+from htbench.results.compare.items import Items
+from htbench.results.compare.judge import Row
+from htbench.results.compare.ranges import Array
+from htbench.results.compare.spread import Spread, spread
 
 DRAWS = 2000
 LEVEL = 0.05

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.choice.edge import Edge, numbers, of_range, of_values
-from harness.show.status import UNFINISHED
-from results.compare.select import Candidate, Choice, Row
-from results.frames.identity import setting_name
-from results.frames.metrics import is_missing
+from htbench.harness.choice.edge import Edge, numbers, of_range, of_values
+from htbench.harness.show.status import UNFINISHED
+from htbench.results.compare.select import Candidate, Choice, Row
+from htbench.results.frames.identity import setting_name
+from htbench.results.frames.metrics import is_missing
 
 
 def edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:

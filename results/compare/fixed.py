@@ -6,19 +6,19 @@ A rival with crippled fixed settings loses as surely as one with a crippled grid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.config.settings import USUAL
-from harness.show.note import Note
-from harness.show.numbers import setting as printed
-from optimizers.zoo.registry import UNSET
-from optimizers.zoo.same import EXACT, rule_of
-from results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
-from results.compare.idle import idle
-from results.compare.select import Choice, Row
-from results.frames.from_csv import FILE
-from results.frames.identity import setting_name
-from results.frames.load import tuned_columns
-from results.frames.metrics import is_missing
+from htbench.harness.choice.winner import grouped
+from htbench.harness.config.settings import USUAL
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import setting as printed
+from htbench.optimizers.zoo.registry import UNSET
+from htbench.optimizers.zoo.same import EXACT, rule_of
+from htbench.results.compare.defaults import Defaults, Runs, defaults, noted_outside, rows_with, setting_word
+from htbench.results.compare.idle import idle
+from htbench.results.compare.select import Choice, Row
+from htbench.results.frames.from_csv import FILE
+from htbench.results.frames.identity import setting_name
+from htbench.results.frames.load import tuned_columns
+from htbench.results.frames.metrics import is_missing
 
 Notes = tuple[Note, ...]
 

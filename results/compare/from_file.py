@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from harness.show.note import Note
-from results.compare.select import Choice, has_stages
-from results.frames.from_csv import file_name
-from results.frames.metrics import is_number
+from htbench.harness.show.note import Note
+from htbench.results.compare.select import Choice, has_stages
+from htbench.results.frames.from_csv import file_name
+from htbench.results.frames.metrics import is_number
 
 
 def misleading(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:

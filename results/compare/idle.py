@@ -6,10 +6,10 @@ Records of any age tell it: it takes settings, the steps of a run and the widths
 from collections.abc import Mapping
 from typing import Any
 
-import models
-from harness.show.note import Note
-from optimizers.zoo.registry import PERIODS, ZOO
-from results.frames.metrics import is_number
+from htbench import models
+from htbench.harness.show.note import Note
+from htbench.optimizers.zoo.registry import PERIODS, ZOO
+from htbench.results.frames.metrics import is_number
 
 _PERIODS = (*PERIODS, "curvature_interval")
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from results.compare.ranges import Array
+from htbench.results.compare.ranges import Array
 
 
 @dataclass(frozen=True, eq=False)

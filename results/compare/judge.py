@@ -33,11 +33,11 @@ from typing import Any
 
 import numpy as np
 
-from results.compare import ranges
-from results.compare.items import Discordant, Items, paired_variance
-from results.compare.ranges import Array
-from results.compare.spread import Moderated, spread
-from results.compare.tuning import Search, tuning_variance
+from htbench.results.compare import ranges
+from htbench.results.compare.items import Discordant, Items, paired_variance
+from htbench.results.compare.ranges import Array
+from htbench.results.compare.spread import Moderated, spread
+from htbench.results.compare.tuning import Search, tuning_variance
 
 LEVEL = 0.05
 POWER = 0.8

@@ -20,14 +20,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from harness.choice.winner import grouped
-from harness.store import Store
-from results.compare.draws import DRAWS, Drawn, Estimate, drawn, estimate, miss
-from results.compare.judge import judge
-from results.compare.law import Law, fit
-from results.compare.ranges import Array
-from results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
-from results.frames.rows import Frame
+from htbench.harness.choice.winner import grouped
+from htbench.harness.store import Store
+from htbench.results.compare.draws import DRAWS, Drawn, Estimate, drawn, estimate, miss
+from htbench.results.compare.judge import judge
+from htbench.results.compare.law import Law, fit
+from htbench.results.compare.ranges import Array
+from htbench.results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
+from htbench.results.frames.rows import Frame
 
 SECOND = "muon"
 MISSES = 2.0  # standard errors by which the law may miss what was left out

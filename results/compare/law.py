@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from results.compare.ranges import Array
+from htbench.results.compare.ranges import Array
 
 EXPONENTS = np.geomspace(0.01, 4.0, 300)  # the fit finds none beyond
 _TINY = 1e-300

@@ -6,23 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.paper import experiments, reported
-from harness.paper.reported import Reported
-from harness.show.note import Note, text
-from harness.show.status import HOPEFUL_FIRST, Status
-from harness.store import Store
-from results.compare import slips
-from results.compare.censored import Time
-from results.compare.claims import ALPHA, OF_FIGURES, TRAIN_LOSS
-from results.compare.contender import Contender, contender
-from results.compare.ours import Ours
-from results.compare.quantities import HOURS_TO, Quantity, is_decidable, is_time, quantity
-from results.compare.select import Choice, Row
-from results.compare.stats import Summary, summarize
-from results.compare.summary import finite_values
-from results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
-from results.frames.metrics import Metric, word
-from results.frames.spectra import of_runs, sound_layers
+from htbench.harness.paper import experiments, reported
+from htbench.harness.paper.reported import Reported
+from htbench.harness.show.note import Note, text
+from htbench.harness.show.status import HOPEFUL_FIRST, Status
+from htbench.harness.store import Store
+from htbench.results.compare import slips
+from htbench.results.compare.censored import Time
+from htbench.results.compare.claims import ALPHA, OF_FIGURES, TRAIN_LOSS
+from htbench.results.compare.contender import Contender, contender
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.quantities import HOURS_TO, Quantity, is_decidable, is_time, quantity
+from htbench.results.compare.select import Choice, Row
+from htbench.results.compare.stats import Summary, summarize
+from htbench.results.compare.summary import finite_values
+from htbench.results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
+from htbench.results.frames.metrics import Metric, word
+from htbench.results.frames.spectra import of_runs, sound_layers
 
 UNPLANNED = "unplanned"
 UNDECIDABLE = Note("undecidable")  # the reason where a scale has no twin

@@ -2,12 +2,12 @@
 
 import functools
 
-from harness.paper import experiments, scales
-from harness.paper.experiments import Place
-from harness.paper.reported import Reported
-from harness.store import Store
-from results.compare.select import OPTIMIZER, Choice, choose
-from results.frames.rows import Frame, Rows, rows
+from htbench.harness.paper import experiments, scales
+from htbench.harness.paper.experiments import Place
+from htbench.harness.paper.reported import Reported
+from htbench.harness.store import Store
+from htbench.results.compare.select import OPTIMIZER, Choice, choose
+from htbench.results.frames.rows import Frame, Rows, rows
 
 # The columns that a place fixes, besides hyperparameters.
 _PLACE = ("task", "model", "rule", "replica")

@@ -4,12 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from harness.paper import scales
-from harness.paper.reported import Reported
-from harness.show.note import Note
-from results.compare.select import Row
-from results.frames import metrics
-from results.frames.metrics import Metric
+from htbench.harness.paper import scales
+from htbench.harness.paper.reported import Reported
+from htbench.harness.show.note import Note
+from htbench.results.compare.select import Row
+from htbench.results.frames import metrics
+from htbench.results.frames.metrics import Metric
 
 HOURS_TO = "hours_to_perplexity"  # what the names of such metrics begin with
 # Metrics of multiple-choice questions, which no run of ours is asked.

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from optimizers.zoo.registry import ZOO
-from results.frames.metrics import is_missing, task_kind
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.optimizers.zoo.registry import ZOO
+from htbench.results.frames.metrics import is_missing, task_kind
 
 # Words of authors that mean in a language model what a word for users does: it has no kernels.
 _IN_TEXT = {"two_dimensional": "matrix", "hidden_linear": "hidden"}

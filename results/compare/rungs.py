@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.config.settings import FIELDS
-from harness.store import Store
-from results.compare.contender import contender, reach
-from results.compare.judge import Row
-from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
-from results.compare.summary import values_by_seed
-from results.frames import identity
-from results.frames.metrics import is_missing, reported
-from results.frames.provenance import timing
-from results.frames.rows import Frame, parts, rows
+from htbench.harness.choice.winner import grouped
+from htbench.harness.config.settings import FIELDS
+from htbench.harness.store import Store
+from htbench.results.compare.contender import contender, reach
+from htbench.results.compare.judge import Row
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
+from htbench.results.compare.summary import values_by_seed
+from htbench.results.frames import identity
+from htbench.results.frames.metrics import is_missing, reported
+from htbench.results.frames.provenance import timing
+from htbench.results.frames.rows import Frame, parts, rows
 
 BASELINE = "adamw"
 HORIZONS = 3  # the least lengths for a law of a size

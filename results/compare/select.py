@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from harness.choice.edge import numbers
-from harness.choice.rates import apart, is_rate
-from harness.choice.winner import Score, grouped, mean_score, winner
-from harness.show.status import ENDED, HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
-from harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
-from optimizers.zoo.registry import UNSET
-from results.compare.defaults import defaults
-from results.frames.identity import setting_name
-from results.frames.load import tuned_columns
-from results.frames.metrics import is_missing
-from results.frames.rows import Frame, rows
+from htbench.harness.choice.edge import numbers
+from htbench.harness.choice.rates import apart, is_rate
+from htbench.harness.choice.winner import Score, grouped, mean_score, winner
+from htbench.harness.show.status import ENDED, HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
+from htbench.harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
+from htbench.optimizers.zoo.registry import UNSET
+from htbench.results.compare.defaults import defaults
+from htbench.results.frames.identity import setting_name
+from htbench.results.frames.load import tuned_columns
+from htbench.results.frames.metrics import is_missing
+from htbench.results.frames.rows import Frame, rows
 
 Row = Mapping[str, Any]  # of the tidy frame
 

@@ -8,9 +8,9 @@ the learning `rate` of a number, which its table says to be the best and which i
 import functools
 from collections.abc import Collection
 
-from harness.paper import reported
-from harness.paper.reported import Reported
-from harness.show.note import Note, text
+from htbench.harness.paper import reported
+from htbench.harness.paper.reported import Reported
+from htbench.harness.show.note import Note, text
 
 NOISE = 0.025  # sd of a perplexity on C4: the ten reruns of the table `wall_clock` against their first runs
 _OF_NUMBER = ("number", "rate")

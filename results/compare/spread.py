@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from results.compare.ranges import Array
+from htbench.results.compare.ranges import Array
 
 _FEW = 3.0  # degrees of freedom of a row up to which Bartlett's test finds too little
 _UNLIKE = 0.02  # level of Bartlett's test below which rows have no common variance to pool

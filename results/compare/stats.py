@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.choice.winner import MIN_SEEDS as MIN_SEEDS
+from htbench.harness.choice.winner import MIN_SEEDS as MIN_SEEDS
 
 SIGNIFICANCE = 0.05
 _HUGE = 2.0**500  # squares of more than this are no floats any more; a perplexity may come near

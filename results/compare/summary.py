@@ -6,10 +6,10 @@ Only completed runs with a finite value count. Tables and figures both start fro
 import math
 from collections.abc import Iterable, Sequence
 
-from harness.show.status import Status
-from results.compare.select import Row
-from results.compare.stats import Summary, summarize
-from results.frames.metrics import Metric
+from htbench.harness.show.status import Status
+from htbench.results.compare.select import Row
+from htbench.results.compare.stats import Summary, summarize
+from htbench.results.frames.metrics import Metric
 
 
 def finite_values(runs: Iterable[Row], column: str) -> list[float]:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.store.curve import is_row
-from harness.system import atomic
+from htbench.harness.store.curve import is_row
+from htbench.harness.system import atomic
 
 Evaluation = tuple[int, float]  # step and value
 Seeds = tuple[int, int]  # of the weights and of the data

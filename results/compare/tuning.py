@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.choice.parabola import are_enough
-from results.compare.ranges import Array, nodes, scales_of
+from htbench.harness.choice.parabola import are_enough
+from htbench.results.compare.ranges import Array, nodes, scales_of
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.paper import experiments, scales
-from harness.store import Store
-from harness.store.points import ELSEWHERE
-from results.compare.ladder import Ladder, ladders
-from results.compare.ours import Ours, of_scale
-from results.frames.rows import Frame, rows
+from htbench.harness.paper import experiments, scales
+from htbench.harness.store import Store
+from htbench.harness.store.points import ELSEWHERE
+from htbench.results.compare.ladder import Ladder, ladders
+from htbench.results.compare.ours import Ours, of_scale
+from htbench.results.frames.rows import Frame, rows
 
 PUBLISHED, RUNS, BOTH = "published", "runs", "both"
 SOURCES = (BOTH, PUBLISHED, RUNS)

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.show.status import Status
-from results.compare.select import OPTIMIZER, Choice, Row, choose, searched
-from results.frames.metrics import is_missing
-from results.frames.rows import Frame, parts
+from htbench.harness.show.status import Status
+from htbench.results.compare.select import OPTIMIZER, Choice, Row, choose, searched
+from htbench.results.frames.metrics import is_missing
+from htbench.results.frames.rows import Frame, parts
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from results.compare.ranges import Array
+from htbench.results.compare.ranges import Array
 
 LEAST_OF_PROFILE = 8  # workloads; a profile of fewer is a few steps
 

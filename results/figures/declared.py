@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.store import Store
-from results.compare.view import Side
-from results.figures import of_ladder, of_losses, of_paper, of_runs, of_spectra
-from results.figures.kinds import Panel
-from results.frames.rows import Frame
+from htbench.harness.store import Store
+from htbench.results.compare.view import Side
+from htbench.results.figures import of_ladder, of_losses, of_paper, of_runs, of_spectra
+from htbench.results.figures.kinds import Panel
+from htbench.results.frames.rows import Frame
 
 Panels = Sequence[Panel | of_losses.Losses]
 

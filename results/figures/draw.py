@@ -10,13 +10,13 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
-from results.figures.marked import is_mark
-from results.figures.marks import MARKS, NAMED
-from results.figures.pictures import Picture
-from results.figures.style import AMBER, GREY, POINTS, SMALL, display_name
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
+from htbench.results.figures.marked import is_mark
+from htbench.results.figures.marks import MARKS, NAMED
+from htbench.results.figures.pictures import Picture
+from htbench.results.figures.style import AMBER, GREY, POINTS, SMALL, display_name
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9

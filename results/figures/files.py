@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.paper import reported
-from harness.store import Store
-from harness.store.points import sweep_names
-from harness.system import atomic
-from harness.system.folders import check_ours, make_folder
-from results.compare.ours import of_scale
-from results.compare.view import BOTH, Side, View
-from results.figures.declared import FIGURES, Figure, Panels
-from results.figures.kinds import csv_text
-from results.figures.marked import Marks, marked, marks
-from results.figures.pictures import Picture, pictures
-from results.frames.rows import Frame
+from htbench.harness.paper import reported
+from htbench.harness.store import Store
+from htbench.harness.store.points import sweep_names
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import check_ours, make_folder
+from htbench.results.compare.ours import of_scale
+from htbench.results.compare.view import BOTH, Side, View
+from htbench.results.figures.declared import FIGURES, Figure, Panels
+from htbench.results.figures.kinds import csv_text
+from htbench.results.figures.marked import Marks, marked, marks
+from htbench.results.figures.pictures import Picture, pictures
+from htbench.results.frames.rows import Frame
 
 REVISION = 4  # raised when the drawing changes, so that old pictures are drawn again
 PNG, CSV = ".png", ".csv"
@@ -162,7 +162,7 @@ def update(
 
 def render(picture: Picture) -> dict[str, bytes]:
     """The contents of the files of a picture by suffix. Only what must be drawn loads matplotlib."""
-    from results.figures import draw
+    from htbench.results.figures import draw
 
     return draw.render(picture)
 

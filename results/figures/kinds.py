@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from harness.show.harmless import csv_cell
-from harness.show.note import Note
+from htbench.harness.show.harmless import csv_cell
+from htbench.harness.show.note import Note
 
 RUNS, PUBLISHED = "runs", "published"  # the sources of a value
 CSV = ("quantity", "series", "x", "x_sd", "y", "y_sd", "y_low", "y_high", "n", "source", "keys", "marks")

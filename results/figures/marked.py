@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.show.note import Note
-from results.compare.contender import reach
-from results.compare.select import OPTIMIZER, WORKLOAD, choose, has_stages
-from results.figures.kinds import Panel
-from results.figures.of_losses import Losses
-from results.figures.style import display_name
-from results.frames.metrics import reported, word
-from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
-from results.frames.rows import Frame, parts
+from htbench.harness.show.note import Note
+from htbench.results.compare.contender import reach
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose, has_stages
+from htbench.results.figures.kinds import Panel
+from htbench.results.figures.of_losses import Losses
+from htbench.results.figures.style import display_name
+from htbench.results.frames.metrics import reported, word
+from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
+from htbench.results.frames.rows import Frame, parts
 
 KINDS = ("edge", "not_final", "stale", "fresh_left_out", "mixture_cell")
 _MOST_NAMES = 4  # above a panel; the CSV file has all

@@ -20,10 +20,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import StrMethodFormatter
 
-from results.figures import kinds
-from results.figures.kinds import CHOSEN, KINDS, MARK, POINT, PUBLISHED, SHOWN, SPAN, Panel
-from results.figures.point_labels import Label, PointLabels
-from results.figures.style import (
+from htbench.results.figures import kinds
+from htbench.results.figures.kinds import CHOSEN, KINDS, MARK, POINT, PUBLISHED, SHOWN, SPAN, Panel
+from htbench.results.figures.point_labels import Label, PointLabels
+from htbench.results.figures.style import (
     DASHED,
     DOTTED,
     GREY,

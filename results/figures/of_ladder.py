@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.paper import reported
-from harness.show.note import Note
-from harness.store import Store
-from results.compare.ladder import Entry, Ladder, ladders
-from results.compare.rungs import BASELINE
-from results.compare.view import Side
-from results.figures import kinds
-from results.figures.kinds import About, Panel, Row, tidy
-from results.frames.rows import Frame
+from htbench.harness.paper import reported
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store
+from htbench.results.compare.ladder import Entry, Ladder, ladders
+from htbench.results.compare.rungs import BASELINE
+from htbench.results.compare.view import Side
+from htbench.results.figures import kinds
+from htbench.results.figures.kinds import About, Panel, Row, tidy
+from htbench.results.frames.rows import Frame
 
 _WORTH = f"tokens {BASELINE} would need / tokens"
 _LOSS = "test loss (nats/token)"

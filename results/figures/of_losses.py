@@ -13,15 +13,15 @@ from typing import Any
 
 import pandas as pd
 
-from harness.show.note import Note
-from harness.store import Store, curve
-from results.compare.select import OPTIMIZER, Row, choose
-from results.compare.summary import finite_values
-from results.figures import kinds
-from results.figures.kinds import About, Panel, ranged, tidy
-from results.figures.of_runs import about, workloads
-from results.frames.metrics import loss_unit, reported
-from results.frames.rows import Frame, Rows, parts
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store, curve
+from htbench.results.compare.select import OPTIMIZER, Row, choose
+from htbench.results.compare.summary import finite_values
+from htbench.results.figures import kinds
+from htbench.results.figures.kinds import About, Panel, ranged, tidy
+from htbench.results.figures.of_runs import about, workloads
+from htbench.results.frames.metrics import loss_unit, reported
+from htbench.results.frames.rows import Frame, Rows, parts
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest

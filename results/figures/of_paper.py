@@ -6,18 +6,18 @@ from dataclasses import replace
 from string import ascii_lowercase
 from typing import TypeVar
 
-from harness.paper import experiments, reported, scales
-from harness.paper.reported import Reported, Setting
-from harness.show.note import Note
-from results.compare.measured import Measured, at_rate, measured, of_choices
-from results.compare.select import Row as Run
-from results.compare.stats import summarize
-from results.compare.view import Side
-from results.figures import kinds, of_losses, of_runs, of_spectra
-from results.figures.kinds import About, Panel, Row, tidy
-from results.figures.style import display_name
-from results.frames.metrics import loss_unit
-from results.frames.spectra import of_runs as spectra_of
+from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.paper.reported import Reported, Setting
+from htbench.harness.show.note import Note
+from htbench.results.compare.measured import Measured, at_rate, measured, of_choices
+from htbench.results.compare.select import Row as Run
+from htbench.results.compare.stats import summarize
+from htbench.results.compare.view import Side
+from htbench.results.figures import kinds, of_losses, of_runs, of_spectra
+from htbench.results.figures.kinds import About, Panel, Row, tidy
+from htbench.results.figures.style import display_name
+from htbench.results.frames.metrics import loss_unit
+from htbench.results.frames.spectra import of_runs as spectra_of
 
 _LLAMA = ("llama-60m", "llama-135m")
 _RESNETS = [("cifar", data, net) for net in ("resnet50", "resnet18") for data in ("cifar100", "cifar10")]

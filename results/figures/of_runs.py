@@ -6,26 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.choice.rates import rate_width as width_of
-from harness.show.note import Note, text
-from harness.store import Store
-from harness.store.points import REPLICATE, SEARCH
-from results.compare.contender import settings_of
-from results.compare.edges import along
-from results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
-from results.compare.select import Row as Run
-from results.compare.stats import Summary, summarize
-from results.compare.summary import finite_values, metric_summary
-from results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
-from results.compare.winners import Winner, span, winners, winners_along
-from results.compare.workloads import expected_best
-from results.figures import kinds
-from results.figures.kinds import About, Panel, Row, tidy, worst_shown
-from results.figures.style import display_name
-from results.frames.cost import TOTAL_FLOPS
-from results.frames.metrics import Metric, is_missing, published_target, reported, within
-from results.frames.provenance import timings
-from results.frames.rows import Frame, Rows, parts
+from htbench.harness.choice.rates import rate_width as width_of
+from htbench.harness.show.note import Note, text
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE, SEARCH
+from htbench.results.compare.contender import settings_of
+from htbench.results.compare.edges import along
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
+from htbench.results.compare.select import Row as Run
+from htbench.results.compare.stats import Summary, summarize
+from htbench.results.compare.summary import finite_values, metric_summary
+from htbench.results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
+from htbench.results.compare.winners import Winner, span, winners, winners_along
+from htbench.results.compare.workloads import expected_best
+from htbench.results.figures import kinds
+from htbench.results.figures.kinds import About, Panel, Row, tidy, worst_shown
+from htbench.results.figures.style import display_name
+from htbench.results.frames.cost import TOTAL_FLOPS
+from htbench.results.frames.metrics import Metric, is_missing, published_target, reported, within
+from htbench.results.frames.provenance import timings
+from htbench.results.frames.rows import Frame, Rows, parts
 
 _REFERENCE = "muon"
 _INTERVAL = "interval"

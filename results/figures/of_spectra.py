@@ -5,15 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.show.note import Note
-from harness.store import Store
-from results.compare.select import OPTIMIZER, choose
-from results.figures import kinds
-from results.figures.kinds import About, Panel, Row, ranged, tidy
-from results.figures.of_runs import about, workloads
-from results.figures.style import display_name
-from results.frames.rows import Frame, Rows
-from results.frames.spectra import Spectra, is_sound, mean_alpha, of_runs, sound_layers
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store
+from htbench.results.compare.select import OPTIMIZER, choose
+from htbench.results.figures import kinds
+from htbench.results.figures.kinds import About, Panel, Row, ranged, tidy
+from htbench.results.figures.of_runs import about, workloads
+from htbench.results.figures.style import display_name
+from htbench.results.frames.rows import Frame, Rows
+from htbench.results.frames.spectra import Spectra, is_sound, mean_alpha, of_runs, sound_layers
 
 Measured = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
 Shape = tuple[int, int]

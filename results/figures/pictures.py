@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from harness.store import Store
-from results.compare.winners import span
-from results.figures.kinds import Panel
-from results.figures.of_losses import Losses
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store
+from htbench.results.compare.winners import span
+from htbench.results.figures.kinds import Panel
+from htbench.results.figures.of_losses import Losses
 
 MOST_PANELS = 6  # of a picture
 AnyPanel = Panel | Losses

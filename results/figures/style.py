@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from harness.show import numbers
-from results.figures.kinds import PUBLISHED
+from htbench.harness.show import numbers
+from htbench.results.figures.kinds import PUBLISHED
 
 # seaborn's colour-blind palette; then indigo, wine and olive of Paul Tol's "muted" scheme.
 _PALETTE = (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from harness.store.record import RunRecord
+from htbench.harness.store.record import RunRecord
 
 TOTAL_FLOPS = "total_flops"
 # Of `RunRecord.cost`. Records of older code, and of models that can't be counted, lack the estimates.

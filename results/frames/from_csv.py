@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.choice.winner import grouped
-from harness.errors import UsageError, nearest
-from harness.show.status import Status
-from harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
-from results.frames.identity import column
-from results.frames.metrics import TASK
-from results.frames.rows import Frame, rows
-from results.frames.run_row import FIRST, Row
+from htbench.harness.choice.winner import grouped
+from htbench.harness.errors import UsageError, nearest
+from htbench.harness.show.status import Status
+from htbench.harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
+from htbench.results.frames.identity import column
+from htbench.results.frames.metrics import TASK
+from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.run_row import FIRST, Row
 
 # Columns that only such rows have: the name of the file, and the split of the values that are reported.
 FILE, SPLIT = "file", "split"

@@ -10,15 +10,15 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import models
-from harness import tasks
-from harness.config.key import run_key
-from harness.config.names import canonical
-from harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
-from harness.errors import UsageError
-from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.record import RunRecord
-from optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
+from htbench import models
+from htbench.harness import tasks
+from htbench.harness.config.key import run_key
+from htbench.harness.config.names import canonical
+from htbench.harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
+from htbench.harness.store.record import RunRecord
+from htbench.optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
 
 Values = Mapping[str, Any]
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from harness.choice.winner import grouped
-from harness.config.names import canonical, settings_of
-from harness.config.yaml_text import read_yaml
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.progress import Progress
-from harness.show.status import ENDED
-from harness.store import Store, naming
-from harness.store.points import (
+from htbench.harness.choice.winner import grouped
+from htbench.harness.config.names import canonical, settings_of
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.status import ENDED
+from htbench.harness.store import Store, naming
+from htbench.harness.store.points import (
     DROPPED,
     ELSEWHERE,
     REPLICATE,
@@ -28,12 +28,12 @@ from harness.store.points import (
     search_of,
     sweep_names,
 )
-from harness.store.record import RunRecord
-from harness.system.machine import without_collection
-from optimizers.zoo.registry import ZOO
-from results.frames import identity, row_cache, run_row
-from results.frames.rows import Frame, Rows, rows
-from results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, TWIN, Row
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system.machine import without_collection
+from htbench.optimizers.zoo.registry import ZOO
+from htbench.results.frames import identity, row_cache, run_row
+from htbench.results.frames.rows import Frame, Rows, rows
+from htbench.results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, TWIN, Row
 
 if TYPE_CHECKING:
     import pandas as pd

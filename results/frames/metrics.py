@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from harness import tasks
-from harness.store.record import RunRecord
-from results.frames.rows import Frame, rows
+from htbench.harness import tasks
+from htbench.harness.store.record import RunRecord
+from htbench.results.frames.rows import Frame, rows
 
 _MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
 _PERCENT = "_percent"  # what the CSV column of a share ends with

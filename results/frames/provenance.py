@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.store.record import RunRecord
-from results.frames.metrics import is_missing, word
+from htbench.harness.store.record import RunRecord
+from htbench.results.frames.metrics import is_missing, word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),

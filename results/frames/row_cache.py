@@ -21,12 +21,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.store import Store
-from harness.store.layout import RECORD, cache_folder, is_key
-from harness.system import atomic
-from harness.system.environment import HOME
-from results.frames import run_row
-from results.frames.run_row import MARK, Row
+from htbench.harness.store import Store
+from htbench.harness.store.layout import RECORD, cache_folder, is_key
+from htbench.harness.system import atomic
+from htbench.harness.system.environment import HOME
+from htbench.results.frames import run_row
+from htbench.results.frames.run_row import MARK, Row
 
 _FILE = "rows.json"
 _CODE = ("harness", "models", "optimizers", "results/frames")  # what a row may depend on

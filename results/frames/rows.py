@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from harness.choice.winner import grouped
+from htbench.harness.choice.winner import grouped
 
 if TYPE_CHECKING:
     import pandas as pd

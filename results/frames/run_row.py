@@ -4,12 +4,12 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from harness.choice.winner import score
-from harness.show.status import Status
-from harness.store import Store, integrity
-from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.record import RunRecord
-from results.frames import cost, identity, metrics, provenance
+from htbench.harness.choice.winner import score
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, integrity
+from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
+from htbench.harness.store.record import RunRecord
+from htbench.results.frames import cost, identity, metrics, provenance
 
 Row = dict[str, Any]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.store import Store, curve
-from harness.store.layout import SPECTRA
+from htbench.harness.store import Store, curve
+from htbench.harness.store.layout import SPECTRA
 
 Row = dict[str, Any]
 

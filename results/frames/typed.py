@@ -12,14 +12,14 @@ from typing import Any
 
 import pandas as pd
 
-from harness.config import hyper_schedules
-from harness.config.settings import params_of
-from harness.store.points import SEED_FIELDS
-from harness.system.machine import without_collection
-from optimizers.zoo.registry import ZOO
-from results.frames import identity, metrics, provenance, run_row
-from results.frames.load import series
-from results.frames.rows import Rows
+from htbench.harness.config import hyper_schedules
+from htbench.harness.config.settings import params_of
+from htbench.harness.store.points import SEED_FIELDS
+from htbench.harness.system.machine import without_collection
+from htbench.optimizers.zoo.registry import ZOO
+from htbench.results.frames import identity, metrics, provenance, run_row
+from htbench.results.frames.load import series
+from htbench.results.frames.rows import Rows
 
 WORD, NUMBER, COUNT, FLAG, TIME = "str", "float64", "Int64", "boolean", "datetime64[ns, UTC]"
 PLAIN = "object"  # lists and mixtures; None if missing

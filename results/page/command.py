@@ -3,21 +3,21 @@
 import argparse
 from pathlib import Path
 
-from harness.show.emit import emit, say
-from harness.show.note import Note
-from harness.show.progress import each
-from harness.show.report import Report
-from harness.store import Store, naming
-from harness.system import atomic
-from harness.system.folders import check_ours, make_folder
-from results.compare.select import WORKLOAD
-from results.figures.declared import FIGURES
-from results.figures.files import check_folder, of_selection, update, views
-from results.figures.marked import marks
-from results.frames.load import load
-from results.frames.rows import Rows, rows
-from results.page.page import MARK, write
-from results.tables.outcome import searched_parts
+from htbench.harness.show.emit import emit, say
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import each
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store, naming
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import check_ours, make_folder
+from htbench.results.compare.select import WORKLOAD
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.files import check_folder, of_selection, update, views
+from htbench.results.figures.marked import marks
+from htbench.results.frames.load import load
+from htbench.results.frames.rows import Rows, rows
+from htbench.results.page.page import MARK, write
+from htbench.results.tables.outcome import searched_parts
 
 MOST_WORKLOADS = 24  # whose pictures fit on a page: each takes seconds to draw
 

@@ -4,19 +4,19 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.show.commands import write_command
-from harness.show.emit import say
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, by_columns
-from harness.show.status import ENDED, Status
-from harness.store import Store
-from harness.store.points import DROPPED, sweep_names
-from results.compare.judge import Kind
-from results.figures.declared import FIGURES
-from results.figures.files import PNG, of_selection
-from results.frames.load import load_rows
-from results.tables.answer import Answer, Place, answers
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.commands import write_command
+from htbench.harness.show.emit import say
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, by_columns
+from htbench.harness.show.status import ENDED, Status
+from htbench.harness.store import Store
+from htbench.harness.store.points import DROPPED, sweep_names
+from htbench.results.compare.judge import Kind
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.files import PNG, of_selection
+from htbench.results.frames.load import load_rows
+from htbench.results.tables.answer import Answer, Place, answers
 
 _MOST, _MOST_DOUBTS = 5, 3  # lines on workloads, and on what could change them: a screen has 24
 _MOST_NAMES = 2  # of workloads in a line

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.show.note import Note
-from results.compare.judge import Kind
-from results.tables.answer import Answer, Place
+from htbench.harness.show.note import Note
+from htbench.results.compare.judge import Kind
+from htbench.results.tables.answer import Answer, Place
 
 _FARTHEST = 3  # medians of the intervals' upper ends: one hopeless row may not squeeze all others
 _BESIDE = 0.05  # of the width, left free at either end

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from harness.paper import experiments
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.show.report import Cell, Column, Report, Section, table
-from harness.show.status import ENDED, Status
-from harness.store.points import DROPPED, ELSEWHERE
-from results.frames.cost import TOTAL_FLOPS
-from results.frames.metrics import word
-from results.tables.answer import Answer
+from htbench.harness.paper import experiments
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.show.report import Cell, Column, Report, Section, table
+from htbench.harness.show.status import ENDED, Status
+from htbench.harness.store.points import DROPPED, ELSEWHERE
+from htbench.results.frames.cost import TOTAL_FLOPS
+from htbench.results.frames.metrics import word
+from htbench.results.tables.answer import Answer
 
 _STATES = ("completed", "diverged", "pruned", "failed", "damaged", "running", "waiting")
 _ENVIRONMENT = ("code", "python", "torch", "machine", "device", "processes", "threads")

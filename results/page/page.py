@@ -17,20 +17,20 @@ from typing import Any
 
 import pandas as pd
 
-from harness.show import html
-from harness.show.harmless import visible
-from harness.show.note import Note
-from harness.show.report import Report, shared, without
-from harness.store import Store
-from results.compare.view import View
-from results.figures.style import POINTS
-from results.page import overview
-from results.page.forest import Axis, outlook, words
-from results.tables import footnotes
-from results.tables.answer import Answer, answers
-from results.tables.ledger import ledger
-from results.tables.registry import TABLES
-from results.tables.verdicts import RULES
+from htbench.harness.show import html
+from htbench.harness.show.harmless import visible
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Report, shared, without
+from htbench.harness.store import Store
+from htbench.results.compare.view import View
+from htbench.results.figures.style import POINTS
+from htbench.results.page import overview
+from htbench.results.page.forest import Axis, outlook, words
+from htbench.results.tables import footnotes
+from htbench.results.tables.answer import Answer, answers
+from htbench.results.tables.ledger import ledger
+from htbench.results.tables.registry import TABLES
+from htbench.results.tables.verdicts import RULES
 
 MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
 STYLES = ("report.css",)

@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from harness.show.numbers import setting as plain
-from harness.show.progress import each
-from harness.show.report import Cell, Column, Section, by_columns, dangers, without
-from harness.show.status import Status
-from harness.store import Store
-from results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
-from results.compare.select import WORKLOAD
-from results.compare.stats import MIN_SEEDS
-from results.compare.view import View
-from results.frames.metrics import Metric, task_kind
-from results.frames.rows import Frame, rows
-from results.tables import footnotes, main_result
-from results.tables.outcome import Outcome, outcome_of, searched_parts
-from results.tables.verdicts import Verdicts
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import setting as plain
+from htbench.harness.show.progress import each
+from htbench.harness.show.report import Cell, Column, Section, by_columns, dangers, without
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
+from htbench.results.compare.select import WORKLOAD
+from htbench.results.compare.stats import MIN_SEEDS
+from htbench.results.compare.view import View
+from htbench.results.frames.metrics import Metric, task_kind
+from htbench.results.frames.rows import Frame, rows
+from htbench.results.tables import footnotes, main_result
+from htbench.results.tables.outcome import Outcome, outcome_of, searched_parts
+from htbench.results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
 _MOST = {"open_test_set": MOST_ITEMS, "open_search": MOST_SEARCH_SEEDS}

@@ -1,6 +1,6 @@
 """Operations of an update of each matrix of the paper's models, counted once and kept as `counted.csv`.
 
-The table of FLOPs puts them beside the formulas of the paper. `python -m results.tables.counted --write`
+The table of FLOPs puts them beside the formulas of the paper. `python -m htbench.results.tables.counted --write`
 counts them anew; only that loads torch.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config.settings import resolve_config
-from harness.paper import scales
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.paper import scales
 
 OPTIMIZERS = ("muon", "htmuon_ns", "htmuon")
 FILE = Path(__file__).with_suffix(".csv")
@@ -53,7 +53,7 @@ def _value(word: str) -> Any:
 
 def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
     """Count the updates of a workload on tensors without memory."""
-    from harness.cost import shapes, update
+    from htbench.harness.cost import shapes, update
 
     settings = {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1}
     config = resolve_config(settings | {"data_fingerprint": "0" * 16})

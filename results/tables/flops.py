@@ -3,13 +3,13 @@
 import math
 from collections.abc import Iterable
 
-from harness.choice.winner import grouped
-from harness.paper import scales
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section
-from results.compare.view import View
-from results.tables import counted
-from results.tables.counted import Counted
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import scales
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.results.compare.view import View
+from htbench.results.tables import counted
+from htbench.results.tables.counted import Counted
 
 P, NS_STEPS = 0.125, 5  # of the paper's experiments and of all released code
 _GIGA = 1e9

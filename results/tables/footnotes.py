@@ -6,23 +6,23 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from harness.choice.edge import Edge
-from harness.choice.winner import grouped
-from harness.paper import scales
-from harness.show.note import Note, text
-from harness.show.report import Cell, Section
-from harness.show.status import Status
-from harness.store.points import REPLICATE, SEARCH
-from results.compare.edges import edges
-from results.compare.fixed import not_default
-from results.compare.routes import routes
-from results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
-from results.compare.summary import finite_values, metric_summary
-from results.frames.from_csv import file_name
-from results.frames.identity import DATA
-from results.frames.metrics import Metric, is_number, word
-from results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
-from results.frames.rows import Frame, rows
+from htbench.harness.choice.edge import Edge
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import scales
+from htbench.harness.show.note import Note, text
+from htbench.harness.show.report import Cell, Section
+from htbench.harness.show.status import Status
+from htbench.harness.store.points import REPLICATE, SEARCH
+from htbench.results.compare.edges import edges
+from htbench.results.compare.fixed import not_default
+from htbench.results.compare.routes import routes
+from htbench.results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
+from htbench.results.compare.summary import finite_values, metric_summary
+from htbench.results.frames.from_csv import file_name
+from htbench.results.frames.identity import DATA
+from htbench.results.frames.metrics import Metric, is_number, word
+from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
+from htbench.results.frames.rows import Frame, rows
 
 SPREAD = Note("spread")
 

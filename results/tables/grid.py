@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Section
-from results.compare.select import OPTIMIZER, axes_of, choose
-from results.frames.metrics import is_missing, reported
-from results.frames.rows import Frame, rows
-from results.tables import footnotes
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Section
+from htbench.results.compare.select import OPTIMIZER, axes_of, choose
+from htbench.results.frames.metrics import is_missing, reported
+from htbench.results.frames.rows import Frame, rows
+from htbench.results.tables import footnotes
 
 COLUMN_AXIS = "lr"
 

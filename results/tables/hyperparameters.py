@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from harness.choice.winner import grouped
-from harness.paper import reported, scales
-from harness.paper.experiments import Place
-from harness.paper.reported import Row, Setting
-from harness.show.note import Note, text
-from harness.show.report import Cell, Column, Report, Section
-from results.compare.measured import UNDECIDABLE
-from results.compare.ours import Ours
-from results.compare.select import Choice
-from results.compare.view import View
-from results.frames.rows import Frame
-from results.tables import footnotes
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import reported, scales
+from htbench.harness.paper.experiments import Place
+from htbench.harness.paper.reported import Row, Setting
+from htbench.harness.show.note import Note, text
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.results.compare.measured import UNDECIDABLE
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.select import Choice
+from htbench.results.compare.view import View
+from htbench.results.frames.rows import Frame
+from htbench.results.tables import footnotes
 
 _FIXED = ("weight_decay", "p", "rank_exponent", "interval")
 _COLUMNS = (

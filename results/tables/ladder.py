@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section, by_columns
-from results.compare.draws import Estimate
-from results.compare.ladder import SECOND, Entry, Ladder
-from results.compare.rungs import BASELINE, Guard
-from results.compare.view import View
-from results.tables import footnotes
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, Section, by_columns
+from htbench.results.compare.draws import Estimate
+from htbench.results.compare.ladder import SECOND, Entry, Ladder
+from htbench.results.compare.rungs import BASELINE, Guard
+from htbench.results.compare.view import View
+from htbench.results.tables import footnotes
 
 _ENDS = (("_low95", "from", "low"), ("_high95", "to", "high"))
 # The optimizer's part of the operations of a step of the paper's 60M model, 512 rows of 256 tokens a batch.

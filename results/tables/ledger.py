@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from harness.choice.winner import grouped
-from harness.paper import reported, scales
-from harness.paper.reported import Reported
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section
-from harness.show.status import Status
-from harness.store import Store
-from results.compare import claims, judge, slips
-from results.compare.censored import compare_times
-from results.compare.claim_verdicts import (
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import reported, scales
+from htbench.harness.paper.reported import Reported
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.results.compare import claims, judge, slips
+from htbench.results.compare.censored import compare_times
+from htbench.results.compare.claim_verdicts import (
     DISCOVERY_RATE,
     LEAST_POWER,
     ClaimVerdict,
@@ -23,16 +23,16 @@ from results.compare.claim_verdicts import (
     power_at,
     stands,
 )
-from results.compare.claims import Claim
-from results.compare.contender import reach
-from results.compare.fixed import twins
-from results.compare.idle import idle
-from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measured, pair
-from results.compare.ours import Ours
-from results.compare.quantities import is_time
-from results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary
-from results.frames.rows import Frame
-from results.tables import footnotes
+from htbench.results.compare.claims import Claim
+from htbench.results.compare.contender import reach
+from htbench.results.compare.fixed import twins
+from htbench.results.compare.idle import idle
+from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measured, pair
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.quantities import is_time
+from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary
+from htbench.results.frames.rows import Frame
+from htbench.results.tables import footnotes
 
 FULL = scales.SCALES[0]
 WITHIN, BETTER, WORSE = "within noise", "better", "worse"

@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from harness.choice.winner import grouped
-from harness.show.note import Note
-from harness.show.numbers import listing
-from harness.show.report import Cell, Column, Section
-from harness.show.status import Status
-from harness.store.points import DROPPED, SEARCH
-from results.compare import axes
-from results.compare.contender import settings_of
-from results.compare.select import Choice
-from results.compare.summary import finite_values
-from results.compare.workloads import expected_best
-from results.frames.metrics import Metric
-from results.frames.rows import Frame, rows
-from results.tables import footnotes
-from results.tables.outcome import Outcome
-from results.tables.verdicts import RULES
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import listing
+from htbench.harness.show.report import Cell, Column, Section
+from htbench.harness.show.status import Status
+from htbench.harness.store.points import DROPPED, SEARCH
+from htbench.results.compare import axes
+from htbench.results.compare.contender import settings_of
+from htbench.results.compare.select import Choice
+from htbench.results.compare.summary import finite_values
+from htbench.results.compare.workloads import expected_best
+from htbench.results.frames.metrics import Metric
+from htbench.results.frames.rows import Frame, rows
+from htbench.results.tables import footnotes
+from htbench.results.tables.outcome import Outcome
+from htbench.results.tables.verdicts import RULES
 
 Term = TypeVar("Term", bound=Hashable)
 

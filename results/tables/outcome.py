@@ -9,26 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from harness.config import hyper_schedules
-from harness.show.note import Note
-from harness.show.report import Cell
-from harness.show.status import Status
-from harness.store import Store
-from harness.store.points import SEARCH
-from results.compare import fixed as fixed_settings
-from results.compare.chance import learned_nothing
-from results.compare.contender import contender, reach
-from results.compare.defaults import setting_word
-from results.compare.from_file import misleading
-from results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
-from results.compare.summary import finite_values, metric_summary, values_by_seed
-from results.compare.view import View
-from results.frames import from_csv
-from results.frames.load import tuned_columns
-from results.frames.metrics import BITS_PER_BYTE, Metric, reported
-from results.frames.rows import Frame, Rows, parts, rows
-from results.tables import footnotes, timing
-from results.tables.verdicts import Verdicts, compare
+from htbench.harness.config import hyper_schedules
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.store.points import SEARCH
+from htbench.results.compare import fixed as fixed_settings
+from htbench.results.compare.chance import learned_nothing
+from htbench.results.compare.contender import contender, reach
+from htbench.results.compare.defaults import setting_word
+from htbench.results.compare.from_file import misleading
+from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
+from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
+from htbench.results.compare.view import View
+from htbench.results.frames import from_csv
+from htbench.results.frames.load import tuned_columns
+from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, reported
+from htbench.results.frames.rows import Frame, Rows, parts, rows
+from htbench.results.tables import footnotes, timing
+from htbench.results.tables.verdicts import Verdicts, compare
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from harness.choice.winner import grouped
-from harness.paper import experiments, reported, scales
-from harness.paper.reported import Reported
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section
-from harness.show.status import UNFINISHED, Status
-from harness.store.points import SEARCH
-from results.compare import slips
-from results.compare.contender import reach
-from results.compare.fixed import twins
-from results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, at_rate, measured
-from results.compare.ours import Ours
-from results.compare.quantities import QUESTIONS, is_decidable, is_time, metric_of, quantity
-from results.compare.select import Choice
-from results.compare.stats import Summary
-from results.compare.view import Side, View
-from results.frames.metrics import is_missing
-from results.tables import footnotes, timing
-from results.tables.verdicts import RULES, compare
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.paper.reported import Reported
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.status import UNFINISHED, Status
+from htbench.harness.store.points import SEARCH
+from htbench.results.compare import slips
+from htbench.results.compare.contender import reach
+from htbench.results.compare.fixed import twins
+from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, at_rate, measured
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.quantities import QUESTIONS, is_decidable, is_time, metric_of, quantity
+from htbench.results.compare.select import Choice
+from htbench.results.compare.stats import Summary
+from htbench.results.compare.view import Side, View
+from htbench.results.frames.metrics import is_missing
+from htbench.results.tables import footnotes, timing
+from htbench.results.tables.verdicts import RULES, compare
 
 Value = str | float | None
 Key = tuple[Value, ...]

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from harness.show.progress import each
-from harness.show.report import Lazily, Report
-from results.compare.select import OPTIMIZER, WORKLOAD, searched
-from results.compare.view import View
-from results.frames.metrics import is_number
-from results.tables import answer, flops, grid, hyperparameters, ladder, paper, workloads
-from results.tables.outcome import outcome_of, searched_parts
+from htbench.harness.show.progress import each
+from htbench.harness.show.report import Lazily, Report
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, searched
+from htbench.results.compare.view import View
+from htbench.results.frames.metrics import is_number
+from htbench.results.tables import answer, flops, grid, hyperparameters, ladder, paper, workloads
+from htbench.results.tables.outcome import outcome_of, searched_parts
 
 
 def main_result_table(view: View) -> Report:

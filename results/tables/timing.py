@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from harness.show.note import Note
-from harness.show.report import Cell
-from results.compare.select import Choice, Row
-from results.compare.stats import summarize
-from results.compare.summary import finite_values
-from results.frames.metrics import is_number, word
-from results.frames.provenance import TIMING, timing
-from results.tables.footnotes import keys
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell
+from htbench.results.compare.select import Choice, Row
+from htbench.results.compare.stats import summarize
+from htbench.results.compare.summary import finite_values
+from htbench.results.frames.metrics import is_number, word
+from htbench.results.frames.provenance import TIMING, timing
+from htbench.results.tables.footnotes import keys
 
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.show.note import Note
-from harness.show.report import Cell, Column
-from results.compare import judge
-from results.compare.contender import Contender
-from results.compare.judge import Judgement, Kind, Verdict
-from results.compare.stats import MIN_SEEDS
-from results.frames.metrics import Metric
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column
+from htbench.results.compare import judge
+from htbench.results.compare.contender import Contender
+from htbench.results.compare.judge import Judgement, Kind, Verdict
+from htbench.results.compare.stats import MIN_SEEDS
+from htbench.results.frames.metrics import Metric
 
 RULES = (Note("bold", level=judge.LEVEL), Note("bold_never", seeds=MIN_SEEDS))
 UNEQUAL_SPREAD = 0.05  # level of Bartlett's test below which rows are said to scatter unlike

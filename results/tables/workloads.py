@@ -7,16 +7,16 @@ are what is drawn, not seeds.
 import statistics
 from collections.abc import Mapping, Sequence
 
-from harness.show.note import Note
-from harness.show.report import Cell, Column, Report, Section
-from results.compare.select import WORKLOAD, has_stages
-from results.compare.summary import values_by_seed
-from results.compare.view import View
-from results.compare.winners import winners
-from results.compare.workloads import LEAST_OF_PROFILE, over_workloads, performance_profile
-from results.frames.metrics import reported
-from results.frames.rows import parts
-from results.tables import footnotes
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.results.compare.select import WORKLOAD, has_stages
+from htbench.results.compare.summary import values_by_seed
+from htbench.results.compare.view import View
+from htbench.results.compare.winners import winners
+from htbench.results.compare.workloads import LEAST_OF_PROFILE, over_workloads, performance_profile
+from htbench.results.frames.metrics import reported
+from htbench.results.frames.rows import parts
+from htbench.results.tables import footnotes
 
 Losses = Mapping[str, Sequence[float]]  # of the reported runs, by optimizer
 Notes = dict[str, dict[Note, None]]  # on the choices of an optimizer

@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.show.note import Note
-from harness.store import Store, submissions
-from harness.store.points import Point, filled
-from harness.store.submissions import Submission
-from sweeps.cluster import job_log
-from sweeps.cluster.job_log import JobLog
-from sweeps.cluster.queue import log_folder
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.points import Point, filled
+from htbench.harness.store.submissions import Submission
+from htbench.sweeps.cluster import job_log
+from htbench.sweeps.cluster.job_log import JobLog
+from htbench.sweeps.cluster.queue import log_folder
 
 MOST_JOBS = 300  # the newest; more logs take too long to read
 MOST_LINES = 3

@@ -7,17 +7,17 @@ same round. If the last job of a round dies before that, the next `sweep submit`
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.show.emit import say
-from harness.show.status import Status
-from harness.store import Store, submissions
-from harness.store.points import SPEC, Point, sweep_folder
-from harness.system import atomic
-from sweeps.plan.planned import objective
-from sweeps.plan.replicas import everything_with_states
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file
-from sweeps.spec.search import REFINE
+from htbench.harness.errors import UsageError
+from htbench.harness.show.emit import say
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.points import SPEC, Point, sweep_folder
+from htbench.harness.system import atomic
+from htbench.sweeps.plan.planned import objective
+from htbench.sweeps.plan.replicas import everything_with_states
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file
+from htbench.sweeps.spec.search import REFINE
 
 
 def following(root: Path, points: Sequence[Point]) -> list[Point]:

@@ -1,6 +1,6 @@
 """What a job of an array does, in each process of its run.
 
-    python -m sweeps.cluster.job FOLDER DIGEST ROOT CODE
+    python -m htbench.sweeps.cluster.job FOLDER DIGEST ROOT CODE
 
 What the jobs of an array are to do is in one file of FOLDER (`job_array.order`). Its digest is on the command
 line, which SLURM keeps: a job does what was submitted, or nothing. The file is plain JSON, as loading a
@@ -26,26 +26,26 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.config import parts
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import refused
-from harness.show.emit import say
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.store.owner import STALE_SECONDS
-from harness.store.points import Point
-from harness.system import slurm, streams
-from harness.system.environment import HOME
-from harness.system.machine import visible_gpus
-from harness.train.monitor import Monitor
-from sweeps.cluster import job_log
-from sweeps.cluster.following import following
-from sweeps.cluster.job_log import AT_ONCE, EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
-from sweeps.cluster.queue import ORDER, closed_path, tell_point
-from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED, execute
-from sweeps.run.pool import Pool
-from sweeps.run.schedule import Schedule
+from htbench.harness.config import parts
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import refused
+from htbench.harness.show.emit import say
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.store.owner import STALE_SECONDS
+from htbench.harness.store.points import Point
+from htbench.harness.system import slurm, streams
+from htbench.harness.system.environment import HOME
+from htbench.harness.system.machine import visible_gpus
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.cluster import job_log
+from htbench.sweeps.cluster.following import following
+from htbench.sweeps.cluster.job_log import AT_ONCE, EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
+from htbench.sweeps.cluster.queue import ORDER, closed_path, tell_point
+from htbench.sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED, execute
+from htbench.sweeps.run.pool import Pool
+from htbench.sweeps.run.schedule import Schedule
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
 # default, and a process that was killed while it saved counts as alive for STALE_SECONDS more.
@@ -206,7 +206,7 @@ class PackedJob(Schedule):
             say(slurm.shortage({slurm.own_node(): (visible, promised)}, several=True))
             sys.exit(EXIT_ENDED)
         side_by_side = int(os.environ.get(AT_ONCE, "1"))
-        searches = ["sweeps.studies.trial"] if any(one.slot for one in self.points.values()) else []
+        searches = ["htbench.sweeps.studies.trial"] if any(one.slot for one in self.points.values()) else []
         return Pool(self.store.root, side_by_side * self.processes, searches, patience=PATIENCE)
 
     def tick(self, pool: Pool) -> None:
@@ -258,8 +258,8 @@ class PackedJob(Schedule):
 
 def check_code(code: str) -> None:
     """End the job if it imports other code than it was submitted with."""
-    if Path(code).resolve() != HOME:
-        sys.exit(f"htbench: this job imports from {HOME} instead of its snapshot {code}.")
+    if Path(code).resolve() != HOME.parent:
+        sys.exit(f"htbench: this job imports from {HOME.parent} instead of its snapshot {code}.")
 
 
 def comes_back(monitor: Monitor) -> bool:

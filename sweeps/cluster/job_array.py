@@ -13,13 +13,13 @@ from pathlib import Path
 
 from submitit.slurm.slurm import _make_sbatch_string  # the text that submitit itself would submit
 
-from harness.store.points import Point
-from harness.store.submissions import Submission
-from harness.system import atomic, environment, slurm
-from sweeps.cluster import job_log, sbatch, snapshot, verify
-from sweeps.cluster.queue import ORDER, log_folder
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.spec.resources import Resources
+from htbench.harness.store.points import Point
+from htbench.harness.store.submissions import Submission
+from htbench.harness.system import atomic, environment, slurm
+from htbench.sweeps.cluster import job_log, sbatch, snapshot, verify
+from htbench.sweeps.cluster.queue import ORDER, log_folder
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.spec.resources import Resources
 
 
 def submit(
@@ -71,7 +71,7 @@ def text(
 ) -> str:
     """What `sbatch` gets to read, for runs of so many processes each and that order."""
     folder, digest = log_folder(root, submission), hashlib.sha256(content).hexdigest()
-    words = ("-m", "sweeps.cluster.job", folder, digest, root.resolve(), code.folder.resolve())
+    words = ("-m", "htbench.sweeps.cluster.job", folder, digest, root.resolve(), code.folder.resolve())
     name, tasks = submission.name, submission.tasks
     return script(root, code, name, folder, resources, processes, *map(str, words), tasks=tasks)
 

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.config import RunConfig
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.store.points import submitting
-from harness.system import atomic, slurm
-from harness.system.finding import Finding, note, ok, problem
-from harness.system.folders import make_folder
-from sweeps.cluster import job_log, sbatch, snapshot
-from sweeps.cluster.sbatch import RefusedError, UnsureError
-from sweeps.plan.planned import block_of, search_points
-from sweeps.spec import sweep_file
-from sweeps.spec.resources import Resources, words
+from htbench.harness.config import RunConfig
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.store.points import submitting
+from htbench.harness.system import atomic, slurm
+from htbench.harness.system.finding import Finding, note, ok, problem
+from htbench.harness.system.folders import make_folder
+from htbench.sweeps.cluster import job_log, sbatch, snapshot
+from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
+from htbench.sweeps.plan.planned import block_of, search_points
+from htbench.sweeps.spec import sweep_file
+from htbench.sweeps.spec.resources import Resources, words
 
 NAME = "htbench-doctor"  # of jobs, before a random word, and of the folder of their logs
 MINUTES = 5  # a job's time limit; its work takes a minute where the file server takes long to give torch
@@ -40,7 +40,7 @@ def look(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]
     Raises:
         UsageError: there is no SLURM, the store is not writable, or the file is wrong.
     """
-    from sweeps.cluster import job_array  # imports submitit
+    from htbench.sweeps.cluster import job_array  # imports submitit
 
     slurm.require("sbatch")
     kinds, configs = _kinds(root, arguments)

@@ -13,18 +13,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.show.emit import say
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import RunState, Store, submissions
-from harness.store.owner import current_user
-from harness.store.points import Point, sweep_folder
-from harness.store.submissions import WORD, Submission, word_of
-from harness.system import slurm
-from harness.system.slurm import SlurmError
-from harness.system.squeue import COLUMNS, Job
-from sweeps.plan.planned import settings_of
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.show.emit import say
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store, submissions
+from htbench.harness.store.owner import current_user
+from htbench.harness.store.points import Point, sweep_folder
+from htbench.harness.store.submissions import WORD, Submission, word_of
+from htbench.harness.system import slurm
+from htbench.harness.system.slurm import SlurmError
+from htbench.harness.system.squeue import COLUMNS, Job
+from htbench.sweeps.plan.planned import settings_of
+from htbench.sweeps.spec.sweep import SweepSpec
 
 LONGEST = 80  # bytes of a block's part and of a point's part of a name
 # Bytes of a sweep's name: what `squeue` shows of a name must hold all three parts and the word after them.

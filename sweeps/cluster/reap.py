@@ -6,18 +6,18 @@ the owner of a run lives is not stored but judged each time, so that no stored s
 
 from collections.abc import Sequence
 
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import Store, submissions
-from harness.store.owner import STALE_SECONDS, seconds_since_touched
-from harness.store.points import Point, submitting
-from harness.system import atomic, slurm
-from harness.system.folders import make_folder
-from harness.system.slurm import SlurmError
-from sweeps.cluster import queue, troubles
-from sweeps.plan.planned import Planned, states
-from sweeps.plan.stored import write_plan
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.owner import STALE_SECONDS, seconds_since_touched
+from htbench.harness.store.points import Point, submitting
+from htbench.harness.system import atomic, slurm
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.slurm import SlurmError
+from htbench.sweeps.cluster import queue, troubles
+from htbench.sweeps.plan.planned import Planned, states
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec.sweep import SweepSpec
 
 # What is counted, in the order in which it is told.
 COUNTS = (
@@ -46,7 +46,7 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
     Raises:
         UsageError: it lacks some, and is not to.
     """
-    from sweeps.studies import refresh
+    from htbench.sweeps.studies import refresh
 
     done, silent = dict.fromkeys(COUNTS, 0), list[Note]()
     make_folder(store.root)

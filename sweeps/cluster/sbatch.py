@@ -5,9 +5,9 @@ import os
 import re
 import shlex
 
-from harness.errors import UsageError
-from harness.system.machine import ask
-from harness.system.slurm import SlurmError, require
+from htbench.harness.errors import UsageError
+from htbench.harness.system.machine import ask
+from htbench.harness.system.slurm import SlurmError, require
 
 PATIENCE = 20.0  # seconds; `sbatch` alone tries for minutes to reach a dead controller
 

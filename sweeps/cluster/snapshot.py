@@ -1,6 +1,6 @@
 """A copy of this code in the store, from which jobs run: editing the code afterwards doesn't change them.
 
-    <root>/code/<version>/             tracked and untracked, not ignored files
+    <root>/code/<version>/htbench/     tracked and untracked, not ignored files of the packages
     <root>/code/<version>/outside/     a user's own optimizers, models and tasks, next on the jobs' path
     <root>/code/<version>/digests.json what each of these files held (`sweeps/cluster/verify.py`)
 
@@ -18,15 +18,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.config import RunConfig, parts
-from harness.errors import UsageError
-from harness.show.numbers import memory
-from harness.store.layout import code_folder
-from harness.system import environment
-from harness.system.atomic import temporaries, temporary_name
-from harness.system.environment import HOME, PACKAGES
-from harness.system.folders import make_folder
-from sweeps.cluster import verify
+from htbench.harness.config import RunConfig, parts
+from htbench.harness.errors import UsageError
+from htbench.harness.show.numbers import memory
+from htbench.harness.store.layout import code_folder
+from htbench.harness.system import environment
+from htbench.harness.system.atomic import temporaries, temporary_name
+from htbench.harness.system.environment import HOME, PACKAGE, PACKAGES
+from htbench.harness.system.folders import make_folder
+from htbench.sweeps.cluster import verify
 
 LARGEST = 200 * 2**20  # bytes of a whole snapshot; the code alone is a hundredth of that
 OUTSIDE = Path("outside")
@@ -52,8 +52,9 @@ def version(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
         root: the store.
         configs: of the runs that use it.
     """
-    if HOME.parent == code_folder(root).resolve():  # a job submits, and runs from a snapshot
-        return Snapshot(HOME, hashlib.sha256((HOME / verify.LIST).read_bytes()).hexdigest())
+    code = HOME.parent
+    if code.parent == code_folder(root).resolve():  # a job submits, and runs from a snapshot
+        return Snapshot(code, hashlib.sha256((code / verify.LIST).read_bytes()).hexdigest())
     return _named(code_folder(root), _digests(_files(root, configs)))
 
 
@@ -110,7 +111,7 @@ def _named(folder: Path, listed: bytes) -> Snapshot:
 def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
     """The files of a snapshot: path in it -> file now."""
     store = root.resolve()
-    found = {path: HOME / path for path in _ours()}
+    found = {Path("htbench", path): source for path, source in _ours().items()}
     found |= {OUTSIDE / path: source for path, source in parts.files(configs).items()}
     files = {
         path: source
@@ -127,18 +128,20 @@ def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
     return files
 
 
-def _ours() -> set[Path]:
-    """The files of htbench, relative to its home; without git, the packages as installed."""
+def _ours() -> dict[Path, Path]:
+    """The files of htbench by their path in the package; without git, the package as installed."""
+    here = [path for path in PACKAGE.iterdir() if path.is_file()]
     if (HOME / ".git").exists():
         words = [*environment.git(HOME), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        words += ["--", *PACKAGES]
         try:
             listed = subprocess.run(words, check=True, capture_output=True, timeout=60).stdout
         except (OSError, subprocess.SubprocessError) as error:
             said = os.fsdecode(getattr(error, "stderr", None) or str(error).encode())
             raise UsageError(f"git can't list the files of '{HOME}': {' '.join(said.split())}") from None
-        paths = [Path(os.fsdecode(name)) for name in listed.split(b"\0") if name]
+        files = [HOME / os.fsdecode(name) for name in listed.split(b"\0") if name]
     else:
-        found = (path for package in PACKAGES for path in (HOME / package).rglob("*"))
-        paths = [path.relative_to(HOME) for path in found if "__pycache__" not in path.parts]
-        paths.append(Path("htbench.py"))
-    return set(paths)
+        files = [path for package in PACKAGES for path in (HOME / package).rglob("*")]
+    return {Path(path.name): path for path in here} | {
+        path.relative_to(HOME): path for path in files if "__pycache__" not in path.parts
+    }

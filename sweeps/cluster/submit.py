@@ -15,26 +15,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.show.status import Status
-from harness.store import Reason, RunState, Store, submissions
-from harness.store.owner import Owner, current_user
-from harness.store.points import Point, submitting
-from harness.store.submissions import Submission
-from harness.system import atomic, slurm
-from harness.system.folders import make_folder
-from harness.system.squeue import Job
-from sweeps.cluster import queue, sbatch, snapshot, troubles, verify
-from sweeps.cluster.sbatch import RefusedError, UnsureError
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.troubles import Outdated, Troubles
-from sweeps.plan.planned import Planned, block_of, states
-from sweeps.plan.stored import write_plan
-from sweeps.spec.resources import Resources, words
-from sweeps.spec.search import REFINE
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.show.status import Status
+from htbench.harness.store import Reason, RunState, Store, submissions
+from htbench.harness.store.owner import Owner, current_user
+from htbench.harness.store.points import Point, submitting
+from htbench.harness.store.submissions import Submission
+from htbench.harness.system import atomic, slurm
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.squeue import Job
+from htbench.sweeps.cluster import queue, sbatch, snapshot, troubles, verify
+from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.cluster.troubles import Outdated, Troubles
+from htbench.sweeps.plan.planned import Planned, block_of, states
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec.resources import Resources, words
+from htbench.sweeps.spec.search import REFINE
+from htbench.sweeps.spec.sweep import SweepSpec
 
 USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
 # SLURM gives the same message for every limit, also for the size of one job. A word before it,
@@ -339,7 +339,7 @@ def max_array_size() -> int:
 
 def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Report) -> None:
     """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
-    from sweeps.cluster import job_array  # imports submitit
+    from htbench.sweeps.cluster import job_array  # imports submitit
 
     jobs, wants = array.jobs, array.resources
     remarks: dict[str, Any] = {
@@ -406,7 +406,7 @@ def _exchange(
     Raises:
         UsageError: SLURM would refuse the new ones, so nothing is cancelled, or it does not answer.
     """
-    from sweeps.cluster import job_array  # imports submitit
+    from htbench.sweeps.cluster import job_array  # imports submitit
 
     going = {id for _, ids in old for id in ids}
     classes = {(block_of(spec, one).resources, one.processes): None for one in points if one.id in going}
@@ -432,7 +432,7 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: W
 
     Without SLURM the queue counts as empty.
     """
-    from sweeps.cluster import job_array  # imports submitit
+    from htbench.sweeps.cluster import job_array  # imports submitit
 
     largest, jobs = USUAL_ARRAY_SIZE, dict[str, Job]()
     with contextlib.suppress(slurm.SlurmError):

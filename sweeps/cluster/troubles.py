@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import RunState, Store, submissions
-from harness.store.owner import current_user
-from harness.store.points import Point, read_points, sweep_names
-from harness.store.submissions import Submission
-from harness.system import slurm
-from harness.system.squeue import Job
-from sweeps.cluster import early_ends, queue
-from sweeps.cluster.early_ends import Early
-from sweeps.plan.planned import block_of, states
-from sweeps.spec.resources import differences, words
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store, submissions
+from htbench.harness.store.owner import current_user
+from htbench.harness.store.points import Point, read_points, sweep_names
+from htbench.harness.store.submissions import Submission
+from htbench.harness.system import slurm
+from htbench.harness.system.squeue import Job
+from htbench.sweeps.cluster import early_ends, queue
+from htbench.sweeps.cluster.early_ends import Early
+from htbench.sweeps.plan.planned import block_of, states
+from htbench.sweeps.spec.resources import differences, words
+from htbench.sweeps.spec.sweep import SweepSpec
 
 MOST_NAMED = 6  # jobs in a sentence
 RUNS = "points"  # the name of a change that is none of a resource

@@ -5,11 +5,11 @@ paper or the optimizer's row recommends, chosen on validation and reported on te
 too: without it Muon gains more in a short run than the gap in question.
 """
 
-from harness.paper.experiments import Place
-from harness.paper.reported import Setting
-from optimizers import ZOO
-from sweeps.experiments import paper
-from sweeps.experiments.files import Block, SweepFile
+from htbench.harness.paper.experiments import Place
+from htbench.harness.paper.reported import Setting
+from htbench.optimizers import ZOO
+from htbench.sweeps.experiments import paper
+from htbench.sweeps.experiments.files import Block, SweepFile
 
 _OCTAVES = (-2, -1, 0, 1, 2)
 _DECAYS = (0.0, 1.0, 3.0)  # times the recommended one

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.paper.experiments import Place
-from harness.show.numbers import setting
+from htbench.harness.paper.experiments import Place
+from htbench.harness.show.numbers import setting
 
 Settings = Mapping[str, Any]
 _WIDTH = 110
@@ -64,7 +64,7 @@ class SweepFile:
             *(f"# {line}" for line in comment),
             f"# Written by `{self.by}`; yours to keep and to edit."
             if self.by
-            else "# Written by `python -m sweeps.experiments.write`; change that program, not this file.",
+            else "# Written by `python -m htbench.sweeps.experiments.write`; change that program, not this file.",
             f"name: {self.name}",
             "base:",
             *(f"  {name}: {_value(value)}" for name, value in self.base.items()),

@@ -8,7 +8,7 @@ docs/ladder.md says what was decided before the first replica ran.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sweeps.experiments.files import Block, Settings, SweepFile
+from htbench.sweeps.experiments.files import Block, Settings, SweepFile
 
 ASIDES = ("ladder-s1-others", "ladder-s1-ablations")  # at one size, outside of what was asked first
 # Asked afterwards: `sweeps/experiments/split.py`.

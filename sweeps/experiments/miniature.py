@@ -8,11 +8,11 @@ an edge. Weight decay, p, interval and rank exponent are those of the paper.
 from collections.abc import Sequence
 from typing import Any
 
-from harness.paper import experiments, scales
-from harness.paper.experiments import Place
-from optimizers import ZOO
-from sweeps.experiments import paper
-from sweeps.experiments.files import Block, SweepFile, block_name
+from htbench.harness.paper import experiments, scales
+from htbench.harness.paper.experiments import Place
+from htbench.optimizers import ZOO
+from htbench.sweeps.experiments import paper
+from htbench.sweeps.experiments.files import Block, SweepFile, block_name
 
 _RATES = 6
 # Lowest rate of each grid by the nano task or model and the optimizer.

@@ -8,10 +8,10 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from harness.paper import experiments, reported
-from harness.paper.experiments import Place
-from optimizers import ZOO
-from sweeps.experiments.files import Block, SweepFile, block_name
+from htbench.harness.paper import experiments, reported
+from htbench.harness.paper.experiments import Place
+from htbench.optimizers import ZOO
+from htbench.sweeps.experiments.files import Block, SweepFile, block_name
 
 _BASE = {"protocol": "paper", "data_seed": 42, "evaluation.untrained": True, "spectra.final": True}
 _SEED = 5  # of the released scripts

@@ -9,8 +9,8 @@ with both. docs/ladder.md says what was decided before the first replica ran.
 from collections.abc import Iterable
 from typing import Any
 
-from sweeps.experiments.files import Block, Settings, SweepFile
-from sweeps.experiments.ladder import (
+from htbench.sweeps.experiments.files import Block, Settings, SweepFile
+from htbench.sweeps.experiments.ladder import (
     AUX,
     DECAY,
     RULES,

@@ -9,8 +9,8 @@ Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimiz
 
 from typing import Any
 
-from optimizers import ZOO
-from sweeps.experiments.files import Block, SweepFile
+from htbench.optimizers import ZOO
+from htbench.sweeps.experiments.files import Block, SweepFile
 
 # The rules of its results that are rows of ours, each with the rate of such a result, which is the middle of
 # the five; None: the row's default, as no result has the rule with plain weight decay.

@@ -1,11 +1,11 @@
-"""Writes the sweep files of all experiments: `python -m sweeps.experiments.write`.
+"""Writes the sweep files of all experiments: `python -m htbench.sweeps.experiments.write`.
 
 A test holds the files against this list, so that the scales cannot drift apart.
 """
 
 from pathlib import Path
 
-from sweeps.experiments import equal, ladder, miniature, paper, split, track3
+from htbench.sweeps.experiments import equal, ladder, miniature, paper, split, track3
 
 _SWEEPS = Path(__file__).parents[1]
 

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import optimizers
-from harness.choice.winner import grouped
-from harness.config import RunConfig, Value, groups, hyper_schedules
-from harness.config.key import run_key
-from harness.config.settings import FIELDS, param_of, resolve_config
-from harness.errors import UsageError
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.store import points as plans
-from harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
-from harness.store.record import RunRecord
-from optimizers.zoo.registry import resolve_value
-from sweeps.plan import slots
-from sweeps.spec import sweep_file
-from sweeps.spec.search import REFINE
-from sweeps.spec.sweep import Block, Settings, SweepSpec
+from htbench import optimizers
+from htbench.harness.choice.winner import grouped
+from htbench.harness.config import RunConfig, Value, groups, hyper_schedules
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import FIELDS, param_of, resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.store import points as plans
+from htbench.harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
+from htbench.harness.store.record import RunRecord
+from htbench.optimizers.zoo.registry import resolve_value
+from htbench.sweeps.plan import slots
+from htbench.sweeps.spec import sweep_file
+from htbench.sweeps.spec.search import REFINE
+from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
 # The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
 FRESH_SEEDS = 1000

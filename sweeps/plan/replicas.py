@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.choice.refine import next_rates
-from harness.choice.winner import best_runs, grouped, mean_score, score
-from harness.config.settings import FIELDS
-from harness.store import RunState, Store
-from harness.store.points import REPLICATE, SEARCH, Point
-from harness.store.record import RunRecord
-from sweeps.plan.planned import (
+from htbench.harness.choice.refine import next_rates
+from htbench.harness.choice.winner import best_runs, grouped, mean_score, score
+from htbench.harness.config.settings import FIELDS
+from htbench.harness.store import RunState, Store
+from htbench.harness.store.points import REPLICATE, SEARCH, Point
+from htbench.harness.store.record import RunRecord
+from htbench.sweeps.plan.planned import (
     Planned,
     by_objective,
     filled,
@@ -19,9 +19,9 @@ from sweeps.plan.planned import (
     replica_seeds,
     states,
 )
-from sweeps.plan.stored import kept, searched
-from sweeps.spec.search import REFINE
-from sweeps.spec.sweep import Settings, SweepSpec
+from htbench.sweeps.plan.stored import kept, searched
+from htbench.sweeps.spec.search import REFINE
+from htbench.sweeps.spec.sweep import Settings, SweepSpec
 
 
 def everything(store: Store, spec: SweepSpec) -> list[Planned]:

@@ -20,19 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig, Value, hyper_schedules
-from harness.config.key import identity, run_key
-from harness.config.settings import param_of, resolve_config
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.store import layout
-from harness.store import points as plans
-from harness.store.points import SEARCH, Point, is_tuned, study_path
-from harness.system import atomic, seal, typed
-from harness.system.folders import make_folder
-from sweeps.spec import database
-from sweeps.spec.search import Range
-from sweeps.spec.sweep import Block, Settings, SweepSpec
+from htbench.harness.config import RunConfig, Value, hyper_schedules
+from htbench.harness.config.key import identity, run_key
+from htbench.harness.config.settings import param_of, resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.store import layout
+from htbench.harness.store import points as plans
+from htbench.harness.store.points import SEARCH, Point, is_tuned, study_path
+from htbench.harness.system import atomic, seal, typed
+from htbench.harness.system.folders import make_folder
+from htbench.sweeps.spec import database
+from htbench.sweeps.spec.search import Range
+from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
 LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
 Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}

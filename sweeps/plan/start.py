@@ -4,16 +4,16 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.choice.winner import MIN_SEEDS
-from harness.config import RunConfig, limits
-from harness.config.limits import MOST_STEPS
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.store.layout import cache_folder
-from sweeps.plan.planned import Planned, block_of
-from sweeps.spec import database
-from sweeps.spec.resources import Resources
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.choice.winner import MIN_SEEDS
+from htbench.harness.config import RunConfig, limits
+from htbench.harness.config.limits import MOST_STEPS
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.store.layout import cache_folder
+from htbench.sweeps.plan.planned import Planned, block_of
+from htbench.sweeps.spec import database
+from htbench.sweeps.spec.resources import Resources
+from htbench.sweeps.spec.sweep import SweepSpec
 
 
 def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, action: str) -> None:

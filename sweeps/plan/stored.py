@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig
-from harness.config.key import identity, run_key
-from harness.config.names import settings_of
-from harness.config.settings import to_settings
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.store import RunState, Store
-from harness.store import points as plans
-from harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS, SPEC, Point
-from harness.store.record import RunRecord
-from harness.system import atomic
-from harness.system.folders import make_folder
-from sweeps.plan import slots
-from sweeps.plan.planned import (
+from htbench.harness.config import RunConfig
+from htbench.harness.config.key import identity, run_key
+from htbench.harness.config.names import settings_of
+from htbench.harness.config.settings import to_settings
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.store import RunState, Store
+from htbench.harness.store import points as plans
+from htbench.harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS, SPEC, Point
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.sweeps.plan import slots
+from htbench.sweeps.plan.planned import (
     Planned,
     by_objective,
     describe,
@@ -38,8 +38,8 @@ from sweeps.plan.planned import (
     replica_seeds,
     search_points,
 )
-from sweeps.spec.search import REFINE
-from sweeps.spec.sweep import SweepSpec
+from htbench.sweeps.spec.search import REFINE
+from htbench.sweeps.spec.sweep import SweepSpec
 
 # What makes two studies the same search, whatever the code and the data, which their names tell.
 _TERMS = ("fixed", "axes", "mode", "seed", "pruner", "pruner_options")

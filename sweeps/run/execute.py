@@ -8,17 +8,24 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from harness.config import RunConfig, parts
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.cost.estimate import for_record
-from harness.errors import LostOwnershipError, RunFailedError, StoppedError, UsageError, is_full, refused
-from harness.parallel.group import Group
-from harness.parallel.joining import is_main, joined
-from harness.store import Store
-from harness.store.points import Point
-from harness.store.record import RunRecord
-from harness.train.monitor import Monitor
+from htbench.harness.config import RunConfig, parts
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost.estimate import for_record
+from htbench.harness.errors import (
+    LostOwnershipError,
+    RunFailedError,
+    StoppedError,
+    UsageError,
+    is_full,
+    refused,
+)
+from htbench.harness.parallel.group import Group
+from htbench.harness.parallel.joining import is_main, joined
+from htbench.harness.store import Store
+from htbench.harness.store.points import Point
+from htbench.harness.store.record import RunRecord
+from htbench.harness.train.monitor import Monitor
 
 Train = Callable[[RunConfig, Store, Monitor], RunRecord]
 
@@ -87,7 +94,7 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
     if not group.is_main:
         train(resolve_config(group.broadcast({})), store, monitor)
         return
-    from sweeps.studies import trial as trials  # imports Optuna
+    from htbench.sweeps.studies import trial as trials  # imports Optuna
 
     trial = trials.take(store, point.sweep, point.slot)
     monitor.study, monitor.report = trial.study, trial.report
@@ -95,6 +102,6 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
 
 
 def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
-    from harness.train.run import run  # imports torch
+    from htbench.harness.train.run import run  # imports torch
 
     return run(resolved(config), store, monitor, group, for_record)

@@ -19,18 +19,18 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.errors import RunFailedError, UsageError
-from harness.parallel.joining import is_main
-from harness.parallel.processes import Ranks
-from harness.show.emit import say
-from harness.show.note import Note
-from harness.store.points import Point
-from harness.system import environment, streams
-from harness.system.environment import our_code_only
-from harness.system.links import no_follow
-from harness.system.machine import default_workers, gpu_variable, visible_gpus
-from harness.train.monitor import Monitor, signals_held_back
-from sweeps.run.execute import execute
+from htbench.harness.errors import RunFailedError, UsageError
+from htbench.harness.parallel.joining import is_main
+from htbench.harness.parallel.processes import Ranks
+from htbench.harness.show.emit import say
+from htbench.harness.show.note import Note
+from htbench.harness.store.points import Point
+from htbench.harness.system import environment, streams
+from htbench.harness.system.environment import our_code_only
+from htbench.harness.system.links import no_follow
+from htbench.harness.system.machine import default_workers, gpu_variable, visible_gpus
+from htbench.harness.train.monitor import Monitor, signals_held_back
+from htbench.sweeps.run.execute import execute
 
 SERVER_KILLED = 255  # what multiprocessing says of all processes of a server that is gone
 SERVERS = 3  # that may be killed one after the other while one run starts
@@ -90,7 +90,7 @@ class Pool:
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["htbench", "sweeps.run.preload", *preload])
+        self._context.set_forkserver_preload(["htbench", "htbench.sweeps.run.preload", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         with our_code_only(), signals_held_back():  # else Ctrl-C would kill the server during its imports
             forkserver.ensure_running()

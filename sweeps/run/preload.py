@@ -5,19 +5,19 @@ Nothing here may run a tensor operation on several threads or touch a GPU: neith
 
 from importlib import import_module
 
-from harness.config import digest
+from htbench.harness.config import digest
 
 for _name in (
     "omegaconf",
-    "harness.cost.update",
-    "harness.train.run",
-    "harness.data.images",
-    "harness.data.text",
-    "models.llama",
-    "models.resnet",
-    "optimizers.assemble",
-    "optimizers.muon",
-    "sweeps.run.execute",
+    "htbench.harness.cost.update",
+    "htbench.harness.train.run",
+    "htbench.harness.data.images",
+    "htbench.harness.data.text",
+    "htbench.models.llama",
+    "htbench.models.resnet",
+    "htbench.optimizers.assemble",
+    "htbench.optimizers.muon",
+    "htbench.sweeps.run.execute",
 ):
     import_module(_name)
 

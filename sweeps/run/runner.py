@@ -12,26 +12,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from harness import tasks
-from harness.cost.from_runs import from_records
-from harness.cost.run_class import run_class
-from harness.data.cache import under_way
-from harness.show.note import Note
-from harness.show.progress import Progress
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.store import points as plans
-from harness.store.layout import cache_folder
-from harness.store.points import Point
-from harness.store.record import RunRecord
-from harness.train.monitor import Monitor, handle
-from sweeps.plan.planned import Planned, block_of, by_objective, describe, ended, filled
-from sweeps.plan.replicas import next_round, replicas
-from sweeps.plan.stored import searched, write_plan
-from sweeps.run.pool import Pool
-from sweeps.run.schedule import Schedule
-from sweeps.spec.sweep import SweepSpec
-from sweeps.studies import refresh
+from htbench.harness import tasks
+from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.run_class import run_class
+from htbench.harness.data.cache import under_way
+from htbench.harness.show.note import Note
+from htbench.harness.show.progress import Progress
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.store import points as plans
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.store.points import Point
+from htbench.harness.store.record import RunRecord
+from htbench.harness.train.monitor import Monitor, handle
+from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, ended, filled
+from htbench.sweeps.plan.replicas import next_round, replicas
+from htbench.sweeps.plan.stored import searched, write_plan
+from htbench.sweeps.run.pool import Pool
+from htbench.sweeps.run.schedule import Schedule
+from htbench.sweeps.spec.sweep import SweepSpec
+from htbench.sweeps.studies import refresh
 
 STUDY_SECONDS = 5.0  # least time between two refreshes of the studies while runs are active
 
@@ -161,7 +161,7 @@ class Runner(Schedule):
             with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
                 searches = any(sweep.spec.search.has_slots for sweep in self.sweeps)
                 # With torch._dynamo the first run of each class counts its operations.
-                preload = ["torch._dynamo"] + (["sweeps.studies.trial"] if searches else [])
+                preload = ["torch._dynamo"] + (["htbench.sweeps.studies.trial"] if searches else [])
                 sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)

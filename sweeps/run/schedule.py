@@ -9,15 +9,15 @@ import os
 from collections import Counter, deque
 from pathlib import Path
 
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.store.layout import runs_folder
-from harness.store.points import Point, filled
-from harness.system import atomic
-from harness.train.monitor import Monitor
-from sweeps.plan.planned import state
-from sweeps.run.execute import EXIT_ENDED, EXIT_FULL
-from sweeps.run.pool import Pool
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.store.layout import runs_folder
+from htbench.harness.store.points import Point, filled
+from htbench.harness.system import atomic
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.plan.planned import state
+from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL
+from htbench.sweeps.run.pool import Pool
 
 POLL_SECONDS = 0.2
 MOST_DEATHS = 3

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import tasks
-from harness.config import RunConfig, parts
-from harness.cost import measure as cost
-from harness.cost.from_runs import from_records
-from harness.cost.measure import NotMeasuredError
-from harness.cost.run_class import Cost, RunClass, run_class
-from harness.show.emit import say
-from harness.show.note import Note
-from harness.store import Store
-from harness.store.layout import cache_folder
-from harness.system.machine import visible_gpus
-from sweeps.spec.resources import Resources
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig, parts
+from htbench.harness.cost import measure as cost
+from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.measure import NotMeasuredError
+from htbench.harness.cost.run_class import Cost, RunClass, run_class
+from htbench.harness.show.emit import say
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.system.machine import visible_gpus
+from htbench.sweeps.spec.resources import Resources
 
 SHORT = Note("short_runs")
 _UPDATES, _SAMPLES = 2000, 1_000_000  # of a nano model take minutes at most; to measure a class takes as long

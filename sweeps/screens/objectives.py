@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness import tasks
-from harness.choice.edge import Edge, numbers, of_range, of_values
-from harness.config.settings import FIELDS
-from harness.show.note import Note
-from harness.show.numbers import pairs
-from harness.store import RunState
-from harness.store.points import SEARCH, Point, is_tuned
-from sweeps.plan.planned import block_of
-from sweeps.plan.replicas import Course
-from sweeps.spec.search import REFINE, Range
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness import tasks
+from htbench.harness.choice.edge import Edge, numbers, of_range, of_values
+from htbench.harness.config.settings import FIELDS
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import pairs
+from htbench.harness.store import RunState
+from htbench.harness.store.points import SEARCH, Point, is_tuned
+from htbench.sweeps.plan.planned import block_of
+from htbench.sweeps.plan.replicas import Course
+from htbench.sweeps.spec.search import REFINE, Range
+from htbench.sweeps.spec.sweep import SweepSpec
 
 
 @dataclass(frozen=True)

@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from harness.config import RunConfig, parts
-from harness.cost.run_class import Cost, RunClass
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.show.report import Column, Report, Section, table
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.store.points import SEARCH, Point
-from harness.system import environment
-from sweeps.cluster import queue, snapshot, submit
-from sweeps.cluster.submit import Array
-from sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
-from sweeps.plan.replicas import everything_with_states
-from sweeps.plan.start import check_start
-from sweeps.plan.stored import lost, trained_again
-from sweeps.screens import cost_card
-from sweeps.screens.cost_card import Costs, Row
-from sweeps.spec.resources import Resources, words
-from sweeps.spec.search import REFINE
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.config import RunConfig, parts
+from htbench.harness.cost.run_class import Cost, RunClass
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.system import environment
+from htbench.sweeps.cluster import queue, snapshot, submit
+from htbench.sweeps.cluster.submit import Array
+from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
+from htbench.sweeps.plan.replicas import everything_with_states
+from htbench.sweeps.plan.start import check_start
+from htbench.sweeps.plan.stored import lost, trained_again
+from htbench.sweeps.screens import cost_card
+from htbench.sweeps.screens.cost_card import Costs, Row
+from htbench.sweeps.spec.resources import Resources, words
+from htbench.sweeps.spec.search import REFINE
+from htbench.sweeps.spec.sweep import SweepSpec
 
 Line = tuple[Row, str]  # of the card, and what to call its optimizer
 

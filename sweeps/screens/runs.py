@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig
-from harness.config.settings import resolve_config
-from harness.cost import measure
-from harness.cost.from_runs import LOOKED_AT, from_pace, from_records
-from harness.cost.run_class import Cost, RunClass, run_class
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.numbers import pairs
-from harness.show.status import Status
-from harness.store import Reason, RunState, Store, curve, submissions
-from harness.store.layout import cache_folder
-from harness.store.owner import STALE_SECONDS, Owner, seconds_since_touched
-from harness.store.points import SEED_FIELDS, Point, is_tuned
-from harness.store.submissions import Submission
-from harness.train.progress import warm_up
-from sweeps.cluster import early_ends
-from sweeps.plan.planned import describe
-from sweeps.screens.objectives import searched
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.config import RunConfig
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost import measure
+from htbench.harness.cost.from_runs import LOOKED_AT, from_pace, from_records
+from htbench.harness.cost.run_class import Cost, RunClass, run_class
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import pairs
+from htbench.harness.show.status import Status
+from htbench.harness.store import Reason, RunState, Store, curve, submissions
+from htbench.harness.store.layout import cache_folder
+from htbench.harness.store.owner import STALE_SECONDS, Owner, seconds_since_touched
+from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
+from htbench.harness.store.submissions import Submission
+from htbench.harness.train.progress import warm_up
+from htbench.sweeps.cluster import early_ends
+from htbench.sweeps.plan.planned import describe
+from htbench.sweeps.screens.objectives import searched
+from htbench.sweeps.spec.sweep import SweepSpec
 
 MOST_NODES = 4  # in a line
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from harness.cost.from_runs import Stint, stints
-from harness.show.note import Note
-from harness.store import RunState, Store, submissions
-from harness.store.points import Point
-from sweeps.plan.planned import block_of, states
-from sweeps.spec.resources import Resources
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.cost.from_runs import Stint, stints
+from htbench.harness.show.note import Note
+from htbench.harness.store import RunState, Store, submissions
+from htbench.harness.store.points import Point
+from htbench.sweeps.plan.planned import block_of, states
+from htbench.sweeps.spec.resources import Resources
+from htbench.sweeps.spec.sweep import SweepSpec
 
 
 @dataclass(frozen=True)

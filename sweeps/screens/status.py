@@ -7,25 +7,25 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness import tasks
-from harness.choice.winner import grouped
-from harness.show.commands import write_command
-from harness.show.note import Note
-from harness.show.numbers import bar, pairs
-from harness.show.report import Cell, Column, Report, Section, by_columns
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.store.points import SEARCH, SUBMISSIONS, Point, sweep_folder
-from sweeps.cluster import queue, troubles
-from sweeps.cluster.troubles import Troubles
-from sweeps.plan.planned import states
-from sweeps.plan.replicas import Course, courses
-from sweeps.plan.stored import Difference, difference
-from sweeps.screens.objectives import Objective, objective
-from sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
-from sweeps.screens.spent import Bill, Spent
-from sweeps.spec.search import REFINE
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness import tasks
+from htbench.harness.choice.winner import grouped
+from htbench.harness.show.commands import write_command
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import bar, pairs
+from htbench.harness.show.report import Cell, Column, Report, Section, by_columns
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.store.points import SEARCH, SUBMISSIONS, Point, sweep_folder
+from htbench.sweeps.cluster import queue, troubles
+from htbench.sweeps.cluster.troubles import Troubles
+from htbench.sweeps.plan.planned import states
+from htbench.sweeps.plan.replicas import Course, courses
+from htbench.sweeps.plan.stored import Difference, difference
+from htbench.sweeps.screens.objectives import Objective, objective
+from htbench.sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
+from htbench.sweeps.screens.spent import Bill, Spent
+from htbench.sweeps.spec.search import REFINE
+from htbench.sweeps.spec.sweep import SweepSpec
 
 MOST_LINES = 8  # of runs at work and of failures each; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")

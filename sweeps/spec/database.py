@@ -8,7 +8,7 @@ import re
 from typing import Any
 from urllib.parse import unquote
 
-from harness.errors import UsageError
+from htbench.harness.errors import UsageError
 
 _SHAPE = re.compile(r"\w+(\+\w+)?://")
 _FROM_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+\}")  # without a default, which would stand in the file

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from harness.errors import UsageError, nearest
+from htbench.harness.errors import UsageError, nearest
 
 # Takes what a key is called in a sentence and its value; returns the value, or raises UsageError.
 Check = Callable[[str, Any], Any]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.show.numbers import setting
-from sweeps.spec import keys
-from sweeps.spec.keys import key, whole, word
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import setting
+from htbench.sweeps.spec import keys
+from htbench.sweeps.spec.keys import key, whole, word
 
 _PYXIS = "--container-"
 # What a job's script tells `srun` (`sweeps/cluster/job_array.py`). Long options may be shortened.

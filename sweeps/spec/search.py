@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.config import Value, limits
-from harness.errors import UsageError
-from harness.store.points import is_tuned
-from sweeps.spec import database, keys
-from sweeps.spec.keys import key, one_of, whole, word
+from htbench.harness.config import Value, limits
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import is_tuned
+from htbench.sweeps.spec import database, keys
+from htbench.sweeps.spec.keys import key, one_of, whole, word
 
 GRID, REFINE = "grid", "refine"
 MODES = (GRID, REFINE, "tpe", "random", "sobol")

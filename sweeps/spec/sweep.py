@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.config import Value, limits, parts
-from harness.errors import UsageError
-from harness.store.points import is_tuned
-from sweeps.spec.keys import key, kind, mapping, whole
-from sweeps.spec.resources import Resources
-from sweeps.spec.search import MOST_POINTS, Range, Search
+from htbench.harness.config import Value, limits, parts
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import is_tuned
+from htbench.sweeps.spec.keys import key, kind, mapping, whole
+from htbench.sweeps.spec.resources import Resources
+from htbench.sweeps.spec.search import MOST_POINTS, Range, Search
 
 Axes = dict[str, list[Value] | Range]
 Settings = dict[str, Value]

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from harness.config import Value, parts, yaml_text
-from harness.config.names import flatten
-from harness.config.settings import FIELDS, is_setting, known_settings
-from harness.config.yaml_text import interpolated, read_words, read_yaml
-from harness.errors import UsageError, nearest
-from harness.store import naming
-from harness.store.layout import sweeps_folder
-from harness.store.points import POINTS, SEED_FIELDS, SPEC, is_sweep_name, is_tuned
-from sweeps.spec import keys, resources
-from sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
-from sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
+from htbench.harness.config import Value, parts, yaml_text
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import FIELDS, is_setting, known_settings
+from htbench.harness.config.yaml_text import interpolated, read_words, read_yaml
+from htbench.harness.errors import UsageError, nearest
+from htbench.harness.store import naming
+from htbench.harness.store.layout import sweeps_folder
+from htbench.harness.store.points import POINTS, SEED_FIELDS, SPEC, is_sweep_name, is_tuned
+from htbench.sweeps.spec import keys, resources
+from htbench.sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
+from htbench.sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
 
 
 def load_all(

@@ -11,16 +11,16 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from harness.config import Value
-from harness.config.settings import resolve_config
-from harness.store import Store
-from harness.store.points import SEARCH
-from harness.store.record import RunRecord
-from sweeps.plan.slots import Study
-from sweeps.studies import drawing
-from sweeps.studies.drawing import NoRepeats, distribution
-from sweeps.studies.storage import storage_of
-from sweeps.studies.study import Description, constraints, outcome, params, reports, trial_of_run
+from htbench.harness.config import Value
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
+from htbench.harness.store.points import SEARCH
+from htbench.harness.store.record import RunRecord
+from htbench.sweeps.plan.slots import Study
+from htbench.sweeps.studies import drawing
+from htbench.sweeps.studies.drawing import NoRepeats, distribution
+from htbench.sweeps.studies.storage import storage_of
+from htbench.sweeps.studies.study import Description, constraints, outcome, params, reports, trial_of_run
 
 
 class Connection:

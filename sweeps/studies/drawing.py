@@ -20,8 +20,8 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
-from harness.config import Value
-from sweeps.plan.slots import Axis, Study
+from htbench.harness.config import Value
+from htbench.sweeps.plan.slots import Axis, Study
 
 TRIES = 20  # draws of `NoRepeats` before it takes the first setting that is new
 

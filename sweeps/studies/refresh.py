@@ -12,14 +12,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.store import RunState, Store
-from harness.store.layout import studies_folder
-from harness.store.points import REPLICATE, is_tuned, sweep_folder
-from harness.system import atomic
-from harness.system.folders import make_folder
-from sweeps.plan.planned import Planned, block_of, objective, states
-from sweeps.plan.slots import replicas_of, study_name
-from sweeps.spec.sweep import SweepSpec
+from htbench.harness.store import RunState, Store
+from htbench.harness.store.layout import studies_folder
+from htbench.harness.store.points import REPLICATE, is_tuned, sweep_folder
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.sweeps.plan.planned import Planned, block_of, objective, states
+from htbench.sweeps.plan.slots import replicas_of, study_name
+from htbench.sweeps.spec.sweep import SweepSpec
 
 
 def refresh(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuild: bool = False) -> list[str]:
@@ -36,7 +36,7 @@ def refresh(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, rebuil
     """
     if not spec.search.has_slots:
         return [str(path) for path in refresh_grid(store, spec, planned, rebuild=rebuild)]
-    from sweeps.studies import trial  # imports Optuna
+    from htbench.sweeps.studies import trial  # imports Optuna
 
     names = {objective(one.point, spec): one.point.study for one in planned if one.point.slot}
     places = [trial.reconcile(store, spec.name, name, rebuild=rebuild) for name in names.values()]
@@ -96,7 +96,7 @@ def _refresh_journal(
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and atomic.read_json(digest_path) == {"digest": digest, "size": size}:
         return  # nothing has changed; importing Optuna would take a second
-    from sweeps.studies import study  # imports Optuna
+    from htbench.sweeps.studies import study  # imports Optuna
 
     atomic.remove_temporaries(path.parent, digest_path.name)
     study.write_grid(store, path, searched, rows)

@@ -22,13 +22,13 @@ from optuna.storages.journal import (
 )
 from optuna.trial import FrozenTrial
 
-from harness.errors import UsageError
-from harness.store.layout import studies_folder
-from harness.system import atomic
-from harness.system.folders import make_folder
-from harness.system.links import LinkError
-from sweeps.plan.slots import Study
-from sweeps.spec import database
+from htbench.harness.errors import UsageError
+from htbench.harness.store.layout import studies_folder
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
+from htbench.harness.system.links import LinkError
+from htbench.sweeps.plan.slots import Study
+from htbench.sweeps.spec import database
 
 Load: TypeAlias = Callable[[BaseStorage], optuna.Study]  # loads the study, or creates it
 Opened: TypeAlias = tuple[BaseStorage, optuna.Study]

@@ -14,18 +14,18 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from harness import tasks
-from harness.config import RunConfig, Value
-from harness.config.settings import to_settings
-from harness.show.status import Status
-from harness.store import RunState, Store, curve
-from harness.store.points import SEED_FIELDS
-from harness.store.record import RunRecord
-from harness.store.run_folder import RunFolder
-from sweeps.plan.planned import Planned
-from sweeps.plan.slots import Axis
-from sweeps.studies import storage as storages
-from sweeps.studies.drawing import axis_of, distribution, label
+from htbench.harness import tasks
+from htbench.harness.config import RunConfig, Value
+from htbench.harness.config.settings import to_settings
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store, curve
+from htbench.harness.store.points import SEED_FIELDS
+from htbench.harness.store.record import RunRecord
+from htbench.harness.store.run_folder import RunFolder
+from htbench.sweeps.plan.planned import Planned
+from htbench.sweeps.plan.slots import Axis
+from htbench.sweeps.studies import storage as storages
+from htbench.sweeps.studies.drawing import axis_of, distribution, label
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

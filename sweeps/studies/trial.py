@@ -18,19 +18,19 @@ from typing import Any
 
 from optuna.trial import TrialState
 
-from harness.config import Value
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import PrunedError
-from harness.store import Store
-from harness.store.points import slot_path, study_path
-from harness.store.record import RunRecord
-from harness.system import atomic, seal
-from sweeps.plan import slots
-from sweeps.plan.slots import Study
-from sweeps.studies.connection import Connection
-from sweeps.studies.storage import storage_of
-from sweeps.studies.study import number_or_nan
+from htbench.harness.config import Value
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import PrunedError
+from htbench.harness.store import Store
+from htbench.harness.store.points import slot_path, study_path
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic, seal
+from htbench.sweeps.plan import slots
+from htbench.sweeps.plan.slots import Study
+from htbench.sweeps.studies.connection import Connection
+from htbench.sweeps.studies.storage import storage_of
+from htbench.sweeps.studies.study import number_or_nan
 
 log = logging.getLogger("htbench")
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from harness import cli
-from harness.errors import (
+from htbench.harness import cli
+from htbench.harness.errors import (
     EXIT_BUG,
     EXIT_INTERRUPTED,
     EXIT_RUN_FAILED,
@@ -16,7 +16,7 @@ from harness.errors import (
     StoppedError,
     UsageError,
 )
-from harness.parallel.joining import place
+from htbench.harness.parallel.joining import place
 
 RUN = ["run", "task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
 SPEC = "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}\nreplicate: {seeds: 1}\n"
@@ -170,7 +170,7 @@ def test_every_trouble_has_its_exit_status(monkeypatch, capsys, error, status):
     def fail(args):
         raise error
 
-    monkeypatch.setattr("harness.commands.zoo.zoo", fail)
+    monkeypatch.setattr("htbench.harness.commands.zoo.zoo", fail)
     assert cli.main(["zoo"]) == status
     assert ("Traceback" in capsys.readouterr().err) == (status == EXIT_BUG)
 
@@ -181,9 +181,11 @@ def test_of_several_processes_one_tells_what_ended_all(tmp_path, monkeypatch, ca
     def fail(*given):
         raise error("it ended")
 
-    monkeypatch.setattr("harness.commands.run.joined", lambda is_stopped: contextlib.nullcontext(place()))
-    monkeypatch.setattr("harness.train.run.check_processes", lambda *given: None)
-    monkeypatch.setattr("harness.train.run.run", fail)
+    monkeypatch.setattr(
+        "htbench.harness.commands.run.joined", lambda is_stopped: contextlib.nullcontext(place())
+    )
+    monkeypatch.setattr("htbench.harness.train.run.check_processes", lambda *given: None)
+    monkeypatch.setattr("htbench.harness.train.run.run", fail)
     words = {"WORLD_SIZE": "2", "RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
     for name, value in words.items():
         monkeypatch.setenv(name, value)

@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-import models
-from harness import tasks
+from htbench import models
+from htbench.harness import tasks
 from tests.helpers import miniature
 
 # Batch size and steps: a hundred classes take more than ten, and so do strongly changed images.
@@ -83,7 +83,7 @@ def test_the_sequence_length_is_the_rows_unless_given(cache):
 
 def test_fingerprints_cost_neither_torch_nor_a_tokenizer_nor_scikit_learn():
     code = (
-        "import sys; from harness import tasks;"
+        "import sys; from htbench.harness import tasks;"
         "print(*[tasks.fingerprint(name) for name in tasks.TASKS]);"
         "sys.exit(bool({'torch', 'numpy', 'tokenizers', 'sklearn'} & set(sys.modules)))"
     )

@@ -6,13 +6,13 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.flop_counter import FlopCounterMode
 
-from harness.config.settings import resolve_config
-from harness.cost import shapes
-from harness.cost.update import fake_task
-from harness.cost.watch import LACKING
-from harness.data.task import Batch
-from harness.parallel.group import ALONE
-from harness.train.building import build_model, build_optimizer
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost import shapes
+from htbench.harness.cost.update import fake_task
+from htbench.harness.cost.watch import LACKING
+from htbench.harness.data.task import Batch
+from htbench.harness.parallel.group import ALONE
+from htbench.harness.train.building import build_model, build_optimizer
 
 
 def config_of(task, model, optimizer="adamw", **settings):

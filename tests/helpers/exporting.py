@@ -3,9 +3,9 @@
 import json
 import math
 
-from harness.store import Store
-from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
-from harness.store.record import RunRecord
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
+from htbench.harness.store.record import RunRecord
 
 ADAMW, MUON, DIVERGED, SEED1 = "0" * 12, "1" * 12, "2" * 12, "3" * 12
 ALONE, PRUNED, EDITED, WAITING = "4" * 12, "6" * 12, "7" * 12, "8" * 12

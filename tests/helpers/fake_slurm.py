@@ -11,10 +11,10 @@ import runpy
 import sys
 from pathlib import Path
 
-from harness.store.owner import current_user
-from harness.system import slurm
-from harness.system.squeue import COLUMNS
-from sweeps.cluster import sbatch
+from htbench.harness.store.owner import current_user
+from htbench.harness.system import slurm
+from htbench.harness.system.squeue import COLUMNS
+from htbench.sweeps.cluster import sbatch
 from tests.helpers.squeue import HEAD, table
 
 # What comes after the options is the command; some of them have a word of their own.

@@ -21,19 +21,19 @@ from typing import Any
 from unittest import mock
 
 # All that this needs of the packages.
-from harness.cli import call
-from harness.show.emit import as_bytes, as_text, emit
-from harness.show.report import Report
-from harness.store import Store
-from results.figures.declared import FIGURES
-from results.frames.load import load_rows
-from results.frames.rows import Rows
+from htbench.harness.cli import call
+from htbench.harness.show.emit import as_bytes, as_text, emit
+from htbench.harness.show.report import Report
+from htbench.harness.store import Store
+from htbench.results.figures.declared import FIGURES
+from htbench.results.frames.load import load_rows
+from htbench.results.frames.rows import Rows
 
 # Draws a figure: its pictures are replaced by nothing, as they are slow.
-RENDER = "results.figures.files.render"
-LOAD = "results.commands.load_rows"
+RENDER = "htbench.results.figures.files.render"
+LOAD = "htbench.results.commands.load_rows"
 # What a command has made is read in two forms, as making it takes much longer.
-AS_BYTES, EMIT = "results.commands.as_bytes", "results.commands.emit"
+AS_BYTES, EMIT = "htbench.results.commands.as_bytes", "htbench.results.commands.emit"
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
 

@@ -21,18 +21,18 @@ from unittest import mock
 
 # All that the stores need of the packages, so that a moved module is one line here. The writers of plans and
 # records are theirs, as their files have digests.
-from harness.store.layout import begin
-from harness.store.owner import Owner
-from harness.store.points import DROPPED, SEARCH, Point, sweep_folder, write_points
-from harness.store.record import RunRecord
-from harness.system.seal import sealed
-from sweeps.plan.planned import Planned, by_objective, plan_point, search_points
-from sweeps.plan.replicas import replicas
-from sweeps.plan.stored import write_plan
-from sweeps.spec.sweep_file import load
+from htbench.harness.store.layout import begin
+from htbench.harness.store.owner import Owner
+from htbench.harness.store.points import DROPPED, SEARCH, Point, sweep_folder, write_points
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system.seal import sealed
+from htbench.sweeps.plan.planned import Planned, by_objective, plan_point, search_points
+from htbench.sweeps.plan.replicas import replicas
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec.sweep_file import load
 from tests.helpers import golden_snapshot, published_store, small_languages
 
-REVISIONS = "harness.config.revisions.current"  # which code makes the numbers
+REVISIONS = "htbench.harness.config.revisions.current"  # which code makes the numbers
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 FINGERPRINT = "0123456789abcdef"  # that of real data depends on the machine

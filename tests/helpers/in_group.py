@@ -7,14 +7,14 @@ from pathlib import Path
 
 import torch
 
-from harness.parallel.joining import joined
-from harness.parallel.processes import Ranks
+from htbench.harness.parallel.joining import joined
+from htbench.harness.parallel.processes import Ranks
 
 
 def in_group(size, work, *arguments):
     """What `work(group, *arguments)` returns in each of `size` processes; it is a function of a module."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sweeps.run.preload"])
+    context.set_forkserver_preload(["htbench.sweeps.run.preload"])
     with tempfile.TemporaryDirectory() as folder:
         ranks = Ranks(context, size, call, (Path(folder), work, arguments))
         while (status := ranks.poll()) is None:

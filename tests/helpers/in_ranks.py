@@ -9,23 +9,23 @@ from multiprocessing.connection import wait
 import pytest
 import torch
 
-from harness.config import parts
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.data.text import TextTask
-from harness.errors import PrunedError
-from harness.parallel.group import Group
-from harness.parallel.joining import is_main
-from harness.parallel.overlap import GradientSum
-from harness.parallel.processes import Ranks
-from harness.parallel.sharding import Shards
-from harness.store import Store
-from harness.store import curve as metrics
-from harness.store.points import SEARCH, Point
-from harness.train import learner
-from harness.train.learner import Learner
-from harness.train.monitor import Monitor
-from sweeps.run.execute import EXIT_DONE, execute
+from htbench.harness.config import parts
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.text import TextTask
+from htbench.harness.errors import PrunedError
+from htbench.harness.parallel.group import Group
+from htbench.harness.parallel.joining import is_main
+from htbench.harness.parallel.overlap import GradientSum
+from htbench.harness.parallel.processes import Ranks
+from htbench.harness.parallel.sharding import Shards
+from htbench.harness.store import Store
+from htbench.harness.store import curve as metrics
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.train import learner
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.run.execute import EXIT_DONE, execute
 from tests.helpers import prepared, waiting
 
 LM = {
@@ -45,7 +45,7 @@ def start(size, settings, root, trouble="", step=0):
     What they say is in `said-<rank>`, the signals they know of in `signals-<rank>`.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["sweeps.run.preload"])
+    context.set_forkserver_preload(["htbench.sweeps.run.preload"])
     return Ranks(context, size, work, (settings, root, trouble, step))
 
 

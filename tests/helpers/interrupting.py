@@ -2,13 +2,13 @@
 
 import pytest
 
-from harness.config.key import resolved
-from harness.cost.estimate import for_record
-from harness.errors import StoppedError
-from harness.store import Store
-from harness.store import curve as metrics
-from harness.train import run
-from harness.train.monitor import Monitor
+from htbench.harness.config.key import resolved
+from htbench.harness.cost.estimate import for_record
+from htbench.harness.errors import StoppedError
+from htbench.harness.store import Store
+from htbench.harness.store import curve as metrics
+from htbench.harness.train import run
+from htbench.harness.train.monitor import Monitor
 
 
 class StopAfter(Monitor):

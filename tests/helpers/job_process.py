@@ -3,16 +3,16 @@
 import hashlib
 import shlex
 
-from harness.store.submissions import Submission
-from sweeps.cluster import job_array, snapshot
-from sweeps.cluster.queue import ORDER
+from htbench.harness.store.submissions import Submission
+from htbench.sweeps.cluster import job_array, snapshot
+from htbench.sweeps.cluster.queue import ORDER
 
 # Nothing of ours is on the path but the working folder.
 JOB = f"""
 import sys
 from pathlib import Path
 sys.path[1:] = [place for place in sys.path[1:] if Path(place).resolve() != Path({str(snapshot.HOME)!r})]
-from sweeps.cluster import job
+from htbench.sweeps.cluster import job
 job.main(*sys.argv[1:])
 """
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from results.compare.items import Items
-from results.compare.judge import Row
-from results.compare.rungs import Rung
-from results.compare.tuning import Search, Setting
+from htbench.results.compare.items import Items
+from htbench.results.compare.judge import Row
+from htbench.results.compare.rungs import Rung
+from htbench.results.compare.tuning import Search, Setting
 
 BETA, SCALE = 0.55, 900.0
 FLOORS = {"s1": 1.75, "s2": 1.6, "s3": 1.5}

@@ -12,11 +12,11 @@ import math
 import random
 from pathlib import Path
 
-from harness.config.settings import resolve_config
-from harness.paper import experiments, scales
-from harness.store import Store, layout
-from harness.store.points import POINTS, REPLICATE, SEARCH
-from harness.system import seal
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.paper import experiments, scales
+from htbench.harness.store import Store, layout
+from htbench.harness.store.points import POINTS, REPLICATE, SEARCH
+from htbench.harness.system import seal
 
 STEPS = 40
 FRESH = (1, 2, 3)

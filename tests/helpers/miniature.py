@@ -12,7 +12,7 @@ from array import array
 from pathlib import Path
 from unittest import mock
 
-from harness.data import prepare, raw
+from htbench.harness.data import prepare, raw
 from tests.helpers import photographs
 
 WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce willow yew".split()

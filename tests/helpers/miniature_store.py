@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.config import RunConfig
-from harness.store import Store, layout
-from harness.store.points import Point, sweep_folder, write_points
-from harness.store.record import RunRecord
-from sweeps.plan.planned import Planned, by_objective, search_points
-from sweeps.plan.replicas import replicas
-from sweeps.spec.sweep_file import load
+from htbench.harness.config import RunConfig
+from htbench.harness.store import Store, layout
+from htbench.harness.store.points import Point, sweep_folder, write_points
+from htbench.harness.store.record import RunRecord
+from htbench.sweeps.plan.planned import Planned, by_objective, search_points
+from htbench.sweeps.plan.replicas import replicas
+from htbench.sweeps.spec.sweep_file import load
 from tests.helpers import small_languages
 
 # How much worse than HTMuon+NorMuon, in nats; of any other optimizer 0.3.

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import torch
 
-import models
-from harness.config.settings import resolve_config
-from harness.export.trained import Trained
-from harness.store.run_folder import RunFolder
-from models.families import family
+from htbench import models
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.export.trained import Trained
+from htbench.harness.store.run_folder import RunFolder
+from htbench.models.families import family
 from tests.helpers.interrupting import finish
 
 NANO = {"task": "pydocs", "steps": 20, "batch_size": 16, "checkpoint.keep_weights": True, "log_every": 1}

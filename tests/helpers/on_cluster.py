@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import Store
+from htbench.harness.store import Store
 from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.searching import check_search, studies
@@ -165,7 +165,7 @@ def processes(site):
         with contextlib.suppress(OSError):  # it has just ended
             words = (path / "cmdline").read_bytes().split(b"\0")
             # `srun` has these words, too, and the Python before that checks the code, but further behind.
-            if words[1:4] == [b"-u", b"-m", b"sweeps.cluster.job"] and words[4].startswith(store):
+            if words[1:4] == [b"-u", b"-m", b"htbench.sweeps.cluster.job"] and words[4].startswith(store):
                 environment = (path / "environ").read_bytes().split(b"\0")
                 found[int(path.name)] = dict(os.fsdecode(one).split("=", 1) for one in environment if one)
     return found

@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from harness.data.order import batch_indices
-from harness.data.task import IGNORED, SPLITS, Batch
-from harness.data.text import TextTask
-from harness.parallel.group import ALONE
-from harness.tasks import TaskSpec
+from htbench.harness.data.order import batch_indices
+from htbench.harness.data.task import IGNORED, SPLITS, Batch
+from htbench.harness.data.text import TextTask
+from htbench.harness.parallel.group import ALONE
+from htbench.harness.tasks import TaskSpec
 
 TASK = TaskSpec(
     name="padded",

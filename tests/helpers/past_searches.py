@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from harness.store.points import slot_path
+from htbench.harness.store.points import slot_path
 
 LOG = {"low": 0.001, "high": 0.1, "log": True, "whole": False}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from harness.data import copies
+from htbench.harness.data import copies
 
 PARTS = {"train": 48, "test": 16}
 # (classes, validation, side of the prepared images, side of the model's images)

@@ -4,8 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.data import pydocs, pysource
-from harness.data.cache import MANIFEST, cached
+from htbench.harness.data import pydocs, pysource
+from htbench.harness.data.cache import MANIFEST, cached
 
 FOLDER = "HTBENCH_TEST_PREPARED"
 _fill, whole_library = pydocs._fill, pysource._fill

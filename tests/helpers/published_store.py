@@ -9,15 +9,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.paper import experiments, reported
-from harness.paper.experiments import Place
-from harness.paper.reported import Reported
-from harness.store import Store, layout
-from harness.store.points import sweep_folder, write_points
-from harness.store.record import RunRecord
-from sweeps.experiments import write as shipped
-from sweeps.plan.planned import Planned, search_points
-from sweeps.spec.sweep_file import load
+from htbench.harness.paper import experiments, reported
+from htbench.harness.paper.experiments import Place
+from htbench.harness.paper.reported import Reported
+from htbench.harness.store import Store, layout
+from htbench.harness.store.points import sweep_folder, write_points
+from htbench.harness.store.record import RunRecord
+from htbench.sweeps.experiments import write as shipped
+from htbench.sweeps.plan.planned import Planned, search_points
+from htbench.sweeps.spec.sweep_file import load
 
 SWEEPS = Path(shipped.__file__).parents[1] / "paper"
 TIMES = {"rtxpro6000": "NVIDIA RTX PRO 6000", "": "NVIDIA RTX A6000"}  # by the word of a rerun

@@ -1,6 +1,6 @@
 """Records without a training."""
 
-from harness.store.record import RunRecord
+from htbench.harness.store.record import RunRecord
 
 
 def record(key, attempt):

@@ -1,6 +1,6 @@
 """Reports as text."""
 
-from harness.show.emit import PARQUET, SUFFIXES, as_bytes, as_text
+from htbench.harness.show.emit import PARQUET, SUFFIXES, as_bytes, as_text
 
 FORMATS = [form for form in SUFFIXES if form != PARQUET]
 __all__ = ["FORMATS", "PARQUET", "SUFFIXES", "as_bytes", "render", "render_all"]

@@ -3,14 +3,14 @@
 import optuna
 from optuna.trial import TrialState
 
-from harness.store import Store
-from harness.store.points import read_points
-from harness.system.atomic import read_json_lines
-from sweeps.plan import slots
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file as specs
-from sweeps.studies.connection import Connection
+from htbench.harness.store import Store
+from htbench.harness.store.points import read_points
+from htbench.harness.system.atomic import read_json_lines
+from htbench.sweeps.plan import slots
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies.connection import Connection
 
 SEARCH = """
 name: tiny

@@ -11,10 +11,10 @@ from functools import partial
 
 import numpy as np
 
-from results.compare.judge import LEVEL, Judgement, Row, judge
-from results.compare.ranges import Array, critical
-from results.compare.tuning import Search, Setting
-from results.tables.verdicts import UNEQUAL_SPREAD
+from htbench.results.compare.judge import LEVEL, Judgement, Row, judge
+from htbench.results.compare.ranges import Array, critical
+from htbench.results.compare.tuning import Search, Setting
+from htbench.results.tables.verdicts import UNEQUAL_SPREAD
 
 CORRELATION = 0.76  # of two rows over seeds
 LOOKS = (3, 10)  # seeds at the first and at the last look

@@ -13,19 +13,19 @@ import traceback
 
 import numpy as np
 
-from harness.config.key import run_key
-from harness.config.settings import to_settings
-from harness.errors import PrunedError, RunFailedError
-from harness.show.status import Status
-from harness.store import Attempt, Reason, Store, items
-from harness.store.curve import MetricsFile
-from harness.store.items import TestItems
-from harness.store.points import filled, read_points
-from harness.store.record import RunRecord
-from harness.system.atomic import append_line, locked
-from harness.train.monitor import Monitor
-from sweeps.plan.planned import state
-from sweeps.run.execute import execute
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import to_settings
+from htbench.harness.errors import PrunedError, RunFailedError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Reason, Store, items
+from htbench.harness.store.curve import MetricsFile
+from htbench.harness.store.items import TestItems
+from htbench.harness.store.points import filled, read_points
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system.atomic import append_line, locked
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.plan.planned import state
+from htbench.sweeps.run.execute import execute
 from tests.helpers.nfs_client import Client, Server
 
 

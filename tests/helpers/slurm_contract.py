@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.store.owner import current_user
-from harness.system import slurm
-from sweeps.cluster import queue, sbatch
-from sweeps.cluster.sbatch import RefusedError
+from htbench.harness.store.owner import current_user
+from htbench.harness.system import slurm
+from htbench.sweeps.cluster import queue, sbatch
+from htbench.sweeps.cluster.sbatch import RefusedError
 from tests.helpers.waiting import wait_for
 
 NAME = "contract.block.0123456789"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from harness.paper import experiments, scales
-from results.tables import counted
+from htbench.harness.paper import experiments, scales
+from htbench.results.tables import counted
 
 PLANS = Path(__file__).parents[1] / "golden" / "sweeps"
 _TWINS = {

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pandas as pd
 
-from harness.spectra import tail
-from harness.spectra.layers import LayerSpectrum, measure
+from htbench.harness.spectra import tail
+from htbench.harness.spectra.layers import LayerSpectrum, measure
 
 
 def ks_scan(evals):

@@ -1,6 +1,6 @@
 """A stand-in for `squeue`: the rows that the real one would print for some jobs."""
 
-from harness.system.squeue import COLUMNS
+from htbench.harness.system.squeue import COLUMNS
 
 HEAD = ("JOBID", "STATE", "RESTARTS", "USER", "REASON", "START_TIME", "END_TIME", "TIME", "NAME")
 BEGAN, LIMIT = "2026-11-23T05:24:36", "2026-11-23T06:24:36"

@@ -5,11 +5,11 @@ import json
 
 import numpy as np
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config, to_yaml
-from harness.store import Store, items
-from harness.store.record import RunRecord
-from harness.system.atomic import write_text
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config, to_yaml
+from htbench.harness.store import Store, items
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system.atomic import write_text
 from tests.helpers.command import TINY
 
 

@@ -3,8 +3,8 @@
 import json
 import signal
 
-from harness.store import Store, curve
-from harness.store.points import read_points
+from htbench.harness.store import Store, curve
+from htbench.harness.store.points import read_points
 from tests.helpers.command import Htbench
 
 SPEC = """

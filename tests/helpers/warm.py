@@ -1,7 +1,7 @@
 """Commands as processes of their own that need not load torch first: forked from one that has.
 
 The server is a fresh Python that only imports. Each command is its grandchild, in a process group of its own,
-and runs `harness.cli` as `python -m harness.cli` does. What the command would start as a fresh Python (the
+and runs `harness.cli` as `python -m htbench.harness.cli` does. What the command would start as a fresh Python (the
 servers of multiprocessing, the ranks of a run) is forked from it, too. So kills, signals and the family of
 processes are the real ones. Nothing here shows what a fresh Python imports or what a terminal sees; see
 `Htbench(fresh=True)`.
@@ -25,10 +25,15 @@ from multiprocessing import util
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from harness.config.settings import resolve_config
+from htbench.harness.config.settings import resolve_config
 from tests.helpers import prepared
 
-PRELOAD = ("sweeps.run.preload", "sweeps.commands", "sweeps.studies.connection", "results.commands")
+PRELOAD = (
+    "htbench.sweeps.run.preload",
+    "htbench.sweeps.commands",
+    "htbench.sweeps.studies.connection",
+    "htbench.results.commands",
+)
 # To resolve these takes the digests of most of the code that makes numbers; a process keeps them.
 CONFIGS = [
     {"task": task, "model": model, "steps": 1, "batch_size": 16, "optimizer.name": name}
@@ -195,7 +200,7 @@ def _run(code: str = "") -> NoReturn:
         if code:
             exec(code, {"__name__": "__main__"})
         else:
-            runpy.run_module("harness.cli", run_name="__main__", alter_sys=True)
+            runpy.run_module("htbench.harness.cli", run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-import models
-from harness.data.task import IGNORED
-from models.families import family
+from htbench import models
+from htbench.harness.data.task import IGNORED
+from htbench.models.families import family
 
 transformers = pytest.importorskip("transformers")
 

@@ -6,9 +6,8 @@ import math
 import pytest
 import torch
 
-import models
-import optimizers
-from models.gpt2 import INITIAL_STD
+from htbench import models, optimizers
+from htbench.models.gpt2 import INITIAL_STD
 
 
 def tokens(batch=2, length=9):

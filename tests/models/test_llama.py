@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-import models
-from models.llama import INITIAL_STD, for_heads, rotary_table, rotate
+from htbench import models
+from htbench.models.llama import INITIAL_STD, for_heads, rotary_table, rotate
 
 VOCABULARY = 19
 

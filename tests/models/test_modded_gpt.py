@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import models
-import optimizers
+from htbench import models, optimizers
 
 # Logits (3, 3, 6) of the places 0, 5 and 23 of three rows and the first six words, the summed loss of all
 # places, norms of gradients. Made by the original program's model.

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-import models
+from htbench import models
 
 # LLaMA: 2 V D + layers (4 D D + 3 D F + 2 D) + D, which also gives the "58M", "134M", "368M", "1.3B" of the
 # released configurations. ResNet: the figures commonly quoted for the CIFAR form with ten classes. GPT-2: of

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-import models
+from htbench import models
 
 NAMES = ["llama-nano", "gpt2-nano", "vit-nano", "modded-gpt-nano"]
 

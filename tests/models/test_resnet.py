@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-import models
+from htbench import models
 
 
 @pytest.mark.parametrize("name", ["resnet18", "resnet50"])

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-import models
-import optimizers
-from models.vit import INITIAL_STD
+from htbench import models, optimizers
+from htbench.models.vit import INITIAL_STD
 
 
 def images(batch=2):

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import Store
-from harness.store.index import Index
-from harness.system import atomic
-from sweeps.studies import trial
+from htbench.harness.store import Store
+from htbench.harness.store.index import Index
+from htbench.harness.system import atomic
+from htbench.sweeps.studies import trial
 from tests.helpers.command import Htbench
 from tests.helpers.records import record
 from tests.helpers.searching import SEARCH, check_search, join, plan, trained

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-import optimizers
-from optimizers import Cautious, Hybrid, Mars, Sophia, build
+from htbench import optimizers
+from htbench.optimizers import Cautious, Hybrid, Mars, Sophia, build
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=40, derandomize=True)

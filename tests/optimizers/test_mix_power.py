@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import optimizers
-from optimizers.spectral.mix_power import MIX_SETS, solve_weights
-from optimizers.spectral.mix_power import mix_power as module
-from optimizers.spectral.mix_weights import interpolate_weights, mixture
+from htbench import optimizers
+from htbench.optimizers.spectral.mix_power import MIX_SETS, solve_weights
+from htbench.optimizers.spectral.mix_power import mix_power as module
+from htbench.optimizers.spectral.mix_weights import interpolate_weights, mixture
 from tests.helpers.matrices import ROUNDED_TWICE
 
 torch.set_num_threads(1)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from optimizers import ZOO, AdaMuon, Muon, NorMuon, build, svd_power
-from optimizers.base import matrix_view
-from optimizers.spectral.balance import equalize
-from optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers import ZOO, AdaMuon, Muon, NorMuon, build, svd_power
+from htbench.optimizers.base import matrix_view
+from htbench.optimizers.spectral.balance import equalize
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=25, derandomize=True)

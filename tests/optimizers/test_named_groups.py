@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-import optimizers
+from htbench import optimizers
 
 
 class Tiny(nn.Module):

@@ -12,15 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.bench import contract
-from harness.bench.contract import Net, equal, train
-from optimizers import ZOO, build, resolve
-from optimizers.muon import SCALE_RULES
-from optimizers.spectral import SPECTRAL
-from optimizers.spectral.products import DTYPES
-from optimizers.spectral.rule import SpectralRule
-from optimizers.zoo.spec import STEP
-from optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
+from htbench.harness.bench import contract
+from htbench.harness.bench.contract import Net, equal, train
+from htbench.optimizers import ZOO, build, resolve
+from htbench.optimizers.muon import SCALE_RULES
+from htbench.optimizers.spectral import SPECTRAL
+from htbench.optimizers.spectral.products import DTYPES
+from htbench.optimizers.spectral.rule import SpectralRule
+from htbench.optimizers.zoo.spec import STEP
+from htbench.optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 
 AUX = {"aux_betas", "aux_eps", "aux_weight_decay"}
 BUILD_LEVEL = {

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from optimizers import ZOO, build, resolve, spec
+from htbench.optimizers import ZOO, build, resolve, spec
 from tests.helpers.golden_settings import arguments
 
 GOLDEN = Path(os.environ.get("HTBENCH_GOLDEN", Path(__file__).parents[1] / "golden" / "optimizers"))

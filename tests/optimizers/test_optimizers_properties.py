@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from optimizers.muon import Muon
-from optimizers.spectral.exact import svd_power
-from optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers.muon import Muon
+from htbench.optimizers.spectral.exact import svd_power
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
 from tests.helpers.matrices import close, matrices, orthogonal, powers, quick, seeds
 
 torch.set_num_threads(1)

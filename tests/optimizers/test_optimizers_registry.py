@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-import optimizers
-from optimizers import ZOO, Param, resolve, resolve_value, spec
+from htbench import optimizers
+from htbench.optimizers import ZOO, Param, resolve, resolve_value, spec
 
 UNIT = Param(float, 0.5, low=0, high=1, high_open=True)
 COUNT = Param(int, 5, low=1)
@@ -119,8 +119,8 @@ def test_what_a_row_pins_is_not_a_hyperparameter() -> None:
 
 def test_importing_the_table_and_build_does_not_import_torch() -> None:
     code = (
-        "import sys, optimizers; from optimizers import build, resolve; resolve('htmuon', {});"
-        "assert 'torch' not in sys.modules; from optimizers import Muon; assert 'torch' in sys.modules"
+        "import sys, optimizers; from htbench.optimizers import build, resolve; resolve('htmuon', {});"
+        "assert 'torch' not in sys.modules; from htbench.optimizers import Muon; assert 'torch' in sys.modules"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
@@ -133,4 +133,4 @@ def test_every_public_name_is_found() -> None:
 
 def test_a_wrong_name_on_the_package_is_an_attribute_error() -> None:
     with pytest.raises(ImportError):
-        from optimizers import Muom  # noqa: F401
+        from htbench.optimizers import Muom  # noqa: F401

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from optimizers import ZOO, Hybrid, Muon, build, split_parameters
+from htbench.optimizers import ZOO, Hybrid, Muon, build, split_parameters
 
 torch.set_num_threads(1)
 

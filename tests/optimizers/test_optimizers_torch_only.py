@@ -8,13 +8,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-import optimizers
+from htbench import optimizers
 
 PROGRAM = """
 import importlib.util, sys
 sys.path[:] = {path!r}
-import optimizers
-from optimizers import ZOO, build, resolve
+from htbench import optimizers
+from htbench.optimizers import ZOO, build, resolve
 assert set(optimizers.__all__) <= set(dir(optimizers)), "classes are listed before they are imported"
 assert "torch" not in sys.modules, "importing the table must not import torch"
 for absent in ("numpy", "pandas", "optuna", "omegaconf", "harness", "models"):
@@ -34,7 +34,7 @@ for name in ZOO:
         losses.append(loss.item())
     assert losses[-1] < losses[0], name
     print(name)
-from optimizers import Hybrid, Muon, UpdateRule, svd_power
+from htbench.optimizers import Hybrid, Muon, UpdateRule, svd_power
 """
 
 

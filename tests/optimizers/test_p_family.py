@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from optimizers import ZOO, build
-from optimizers.spectral.contra_muon import contra_muon
-from optimizers.spectral.dynmuon import dynmuon
-from optimizers.spectral.soft_muon import soft_muon
-from optimizers.spectral.soft_polar import soft_polar
+from htbench.optimizers import ZOO, build
+from htbench.optimizers.spectral.contra_muon import contra_muon
+from htbench.optimizers.spectral.dynmuon import dynmuon
+from htbench.optimizers.spectral.soft_muon import soft_muon
+from htbench.optimizers.spectral.soft_polar import soft_polar
 from tests.helpers.matrices import close, orthogonal, quick, seeds
 
 torch.set_num_threads(1)

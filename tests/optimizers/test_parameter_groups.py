@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import CyclicLR, OneCycleLR
 
-from optimizers import ZOO, Hybrid, Muon, build
-from optimizers.reach import treatments
+from htbench.optimizers import ZOO, Hybrid, Muon, build
+from htbench.optimizers.reach import treatments
 
 torch.set_num_threads(1)
 every_row = pytest.mark.parametrize("name", ZOO)

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-import models
-from harness.cli import main
-from harness.store import Store
-from optimizers import build
-from optimizers.reach import Reach, little_reach
+from htbench import models
+from htbench.harness.cli import main
+from htbench.harness.store import Store
+from htbench.optimizers import build
+from htbench.optimizers.reach import Reach, little_reach
 from tests.helpers.json_fields import promised
 
 torch.set_num_threads(1)

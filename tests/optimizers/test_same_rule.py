@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-import optimizers
-from optimizers.zoo.registry import ZOO
-from optimizers.zoo.same import SAME, rule_of
+from htbench import optimizers
+from htbench.optimizers.zoo.registry import ZOO
+from htbench.optimizers.zoo.same import SAME, rule_of
 
 # Muon's iteration brought to the end, so that what is left is how a map is computed.
 EXACT = {"ns_steps": 12, "ns_coefficients": "convergent", "ns_dtype": "float64"}

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimizers.spectral.exact import rank_power, svd_power
-from optimizers.spectral.newton_schulz import newton_schulz
-from optimizers.spectral.ns_root import gram_root
+from htbench.optimizers.spectral.exact import rank_power, svd_power
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers.spectral.ns_root import gram_root
 
 torch.set_num_threads(1)
 

@@ -11,19 +11,19 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimizers.spectral import SPECTRAL
-from optimizers.spectral.aurora import aurora
-from optimizers.spectral.contra_muon import contra_muon
-from optimizers.spectral.dynmuon import dynmuon
-from optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
-from optimizers.spectral.mix_power import mix_power
-from optimizers.spectral.newton_schulz import QUINTIC, newton_schulz
-from optimizers.spectral.ns_root import gram_root, ns_root
-from optimizers.spectral.products import gram, square
-from optimizers.spectral.soft_muon import soft_muon
-from optimizers.spectral.soft_polar import soft_polar
-from optimizers.spectral.stream_power import stream_power
-from optimizers.zoo.spectral import MAPS
+from htbench.optimizers.spectral import SPECTRAL
+from htbench.optimizers.spectral.aurora import aurora
+from htbench.optimizers.spectral.contra_muon import contra_muon
+from htbench.optimizers.spectral.dynmuon import dynmuon
+from htbench.optimizers.spectral.exact import graded_power, gram_power, rank_power, svd_power
+from htbench.optimizers.spectral.mix_power import mix_power
+from htbench.optimizers.spectral.newton_schulz import QUINTIC, newton_schulz
+from htbench.optimizers.spectral.ns_root import gram_root, ns_root
+from htbench.optimizers.spectral.products import gram, square
+from htbench.optimizers.spectral.soft_muon import soft_muon
+from htbench.optimizers.spectral.soft_polar import soft_polar
+from htbench.optimizers.spectral.stream_power import stream_power
+from htbench.optimizers.zoo.spectral import MAPS
 from tests.helpers.matrices import ROUNDED_TWICE, close, matrices, orthogonal, powers, quick, seeds
 
 torch.set_num_threads(1)

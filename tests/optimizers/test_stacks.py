@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from harness.bench.machine import CallCount
-from optimizers import ZOO, Hybrid, Muon, UpdateRule, build, stacks
-from optimizers.spectral import exact, products
+from htbench.harness.bench.machine import CallCount
+from htbench.optimizers import ZOO, Hybrid, Muon, UpdateRule, build, stacks
+from htbench.optimizers.spectral import exact, products
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")

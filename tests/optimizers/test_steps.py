@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.bench.contract import Net, equal
-from optimizers import ZOO, UpdateRule, build
-from optimizers.muon import AdaMuon, NorMuon
-from optimizers.zoo.spec import STEP, lr, weight_decay
+from htbench.harness.bench.contract import Net, equal
+from htbench.optimizers import ZOO, UpdateRule, build
+from htbench.optimizers.muon import AdaMuon, NorMuon
+from htbench.optimizers.zoo.spec import STEP, lr, weight_decay
 
 torch.set_num_threads(1)
 f64 = torch.float64

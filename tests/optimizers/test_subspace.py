@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from optimizers import build, linalg
-from optimizers.base import UpdateRule
-from optimizers.cosmos import Cosmos
-from optimizers.galore import GaLore
-from optimizers.linalg import eigenvectors, singular_vectors
-from optimizers.soap import Soap, rotate
-from optimizers.soap_kin import KlSoap
-from optimizers.spectral.newton_schulz import newton_schulz
+from htbench.optimizers import build, linalg
+from htbench.optimizers.base import UpdateRule
+from htbench.optimizers.cosmos import Cosmos
+from htbench.optimizers.galore import GaLore
+from htbench.optimizers.linalg import eigenvectors, singular_vectors
+from htbench.optimizers.soap import Soap, rotate
+from htbench.optimizers.soap_kin import KlSoap
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-import optimizers
-from models.llama import Llama
-from optimizers.transfer import Transfer, steps_of
+from htbench import optimizers
+from htbench.models.llama import Llama
+from htbench.optimizers.transfer import Transfer, steps_of
 
 VOCABULARY, LENGTH, BASE_WIDTH, BASE_DEPTH = 64, 16, 32, 2
 RATES = {"adamw": 2e-3, "lion": 1e-3, "sgdm": 0.1, "muon": 0.02, "normuon": 0.02}

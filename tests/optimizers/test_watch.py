@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from optimizers import Hybrid, UpdateRule, build
-from optimizers.watch import watching
+from htbench.optimizers import Hybrid, UpdateRule, build
+from htbench.optimizers.watch import watching
 
 torch.set_num_threads(1)
 
@@ -85,7 +85,7 @@ def test_of_other_rules_it_is_what_lr_multiplies():
 
 
 def test_the_parts_of_a_fused_projection_are_told():
-    from models import build as model_of
+    from htbench.models import build as model_of
 
     torch.manual_seed(0)
     model = model_of("gpt2-nano")

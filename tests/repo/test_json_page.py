@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from docs import json_page
-from harness.cli import COMMANDS
-from harness.show.numbers import document
+from htbench.harness.cli import COMMANDS
+from htbench.harness.show.numbers import document
 from tests.helpers.json_fields import read, wrong
 
 PAGE = json_page.promised()

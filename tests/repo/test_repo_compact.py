@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from docs import reproduction_records as records
-from harness import cli
-from harness.errors import UsageError
-from harness.store import Store, compact, curve, items
-from harness.store.integrity import contradiction
-from harness.store.points import REPLICATE, SEARCH, Point, read_points, write_points
-from harness.system.atomic import write_text
-from results.figures.of_losses import loss
-from results.frames.load import load
+from htbench.harness import cli
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store, compact, curve, items
+from htbench.harness.store.integrity import contradiction
+from htbench.harness.store.points import REPLICATE, SEARCH, Point, read_points, write_points
+from htbench.harness.system.atomic import write_text
+from htbench.results.figures.of_losses import loss
+from htbench.results.frames.load import load
 from tests.helpers.command import TINY
 from tests.helpers.stored_runs import put
 

@@ -6,20 +6,19 @@ from pathlib import Path
 
 import pytest
 
-import models
-import optimizers
 from docs import config_page
-from harness import tasks
-from harness.cli import COMMANDS
-from harness.config.key import identity
-from harness.config.names import flatten
-from harness.config.settings import declarations, resolve_config
-from harness.system.checks import CPU_BUILD
-from sweeps.spec import search
-from sweeps.spec import sweep_file as spec
-from sweeps.spec.keys import declared
-from sweeps.spec.resources import Resources
-from sweeps.spec.sweep import Block, SweepSpec
+from htbench import models, optimizers
+from htbench.harness import tasks
+from htbench.harness.cli import COMMANDS
+from htbench.harness.config.key import identity
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import declarations, resolve_config
+from htbench.harness.system.checks import CPU_BUILD
+from htbench.sweeps.spec import search
+from htbench.sweeps.spec import sweep_file as spec
+from htbench.sweeps.spec.keys import declared
+from htbench.sweeps.spec.resources import Resources
+from htbench.sweeps.spec.sweep import Block, SweepSpec
 from tests.helpers import own_parts
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +93,7 @@ def test_the_page_of_commands_lists_them_all_and_no_others():
 
 
 def test_the_page_of_commands_lists_all_sweep_actions():
-    from sweeps.commands import ACTIONS
+    from htbench.sweeps.commands import ACTIONS
 
     assert set(re.findall(r"`htbench sweep ([a-z]+)", COMMANDS_PAGE)) == set(ACTIONS)
 

@@ -12,11 +12,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from docs import reproduction_records as records
-from harness import cli
-from harness.config.names import settings_of
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from sweeps.spec import sweep_file
+from htbench.harness import cli
+from htbench.harness.config.names import settings_of
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.sweeps.spec import sweep_file
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -17,7 +17,7 @@ CPU_SECONDS_OF_HELP = 0.3  # demanded of a command line that people call all day
 # One Python for all: what a command loads stays, so the first that loads too much is named.
 PROGRAM = """
 import sys
-from harness import cli
+from htbench.harness import cli
 assert cli.main(["--help"]) == 0 and "argparse" in sys.modules
 assert not {*sys.argv[1].split()} & {name.partition(".")[0] for name in sys.modules}, "--help"
 for words in sys.argv[2:]:
@@ -33,7 +33,7 @@ def test_help_imports_nothing_heavy_and_other_light_commands_no_torch():
 
 def test_help_is_quick():
     command = Path(sys.executable).with_name("htbench")
-    words = [command] if command.exists() else [sys.executable, "-m", "harness.cli"]
+    words = [command] if command.exists() else [sys.executable, "-m", "htbench.harness.cli"]
     assert any(cpu_seconds([*words, "--help"]) <= CPU_SECONDS_OF_HELP for _ in range(5))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from docs import outside_page
 from docs.outside_page import FAILS, PASSES
-from harness.bench.contract import PROPERTIES
+from htbench.harness.bench.contract import PROPERTIES
 
 
 def test_the_page_is_made_of_its_facts():

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from docs.pooled import pooled
-from results.compare.items import Items
-from results.compare.judge import Row
-from results.compare.tuning import Search, Setting
+from htbench.results.compare.items import Items
+from htbench.results.compare.judge import Row
+from htbench.results.compare.tuning import Search, Setting
 
 DOCUMENTS = 40
 

@@ -13,16 +13,16 @@ from PIL import Image
 
 from docs import reproduction_page as pages
 from docs import reproduction_records as records
-from harness import cli, tasks
-from harness.paper import experiments
-from harness.show.note import text
-from harness.show.report import Cell, Column, Report, Section
-from harness.store import Store
-from harness.system.environment import HOME
-from results.compare.ladder import ladder
-from results.frames.load import load
-from results.tables.answer import answers
-from sweeps import reproduce_card
+from htbench.harness import cli, tasks
+from htbench.harness.paper import experiments
+from htbench.harness.show.note import text
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.store import Store
+from htbench.harness.system.environment import HOME
+from htbench.results.compare.ladder import ladder
+from htbench.results.frames.load import load
+from htbench.results.tables.answer import answers
+from htbench.sweeps import reproduce_card
 from tests.helpers import ladders
 
 

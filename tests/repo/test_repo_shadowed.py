@@ -35,7 +35,9 @@ def call(project, *words, program=("-m", "htbench")):
 
 
 @pytest.mark.parametrize(
-    "program", [("-m", "htbench"), pytest.param(("-m", "harness.cli"), marks=pytest.mark.slow)], ids=" ".join
+    "program",
+    [("-m", "htbench"), pytest.param(("-m", "htbench.harness.cli"), marks=pytest.mark.slow)],
+    ids=" ".join,
 )
 def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, program):
     done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2", program=program)
@@ -68,10 +70,10 @@ def test_several_processes_and_a_measurement_beside_them(project):
 
 LOOK = """
 import sys, htbench
-import harness.cli
+import htbench.harness.cli
 def look():
     first = [place for place in sys.path if place in ("", sys.argv[1])]
-    __import__("harness.config.parts").config.parts.allow(["mine:ANSWER"])
+    __import__("htbench.harness.config.parts").config.parts.allow(["mine:ANSWER"])
     print(first, __import__("mine").ANSWER, __import__("models").__file__)
 harness.cli.main = look
 sys.exit(htbench.main())

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import optimizers
 from docs import command_page, pages, zoo_page
-from harness.cli import COMMANDS
+from htbench import optimizers
+from htbench.harness.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

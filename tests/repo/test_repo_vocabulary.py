@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.show.note import templates
+from htbench.harness.show.note import templates
 from tests.helpers.architecture import PACKAGES, ROOT
 
 # What is said, and the words that would mean the same. Other meanings of a word are left out in its pattern.

@@ -11,14 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.config.settings import resolve_config as make_config
-from harness.show.status import Status
-from harness.store import Store
-from harness.store.owner import Owner
-from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
-from harness.store.record import RunRecord
-from harness.system import atomic
-from optimizers import ZOO
+from htbench.harness.config.settings import resolve_config as make_config
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.store.owner import Owner
+from htbench.harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic
+from htbench.optimizers import ZOO
 from tests.helpers.small_languages import small_languages
 
 WORKLOADS = {

@@ -12,17 +12,17 @@ from pathlib import Path
 import pandas
 import pytest
 
-from harness import cli
-from harness.errors import UsageError
-from harness.store.points import read_points, sweep_folder, write_points
-from harness.system.environment import HOME
-from results import commands
-from results.compare.view import View
-from results.figures import files
-from results.figures.declared import FIGURES
-from results.frames.load import load
-from results.tables import grid
-from results.tables.registry import GENERAL, TABLES
+from htbench.harness import cli
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import read_points, sweep_folder, write_points
+from htbench.harness.system.environment import HOME
+from htbench.results import commands
+from htbench.results.compare.view import View
+from htbench.results.figures import files
+from htbench.results.figures.declared import FIGURES
+from htbench.results.frames.load import load
+from htbench.results.tables import grid
+from htbench.results.tables.registry import GENERAL, TABLES
 from tests.helpers.json_fields import promised, read
 from tests.helpers.rendering import render_all
 
@@ -269,7 +269,7 @@ def test_a_place_that_cannot_be_written_is_a_usage_error(name, demo_store, tmp_p
 LOOK = """
 import argparse, sys
 from pathlib import Path
-from results import commands
+from htbench.results import commands
 args = argparse.Namespace(root=Path(sys.argv[1]), names=["lr_grid"], sweep=[], format="md", out=None)
 args.strict, args.source, args.scale = False, "both", None
 heavy = {"torch", "matplotlib", "seaborn", "optuna"}
@@ -277,7 +277,7 @@ commands.table(args)
 print("loaded:", sorted((heavy | {"scipy"}).intersection(sys.modules)), file=sys.stderr)
 args.names = []
 commands.table(args)  # compares rows, which needs scipy
-import results.page.command
+import htbench.results.page.command
 print("loaded:", sorted(heavy.intersection(sys.modules)), file=sys.stderr)
 args.names = ["lr_curve"]
 commands.figure(args)
@@ -294,7 +294,16 @@ def test_tables_and_the_page_need_neither_torch_nor_matplotlib_and_figures_no_to
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
-    words = [sys.executable, "-m", "harness.cli", "table", "--format", "md", "--root", mixed_store.root]
+    words = [
+        sys.executable,
+        "-m",
+        "htbench.harness.cli",
+        "table",
+        "--format",
+        "md",
+        "--root",
+        mixed_store.root,
+    ]
     env = os.environ | {"PYTHONIOENCODING": encoding}
     done = subprocess.run(words, capture_output=True, env=env)
     assert done.returncode == 0, done.stderr

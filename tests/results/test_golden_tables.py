@@ -11,11 +11,11 @@ import re
 
 import pytest
 
-from harness.choice.winner import grouped
-from harness.store import Store
-from results.figures.declared import FIGURES
-from results.frames.load import load_rows
-from results.tables.registry import TABLES
+from htbench.harness.choice.winner import grouped
+from htbench.harness.store import Store
+from htbench.results.figures.declared import FIGURES
+from htbench.results.frames.load import load_rows
+from htbench.results.tables.registry import TABLES
 from tests.helpers import golden_snapshot, golden_stores
 
 MOST = 40  # lines of a difference that are shown

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import call
-from harness.errors import UsageError
-from results import frame
-from results.frames.from_csv import read_runs
-from results.frames.load import load_rows
-from results.tables.answer import answers
+from htbench.harness.cli import call
+from htbench.harness.errors import UsageError
+from htbench.results import frame
+from htbench.results.frames.from_csv import read_runs
+from htbench.results.frames.load import load_rows
+from htbench.results.tables.answer import answers
 
 GAINS = {"muon": (3.20, 3.21, 3.22), "adamw": (3.30, 3.31, 3.325)}
 

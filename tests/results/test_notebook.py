@@ -9,11 +9,11 @@ from pathlib import Path
 import pandas
 import pytest
 
-import results
-from harness import cli
-from harness.errors import UsageError
-from results.frames import typed
-from results.frames.load import load
+from htbench import results
+from htbench.harness import cli
+from htbench.harness.errors import UsageError
+from htbench.results.frames import typed
+from htbench.results.frames.load import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
@@ -118,6 +118,8 @@ def test_the_examples_of_the_page_run(demo_copy):
 
 
 def test_importing_results_loads_nothing():
-    code = "import results, sys; print({'pandas', 'torch', 'harness.store.store'} & sys.modules.keys())"
+    code = (
+        "import results, sys; print({'pandas', 'torch', 'htbench.harness.store.store'} & sys.modules.keys())"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.system import slurm
+from htbench.harness.system import slurm
 from tests.helpers.on_cluster import ask, cluster, held, queue, site, wait_for
 from tests.helpers.slurm_contract import CHECKS, Site
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
+from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED
 from tests.helpers.on_cluster import FEW, NODES, cluster, held, queue, site, wait_for
 from tests.slurm.test_slurm_containers import inside
 

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from harness.store import Store
+from htbench.harness.store import Store
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
     accepted,

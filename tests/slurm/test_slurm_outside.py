@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.store import Store
-from harness.store.points import read_points
+from htbench.harness.store import Store
+from htbench.harness.store.points import read_points
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import attempts, cluster, held, partition, queue, site, submit, wait_for
 from tests.helpers.own_parts import lay_out, optimizer

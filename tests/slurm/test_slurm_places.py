@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
-from harness.store import Store
+from htbench.harness.errors import EXIT_RUN_FAILED, EXIT_USAGE
+from htbench.harness.store import Store
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
     LONG,
@@ -176,7 +176,7 @@ class Person(Htbench):
     def start(self, *words, crash=None, **environment):
         person = pwd.getpwnam(self.name)
         return subprocess.Popen(
-            [self.python, "-m", "harness.cli", *map(str, words)],
+            [self.python, "-m", "htbench.harness.cli", *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness.errors import EXIT_USAGE
+from htbench.harness.errors import EXIT_USAGE
 from tests.helpers.on_cluster import (
     FEW,
     LONG,

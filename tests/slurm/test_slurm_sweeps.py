@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from harness.errors import EXIT_USAGE
-from harness.store import Store, submissions
-from harness.store.points import read_points
-from harness.system import slurm
-from sweeps.cluster.submit import without_check
+from htbench.harness.errors import EXIT_USAGE
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.points import read_points
+from htbench.harness.system import slurm
+from htbench.sweeps.cluster.submit import without_check
 from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from harness import cli
-from harness.config import parts, settings
-from harness.store import Store
-from harness.store.points import is_tuned, read_points
-from optimizers.zoo.registry import spec as row_of
-from sweeps import compare
-from sweeps.compare import FULL, LADDER, QUICK, USUAL, WORKLOADS, Budget, Comparison
-from sweeps.spec import sweep_file
+from htbench.harness import cli
+from htbench.harness.config import parts, settings
+from htbench.harness.store import Store
+from htbench.harness.store.points import is_tuned, read_points
+from htbench.optimizers.zoo.registry import spec as row_of
+from htbench.sweeps import compare
+from htbench.sweeps.compare import FULL, LADDER, QUICK, USUAL, WORKLOADS, Budget, Comparison
+from htbench.sweeps.spec import sweep_file
 from tests.helpers.own_parts import optimizer
 
 OWN = "sign_to_compare:SignMomentum"

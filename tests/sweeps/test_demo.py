@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.reproduce import demo as demo_command
+from htbench.sweeps.reproduce import demo as demo_command
 
 HTBENCH = Path(sys.executable).parent / "htbench"
 
@@ -45,7 +45,7 @@ def test_the_demo_and_its_second_call(tmp_path):
 
 def test_the_demo_is_that_of_the_package_and_not_what_the_store_has_of_that_name(monkeypatch, tmp_path):
     called = []
-    monkeypatch.setattr("sweeps.commands.sweep", lambda args: called.append(args) or 2)
+    monkeypatch.setattr("htbench.sweeps.commands.sweep", lambda args: called.append(args) or 2)
     words = argparse.Namespace(words=["steps=3"], workers=None, replace=True, root=tmp_path)
     assert demo_command(words) == 2
     (run,) = called

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-import results
-from harness import cli
+from htbench import results
+from htbench.harness import cli
 
 SPEC = """
 name: tiny

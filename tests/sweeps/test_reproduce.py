@@ -12,16 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness import cli
-from harness.errors import RunFailedError, UsageError
-from harness.paper import experiments
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store.points import SEARCH
-from sweeps import commands as sweep_commands
-from sweeps import reproduce, reproduce_card
-from sweeps.experiments import ladder
-from sweeps.spec.search import Search
+from htbench.harness import cli
+from htbench.harness.errors import RunFailedError, UsageError
+from htbench.harness.paper import experiments
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store.points import SEARCH
+from htbench.sweeps import commands as sweep_commands
+from htbench.sweeps import reproduce, reproduce_card
+from htbench.sweeps.experiments import ladder
+from htbench.sweeps.spec.search import Search
 from tests.helpers.command import TINY
 
 
@@ -317,9 +317,9 @@ replicate: {{seeds: 1}}
 _DRIVER = """
 import sys
 from pathlib import Path
-from harness import cli
-from sweeps import reproduce
-from results.figures.declared import FIGURES
+from htbench.harness import cli
+from htbench.sweeps import reproduce
+from htbench.results.figures.declared import FIGURES
 for name in set(FIGURES) - {"loss"}:  # to draw them all takes long
     del FIGURES[name]
 reproduce.SWEEPS = Path(sys.argv.pop(1))

@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from harness import cli
-from harness.errors import EXIT_USAGE
-from sweeps.commands import ACTIONS
+from htbench.harness import cli
+from htbench.harness.errors import EXIT_USAGE
+from htbench.sweeps.commands import ACTIONS
 
 OWNERS = {
     flag: [name for name, other in ACTIONS.items() if flag in other.flags]

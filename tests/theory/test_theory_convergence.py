@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimizers import svd_power
+from htbench.optimizers import svd_power
 
 torch.set_num_threads(1)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from optimizers import newton_schulz, ns_root
+from htbench.optimizers import newton_schulz, ns_root
 
 torch.set_num_threads(1)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from optimizers import svd_power
+from htbench.optimizers import svd_power
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=60, derandomize=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from optimizers import svd_power
+from htbench.optimizers import svd_power
 
 torch.set_num_threads(1)
 

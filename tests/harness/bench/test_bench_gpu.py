@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import gpu
-from optimizers import ZOO
+from htbench.optimizers import ZOO
 
 
 def lines(file):

@@ -9,21 +9,20 @@ import sys
 import pytest
 import torch
 
-import models
-import optimizers
-from harness import cli
-from harness.bench import machine as cost
-from harness.bench import peers, subjects
-from harness.bench import turns as pairs
-from harness.bench.optimizers import Bench, OptimizersFacts, PeerRow, Row, Settings, Side, report
-from harness.bench.subjects import entry
-from harness.bench.turns import Measurement, machine
-from harness.cost.update import memory_of
-from harness.cost.watch import DECOMPOSITIONS
-from harness.errors import UsageError
-from harness.show import terminal
-from harness.show.note import Note
-from harness.system import environment
+from htbench import models, optimizers
+from htbench.harness import cli
+from htbench.harness.bench import machine as cost
+from htbench.harness.bench import peers, subjects
+from htbench.harness.bench import turns as pairs
+from htbench.harness.bench.optimizers import Bench, OptimizersFacts, PeerRow, Row, Settings, Side, report
+from htbench.harness.bench.subjects import entry
+from htbench.harness.bench.turns import Measurement, machine
+from htbench.harness.cost.update import memory_of
+from htbench.harness.cost.watch import DECOMPOSITIONS
+from htbench.harness.errors import UsageError
+from htbench.harness.show import terminal
+from htbench.harness.show.note import Note
+from htbench.harness.system import environment
 from tests.helpers.json_fields import promised
 
 torch.set_num_threads(1)

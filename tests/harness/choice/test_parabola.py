@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from harness.choice.parabola import are_enough, fit, minimum
+from htbench.harness.choice.parabola import are_enough, fit, minimum
 
 
 @pytest.mark.parametrize("least", [0.0001, 0.001, 0.01, 0.02, 0.1, 0.3])

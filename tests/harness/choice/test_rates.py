@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.choice.rates import Width, rate_width
+from htbench.harness.choice.rates import Width, rate_width
 
 
 def parabola(rates, *, best=0.02, level=30.0, curvature=1.5):

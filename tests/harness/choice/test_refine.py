@@ -6,8 +6,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.choice.refine import MOST_OCTAVES, next_rates, vertex
-from harness.choice.winner import winner
+from htbench.harness.choice.refine import MOST_OCTAVES, next_rates, vertex
+from htbench.harness.choice.winner import winner
 
 FIRST = [0.01, 0.02, 0.04]
 

@@ -1,6 +1,6 @@
 """Who wins: by the metric of the validation split and its direction, then by the loss, then by the order."""
 
-from harness.choice.winner import mean_score, score, winner
+from htbench.harness.choice.winner import mean_score, score, winner
 from tests.helpers.records import scored
 
 

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from harness import tasks
-from harness.cli import main
-from harness.commands import data, doctor
-from harness.data import cache
-from harness.data.cache import damaged
-from harness.data.corpus import C4
-from harness.store import points
+from htbench.harness import tasks
+from htbench.harness.cli import main
+from htbench.harness.commands import data, doctor
+from htbench.harness.data import cache
+from htbench.harness.data.cache import damaged
+from htbench.harness.data.corpus import C4
+from htbench.harness.store import points
 from tests.helpers import miniature
 from tests.helpers.command import Htbench
 from tests.helpers.sweeping import results
@@ -107,7 +107,7 @@ def test_the_sweeps_of_the_store_say_how_much(root):
 
 def test_runs_and_sweeps_without_data_name_the_command(root, capsys, write_spec, monkeypatch):
     sweep, job = write_spec(SWEEP), write_spec(ON_SLURM, "job.yaml")
-    monkeypatch.setattr("sweeps.cluster.submit.submit", None)  # must not be reached
+    monkeypatch.setattr("htbench.sweeps.cluster.submit.submit", None)  # must not be reached
     run = ("run", "task=c4", "model=llama-nano", "steps=6", "batch_size=8", "seq_len=24")
     for words in (run, ("sweep", "run", sweep), ("sweep", "submit", job)):
         assert "run `htbench data prepare c4 --shards 2`" in said(capsys, *words, "--root", root)

@@ -6,20 +6,20 @@ import socket
 import psutil
 import pytest
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import EXIT_INTERRUPTED, UsageError
-from harness.parallel.processes import _free_port
-from harness.store import Store
-from harness.store.points import SEARCH, Point, read_points
-from harness.store.submissions import Submission
-from sweeps.cluster import submit
-from sweeps.cluster.job_array import text as sbatch_text
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.plan.planned import search_points
-from sweeps.run.pool import Pool
-from sweeps.spec import sweep_file as specs
-from sweeps.spec.resources import Resources
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import EXIT_INTERRUPTED, UsageError
+from htbench.harness.parallel.processes import _free_port
+from htbench.harness.store import Store
+from htbench.harness.store.points import SEARCH, Point, read_points
+from htbench.harness.store.submissions import Submission
+from htbench.sweeps.cluster import submit
+from htbench.sweeps.cluster.job_array import text as sbatch_text
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.run.pool import Pool
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.spec.resources import Resources
 from tests.helpers.command import Htbench
 from tests.helpers.in_ranks import LM, folder
 from tests.helpers.sweeping import trials_by_state

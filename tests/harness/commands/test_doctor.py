@@ -13,18 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import tasks
-from harness.cli import main
-from harness.commands import doctor
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.store import Store, layout
-from harness.store.check import Survey
-from harness.store.record import RunRecord
-from harness.system import machine
-from harness.system.checks import CPU_BUILD
-from harness.system.finding import Finding, examine
+from htbench.harness import tasks
+from htbench.harness.cli import main
+from htbench.harness.commands import doctor
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store, layout
+from htbench.harness.store.check import Survey
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import machine
+from htbench.harness.system.checks import CPU_BUILD
+from htbench.harness.system.finding import Finding, examine
 from tests.helpers.json_fields import promised
 
 STORE = {"root", "locks", "links", "store", "records", "index", "data"}
@@ -287,7 +287,7 @@ def test_a_cuda_build_without_a_gpu_is_told_of_the_small_one(tmp_path, monkeypat
 
 
 def test_little_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.system.checks.cgroup_limits", lambda name: [[str(2**28)]])
+    monkeypatch.setattr("htbench.harness.system.checks.cgroup_limits", lambda name: [[str(2**28)]])
     (found,) = look(tmp_path, "memory")
     assert (found.level, found.advice) == ("note", "use --workers 1")
 
@@ -433,5 +433,5 @@ def test_unreadable_folders_do_not_break_it(store, monkeypatch):
     def refuse(path, *_):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr("harness.store.check.atomic.read_json", refuse)
+    monkeypatch.setattr("htbench.harness.store.check.atomic.read_json", refuse)
     assert the(look(store[0].root, "store"), "PermissionError").level == "problem"

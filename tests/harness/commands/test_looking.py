@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import tasks
-from harness.store import Store
-from harness.store.points import read_points
-from harness.system.environment import HOME
+from htbench.harness import tasks
+from htbench.harness.store import Store
+from htbench.harness.store.points import read_points
+from htbench.harness.system.environment import HOME
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
 
@@ -24,9 +24,9 @@ with open(os.environ["CANARY"], "a") as file:
 """
 PARTS = """
 import torch
-from harness.data.digits import fingerprint, load
-from harness.tasks import TaskSpec
-from models.resnet import ResNet
+from htbench.harness.data.digits import fingerprint, load
+from htbench.harness.tasks import TaskSpec
+from htbench.models.resnet import ResNet
 
 TASK = TaskSpec("", "image", "accuracy", True, "evil:fingerprint", "evil:load", adamw_lr=0.02)
 
@@ -201,7 +201,7 @@ ALL = """
 import os, sys
 import htbench
 htbench.leave_out_chance_folders()
-from harness import cli
+from htbench.harness import cli
 for words in sys.argv[1:]:
     assert cli.main(words.split()) in (0, 1, 2) and not os.path.exists(os.environ["CANARY"]), words
 """

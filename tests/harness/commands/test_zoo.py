@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-import models
-from harness.cli import main
-from optimizers import ZOO
+from htbench import models
+from htbench.harness.cli import main
+from htbench.optimizers import ZOO
 from tests.helpers.json_fields import promised, read
 
 

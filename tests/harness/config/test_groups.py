@@ -2,14 +2,21 @@
 
 import pytest
 
-from harness.config.key import resolved, run_key
-from harness.config.names import flatten
-from harness.config.settings import as_stored, is_setting, param_of, resolve_config, to_settings, to_yaml
-from harness.config.yaml_text import read_yaml
-from harness.errors import UsageError
-from harness.store import Store
-from harness.train.building import rate_schedules
-from harness.train.run import run
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import (
+    as_stored,
+    is_setting,
+    param_of,
+    resolve_config,
+    to_settings,
+    to_yaml,
+)
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.train.building import rate_schedules
+from htbench.harness.train.run import run
 
 MUON = {"task": "digits", "model": "vit-nano", "steps": 4, "batch_size": 8, "optimizer.name": "muon"}
 OF = "optimizer.groups"

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from harness.config.key import identity, run_key
-from harness.config.names import flatten
-from harness.config.settings import is_setting, param_of, resolve_config, to_settings, to_yaml
-from harness.config.yaml_text import read_words, read_yaml
-from harness.errors import UsageError
+from htbench.harness.config.key import identity, run_key
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import is_setting, param_of, resolve_config, to_settings, to_yaml
+from htbench.harness.config.yaml_text import read_words, read_yaml
+from htbench.harness.errors import UsageError
 
 FALLING = {"schedule.p.name": "linear", "schedule.p.from": 0.25, "schedule.p.to": 0}
 SIGMOID = FALLING | {"schedule.p.name": "sigmoid", "schedule.p.centre": 0.04, "schedule.p.width": 0.04}

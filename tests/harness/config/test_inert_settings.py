@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
 
 DIGITS = {"task": "digits", "model": "resnet-nano", "steps": 100, "batch_size": 64}
 DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16}
@@ -62,7 +62,7 @@ def test_the_optimizer_itself_agrees_that_it_changes_nothing(rule, setting):
     """The class gets the values as given, before anybody makes them the default."""
     import torch
 
-    import optimizers
+    from htbench import optimizers
 
     def weights(extra):
         row = optimizers.spec(rule["optimizer.name"])

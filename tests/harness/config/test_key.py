@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import models
-import optimizers
-from harness.config import key as keys
-from harness.config.key import identity, run_key, stored_keys
-from harness.config.names import REMOVED, settings_of
-from harness.config.settings import as_stored, resolve_config, to_settings, to_yaml
-from harness.config.yaml_text import read_yaml
-from harness.errors import UsageError
-from optimizers.zoo.registry import Param
+from htbench import models, optimizers
+from htbench.harness.config import key as keys
+from htbench.harness.config.key import identity, run_key, stored_keys
+from htbench.harness.config.names import REMOVED, settings_of
+from htbench.harness.config.settings import as_stored, resolve_config, to_settings, to_yaml
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.errors import UsageError
+from htbench.optimizers.zoo.registry import Param
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "keys.json").read_text())
 
@@ -43,7 +42,9 @@ def test_a_config_of_older_code_is_read_where_what_is_gone_did_nothing(tmp_path)
 @pytest.mark.parametrize("base", ["Muon", "NorMuon", "AdaMuon", "Soap"])
 def test_a_stored_config_of_a_class_derived_from_ours_has_its_key(base, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / f"derived_{base}.py").write_text(f"from optimizers import {base}\nclass Mine({base}): pass\n")
+    (tmp_path / f"derived_{base}.py").write_text(
+        f"from htbench.optimizers import {base}\nclass Mine({base}): pass\n"
+    )
     name = f"derived_{base}:Mine"
     for more in ({}, {"optimizer.ema": False}, {"optimizer.interval": 3}) if base != "Soap" else ({},):
         config = resolve_config(

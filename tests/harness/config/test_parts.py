@@ -8,20 +8,19 @@ import textwrap
 import pytest
 import torch
 
-import models
-import optimizers
-from harness import tasks
-from harness.cli import main
-from harness.config import parts
-from harness.config.key import run_key
-from harness.config.names import flatten
-from harness.config.settings import resolve_config, to_settings, to_yaml
-from harness.config.yaml_text import read_yaml
-from harness.errors import UsageError
-from harness.store.points import Point
-from harness.system.environment import HOME
-from harness.train.monitor import Monitor
-from sweeps.run.execute import EXIT_ENDED, execute
+from htbench import models, optimizers
+from htbench.harness import tasks
+from htbench.harness.cli import main
+from htbench.harness.config import parts
+from htbench.harness.config.key import run_key
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import resolve_config, to_settings, to_yaml
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import Point
+from htbench.harness.system.environment import HOME
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.run.execute import EXIT_ENDED, execute
 from tests.helpers.json_fields import promised
 
 _NUMBERS = itertools.count()
@@ -128,7 +127,7 @@ def test_an_argument_of_torch_that_our_rules_use_otherwise_reaches_the_class():
 
 def test_a_rule_derived_from_ours_has_its_table(write):
     name = write("""
-        from optimizers import Param, UpdateRule
+        from htbench.optimizers import Param, UpdateRule
 
         class Mine(UpdateRule):
             table = {
@@ -391,13 +390,13 @@ def test_a_model_trains(write, tmp_path, capsys):
 
 
 DATA = """
-    from harness.tasks import TaskSpec
+    from htbench.harness.tasks import TaskSpec
 
     def fingerprint():
         return "abc"
 
     def load(cache, *, batch_size, seq_len, data_seed):
-        from harness.data import digits
+        from htbench.harness.data import digits
 
         return digits.load(cache, batch_size=batch_size, seq_len=seq_len, data_seed=data_seed)
 

@@ -5,16 +5,15 @@ import shutil
 
 import pytest
 
-import models
-import optimizers
-from harness import tasks
-from harness.config import digest, revisions
-from harness.config.key import resolved, run_key
-from harness.config.names import flatten
-from harness.config.settings import resolve_config, to_yaml
-from harness.config.yaml_text import read_yaml
-from harness.errors import UsageError
-from harness.system.environment import HOME
+from htbench import models, optimizers
+from htbench.harness import tasks
+from htbench.harness.config import digest, revisions
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import resolve_config, to_yaml
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.errors import UsageError
+from htbench.harness.system.environment import HOME
 
 DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16, "optimizer.name": "sgdm"}
 DIGITS = DOCS | {"task": "digits", "model": "resnet-nano", "batch_size": 64}
@@ -48,7 +47,7 @@ def edit(tmp_path, monkeypatch):
 
 def test_the_released_digests_are_those_of_this_code():
     """If this fails: does the change alter numbers? Then raise the revision of what it alters. In any case
-    run `python -m harness.config.revisions --write`."""
+    run `python -m htbench.harness.config.revisions --write`."""
     assert json.loads(revisions.PLACE.read_text()) == revisions.release()
 
 
@@ -60,13 +59,27 @@ def test_released_code_is_at_its_released_revision(name):
 def test_every_module_is_either_watched_or_known_to_make_no_numbers():
     """If this fails, a module is new: does it make numbers? Then it belongs into `digest.NUMERIC`."""
     without = {
-        *("optimizers", "optimizers.cost", "optimizers.reach", "optimizers.zoo"),
-        *("optimizers.zoo.elementwise", "optimizers.zoo.grouped", "optimizers.zoo.imported"),
-        *("optimizers.zoo.outside", "optimizers.zoo.param", "optimizers.zoo.registry", "optimizers.zoo.spec"),
-        *("optimizers.zoo.same", "optimizers.zoo.spectral", "optimizers.zoo.subspace", "optimizers.watch"),
-        *("models", "models.families", "models.imported", "models.registry"),
-        *("harness.data", "harness.data.cache", "harness.data.copies"),
-        *("harness.data.prepare", "harness.data.raw"),
+        *("optimizers", "htbench.optimizers.cost", "htbench.optimizers.reach", "htbench.optimizers.zoo"),
+        *(
+            "htbench.optimizers.zoo.elementwise",
+            "htbench.optimizers.zoo.grouped",
+            "htbench.optimizers.zoo.imported",
+        ),
+        *(
+            "htbench.optimizers.zoo.outside",
+            "htbench.optimizers.zoo.param",
+            "htbench.optimizers.zoo.registry",
+            "htbench.optimizers.zoo.spec",
+        ),
+        *(
+            "htbench.optimizers.zoo.same",
+            "htbench.optimizers.zoo.spectral",
+            "htbench.optimizers.zoo.subspace",
+            "htbench.optimizers.watch",
+        ),
+        *("models", "htbench.models.families", "htbench.models.imported", "htbench.models.registry"),
+        *("htbench.harness.data", "htbench.harness.data.cache", "htbench.harness.data.copies"),
+        *("htbench.harness.data.prepare", "htbench.harness.data.raw"),
     }
     folders = ("optimizers", "models", "harness/data")
     files = [path for folder in folders for path in (HOME / folder).rglob("*.py")]
@@ -169,8 +182,8 @@ def test_code_that_is_no_python_is_told_in_a_sentence(edit):
 def test_code_that_a_server_has_read_is_read_again_once_it_is_edited(edit, tmp_path):
     digest.everything()
     reads = digest._read.cache_info().misses
-    before = digest.digests(["optimizers.muon"])
+    before = digest.digests(["htbench.optimizers.muon"])
     assert digest._read.cache_info().misses == reads, "a forked process reads nothing again"
     rule = tmp_path / "optimizers" / "muon.py"
     rule.write_text(rule.read_text().replace("max(1, m / n)", "max(4, m / n)"))
-    assert digest.digests(["optimizers.muon"]) != before
+    assert digest.digests(["htbench.optimizers.muon"]) != before

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-import optimizers
-from harness.config.key import run_key
-from harness.config.names import flatten, settings_of
-from harness.config.settings import FIELDS, params_of, resolve_config, to_settings, to_yaml
-from harness.config.yaml_text import read_words, read_yaml
-from harness.errors import UsageError
+from htbench import optimizers
+from htbench.harness.config.key import run_key
+from htbench.harness.config.names import flatten, settings_of
+from htbench.harness.config.settings import FIELDS, params_of, resolve_config, to_settings, to_yaml
+from htbench.harness.config.yaml_text import read_words, read_yaml
+from htbench.harness.errors import UsageError
 
 
 def test_every_default_is_written_in(tiny):

@@ -5,13 +5,13 @@ import json
 import pytest
 import torch
 
-from harness import cli
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.cost import update
-from harness.cost.estimate import count, for_record
-from harness.store import Store
-from harness.train import run
+from htbench.harness import cli
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost import update
+from htbench.harness.cost.estimate import count, for_record
+from htbench.harness.store import Store
+from htbench.harness.train import run
 from tests.helpers.counted import Step, config_of
 from tests.helpers.json_fields import promised
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from harness.cost import update
-from harness.cost.estimate import count
-from harness.cost.watch import Watch, decomposing, eigh, qr, svd
+from htbench.harness.cost import update
+from htbench.harness.cost.estimate import count
+from htbench.harness.cost.watch import Watch, decomposing, eigh, qr, svd
 from tests.helpers.counted import Step, config_of, operations
 
 NANO = {

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from harness.config.settings import resolve_config
-from harness.cost.from_runs import from_pace, pace, wall_seconds
-from harness.store import Store, curve
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost.from_runs import from_pace, pace, wall_seconds
+from htbench.harness.store import Store, curve
 from tests.helpers.interrupting import finish, interrupt
 
 STOPPED = 4  # asked after step 3, a run stops at the next boundary

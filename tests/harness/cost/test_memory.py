@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from torch.profiler import record_function
 
-from harness.cost.estimate import count as count_update
-from harness.cost.shapes import NotEstimatedError
-from harness.data import text
+from htbench.harness.cost.estimate import count as count_update
+from htbench.harness.cost.shapes import NotEstimatedError
+from htbench.harness.data import text
 from tests.helpers.counted import Memory, Step, config_of, peaks
 
 WITHIN = 0.15

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness import tasks
-from harness.cost import shapes
-from harness.cost.shapes import NotEstimatedError
+from htbench.harness import tasks
+from htbench.harness.cost import shapes
+from htbench.harness.cost.shapes import NotEstimatedError
 from tests.helpers.counted import config_of
 
 KNOWN = {

@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from harness.cost.from_runs import stints
-from harness.show.status import Status
-from harness.store import RunState, Store
-from harness.system.atomic import write_json
+from htbench.harness.cost.from_runs import stints
+from htbench.harness.show.status import Status
+from htbench.harness.store import RunState, Store
+from htbench.harness.system.atomic import write_json
 from tests.helpers.records import scored
 
 KEY = "0123456789ab"

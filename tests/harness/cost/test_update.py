@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cost import shapes, update
-from optimizers.zoo.registry import ZOO
+from htbench.harness.cost import shapes, update
+from htbench.optimizers.zoo.registry import ZOO
 from tests.helpers.counted import config_of
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "cost.json").read_text())

@@ -6,12 +6,12 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import nn
 
-from harness.config.schema import AUGMENTATIONS
-from harness.data import augment, randaugment
-from harness.data.augment import AUGMENTS, Recipe
-from harness.data.images import ImageTask
-from harness.parallel.group import Group
-from harness.train import curvature
+from htbench.harness.config.schema import AUGMENTATIONS
+from htbench.harness.data import augment, randaugment
+from htbench.harness.data.augment import AUGMENTS, Recipe
+from htbench.harness.data.images import ImageTask
+from htbench.harness.parallel.group import Group
+from htbench.harness.train import curvature
 
 SIZE, BATCH = 16, 12
 MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.2, 0.3, 0.25)

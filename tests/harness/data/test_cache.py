@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.data.cache import cached, damaged, under_way
+from htbench.harness.data.cache import cached, damaged, under_way
 
 
 def fill_with(text, calls=None):
@@ -84,8 +84,8 @@ def test_a_failing_builder_leaves_nothing(tmp_path):
 BUILDER = """
 import sys, time
 from pathlib import Path
-from harness.data import cache
-from harness.data.cache import cached, damaged
+from htbench.harness.data import cache
+from htbench.harness.data.cache import cached, damaged
 
 def fill(folder):
     (folder / "a.txt").write_text("half of it")

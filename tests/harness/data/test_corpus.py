@@ -13,14 +13,14 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from harness import tasks
-from harness.data import corpus
-from harness.data.corpus import C4, CORPORA, OPENWEBTEXT
-from harness.data.order import permutation
-from harness.data.stamps import Prepared
-from harness.data.task import IGNORED
-from harness.errors import UsageError
-from harness.parallel.group import Group
+from htbench.harness import tasks
+from htbench.harness.data import corpus
+from htbench.harness.data.corpus import C4, CORPORA, OPENWEBTEXT
+from htbench.harness.data.order import permutation
+from htbench.harness.data.stamps import Prepared
+from htbench.harness.data.task import IGNORED
+from htbench.harness.errors import UsageError
+from htbench.harness.parallel.group import Group
 from tests.helpers import miniature
 
 pytestmark = pytest.mark.usefixtures("published_corpora")
@@ -138,7 +138,7 @@ def test_the_protocol_of_the_paper_reports_what_it_selects_on(cache):
 
 
 def test_a_document_that_spells_out_an_end_token_does_not_end_there(published_corpora):
-    from harness.data.prepare_text import PublishedTokenizer
+    from htbench.harness.data.prepare_text import PublishedTokenizer
 
     for name, end in (("c4", "</s>"), ("openwebtext", "<|endoftext|>")):
         row = CORPORA[name].published["tokenizer"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from harness.data import cache, digits
-from harness.errors import UsageError
+from htbench.harness.data import cache, digits
+from htbench.harness.errors import UsageError
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from harness import tasks
-from harness.data.corpus import FINEWEB
-from harness.data.order import permutation
-from harness.data.stamps import Prepared
-from harness.errors import UsageError
+from htbench.harness import tasks
+from htbench.harness.data.corpus import FINEWEB
+from htbench.harness.data.order import permutation
+from htbench.harness.data.stamps import Prepared
+from htbench.harness.errors import UsageError
 from tests.helpers import miniature
 
 T = 24

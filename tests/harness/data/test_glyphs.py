@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from harness.data import glyphs
-from harness.errors import UsageError
+from htbench.harness.data import glyphs
+from htbench.harness.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_the_noise_has_a_tenth_of_the_grey_scale(drawn):
 
 def test_the_fingerprint_reads_the_fonts_and_needs_no_numpy(monkeypatch):
     code = (
-        "import sys; from harness.data import glyphs; print(glyphs.fingerprint());"
+        "import sys; from htbench.harness.data import glyphs; print(glyphs.fingerprint());"
         "sys.exit(bool({'torch', 'numpy', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

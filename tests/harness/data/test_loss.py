@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import cross_entropy
 
-import models
-from harness.data import loss as module
-from harness.data import text
-from harness.data.loss import linear_cross_entropies, linear_cross_entropy
-from harness.data.task import IGNORED, Batch
-from harness.data.text import TextTask
+from htbench import models
+from htbench.harness.data import loss as module
+from htbench.harness.data import text
+from htbench.harness.data.loss import linear_cross_entropies, linear_cross_entropy
+from htbench.harness.data.task import IGNORED, Batch
+from htbench.harness.data.text import TextTask
 
 N, D, V = 13, 6, 11
 

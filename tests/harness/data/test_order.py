@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from harness.data.order import batch_indices, permutation
+from htbench.harness.data.order import batch_indices, permutation
 
 
 def test_every_epoch_is_a_permutation_of_its_own():

@@ -12,14 +12,14 @@ import pytest
 import torch
 from PIL import Image
 
-from harness import tasks
-from harness.data import copies, glyphs
-from harness.data.cache import damaged
-from harness.data.images import splits
-from harness.data.pictures import SETS, Pictures
-from harness.data.raw import find
-from harness.data.stamps import ImageFiles, write_index
-from harness.errors import UsageError
+from htbench.harness import tasks
+from htbench.harness.data import copies, glyphs
+from htbench.harness.data.cache import damaged
+from htbench.harness.data.images import splits
+from htbench.harness.data.pictures import SETS, Pictures
+from htbench.harness.data.raw import find
+from htbench.harness.data.stamps import ImageFiles, write_index
+from htbench.harness.errors import UsageError
 from tests.helpers import miniature, photographs
 from tests.helpers.sweeping import results
 

@@ -13,10 +13,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from harness.data import copies, prepare, raw
-from harness.data.cache import damaged
-from harness.data.corpus import C4
-from harness.errors import UsageError
+from htbench.harness.data import copies, prepare, raw
+from htbench.harness.data.cache import damaged
+from htbench.harness.data.corpus import C4
+from htbench.harness.errors import UsageError
 from tests.helpers import miniature
 
 
@@ -228,7 +228,7 @@ class Hub(SimpleHTTPRequestHandler):
 FETCH = """
 import sys
 from pathlib import Path
-from harness.data import raw
+from htbench.harness.data import raw
 assert not raw.obstacle(), raw.obstacle()
 place = Path(sys.argv[1])
 print(raw.fetch("allenai/c4", "miniature", "en/c4-train.00002-of-00003.json.gz", place))

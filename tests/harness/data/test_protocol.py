@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from harness import tasks
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.store import Store
-from harness.train import run
+from htbench.harness import tasks
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
+from htbench.harness.train import run
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tokenizers
 
-from harness.data import pydocs
-from harness.errors import UsageError
+from htbench.harness.data import pydocs
+from htbench.harness.errors import UsageError
 
 SMALL_LIBRARY = {
     "json/__init__.py": '"""JSON."""\ndef dumps():\n  """Write it.\n\n  Like this:\n\n      x\n  """\n',
@@ -143,7 +143,7 @@ def test_tokens_spell_the_documents_exactly(token_folder, documents):
 
 def test_tokens_are_the_same_in_another_process_and_on_one_thread(documents, tmp_path):
     code = (
-        "import json, sys; from pathlib import Path; from harness.data import pydocs;"
+        "import json, sys; from pathlib import Path; from htbench.harness.data import pydocs;"
         "pydocs.write_tokens(Path(sys.argv[1]), json.load(sys.stdin), 400)"
     )
     some = json.dumps({split: texts[:40] for split, texts in documents.items()})

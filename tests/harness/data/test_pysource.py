@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tokenizers
 
-from harness.data import pydocs, pysource
-from harness.errors import UsageError
+from htbench.harness.data import pydocs, pysource
+from htbench.harness.errors import UsageError
 from tests.helpers import prepared
 
 HOMES = {

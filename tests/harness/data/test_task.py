@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from harness.data.images import ImageTask
-from harness.data.task import IGNORED, Batch, mean_losses
-from harness.data.text import TextTask
-from harness.parallel.group import Group
+from htbench.harness.data.images import ImageTask
+from htbench.harness.data.task import IGNORED, Batch, mean_losses
+from htbench.harness.data.text import TextTask
+from htbench.harness.parallel.group import Group
 
 CPU = torch.device("cpu")
 

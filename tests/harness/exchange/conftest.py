@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness.cli import main
+from htbench.harness.cli import main
 from tests.helpers.exporting import Source, fill
 
 

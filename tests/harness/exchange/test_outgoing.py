@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from harness.cli import main
-from harness.exchange.outgoing import choose
-from harness.system import environment
+from htbench.harness.cli import main
+from htbench.harness.exchange.outgoing import choose
+from htbench.harness.system import environment
 from tests.helpers.exporting import (
     ADAMW,
     ALONE,

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from harness.cli import main
+from htbench.harness.cli import main
 from tests.helpers.exporting import ADAMW, DIVERGED, MUON, SEED1, expected, same
 
 pytestmark = pytest.mark.skipif(find_spec("tensorboard") is None, reason="tensorboard is not installed")

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from harness.export import huggingface
+from htbench.harness.export import huggingface
 from tests.helpers import nano_models
 from tests.helpers.records import record
 

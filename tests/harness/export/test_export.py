@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from harness import cli
-from harness.config.settings import resolve_config
-from harness.data.pydocs import END_OF_TEXT
-from harness.errors import UsageError
-from harness.export import huggingface
-from harness.export.trained import Trained
-from harness.store import Store, layout
+from htbench.harness import cli
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.pydocs import END_OF_TEXT
+from htbench.harness.errors import UsageError
+from htbench.harness.export import huggingface
+from htbench.harness.export.trained import Trained
+from htbench.harness.store import Store, layout
 from tests.helpers import nano_models
 from tests.helpers.interrupting import interrupt
 
@@ -175,7 +175,7 @@ def test_a_full_disk_leaves_the_folder_as_it_was(keys, export, tmp_path, capsys)
     ],
 )
 def test_others_are_refused_in_one_sentence(tmp_path, settings, said):
-    from harness.config.settings import to_yaml
+    from htbench.harness.config.settings import to_yaml
 
     layout.begin(tmp_path)
     files = Store(tmp_path).files("ab" * 6)
@@ -200,7 +200,7 @@ def test_weights_of_another_shape_are_refused(tmp_path, keys, store):
 
 
 def test_data_of_another_python_is_named(tmp_path):
-    from harness.export import tokens
+    from htbench.harness.export import tokens
 
     with pytest.raises(UsageError, match=r"with the fingerprint 0123, .* copy 'pydocs-0123'"):
         tokens.of_run({"task": "pydocs", "data_fingerprint": "0123"}, tmp_path)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from harness import tasks
-from harness.data import copies
-from harness.data.prepare_text import PublishedTokenizer
-from harness.errors import UsageError
-from harness.export import tokens
+from htbench.harness import tasks
+from htbench.harness.data import copies
+from htbench.harness.data.prepare_text import PublishedTokenizer
+from htbench.harness.errors import UsageError
+from htbench.harness.export import tokens
 from tests.helpers import miniature
 
 transformers = pytest.importorskip("transformers")

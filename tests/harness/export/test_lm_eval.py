@@ -8,10 +8,10 @@ import sys
 import pytest
 import torch
 
-from harness.export import huggingface, tokens
-from harness.export.trained import Trained
-from harness.store import Store
-from harness.store.layout import cache_folder
+from htbench.harness.export import huggingface, tokens
+from htbench.harness.export.trained import Trained
+from htbench.harness.store import Store
+from htbench.harness.store.layout import cache_folder
 from tests.helpers import nano_models
 
 pytest.importorskip("lm_eval")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.errors import UsageError
-from harness.paper import experiments, reported
-from harness.paper.reported import Setting
+from htbench.harness.errors import UsageError
+from htbench.harness.paper import experiments, reported
+from htbench.harness.paper.reported import Setting
 
 
 def test_all_published_numbers_are_there() -> None:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from harness.parallel.batch_norm import SyncBatchNorm, synchronise
-from harness.parallel.group import ALONE, Group
+from htbench.harness.parallel.batch_norm import SyncBatchNorm, synchronise
+from htbench.harness.parallel.group import ALONE, Group
 from tests.helpers.in_group import in_group
 
 F32, F64, BF16 = torch.float32, torch.float64, torch.bfloat16

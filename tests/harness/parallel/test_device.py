@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from harness.errors import NodeError, UsageError
-from harness.parallel import device
-from harness.parallel.group import Group
-from harness.system import machine, slurm
+from htbench.harness.errors import NodeError, UsageError
+from htbench.harness.parallel import device
+from htbench.harness.parallel.group import Group
+from htbench.harness.system import machine, slurm
 
 
 @pytest.fixture

@@ -8,18 +8,18 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-import models
-from harness import tasks
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.errors import PeerLostError, UsageError
-from harness.parallel import device
-from harness.parallel import group as distributed
-from harness.parallel.group import Group
-from harness.show.status import Status
-from harness.store import Store
-from harness.train.run import check_processes
-from sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
+from htbench import models
+from htbench.harness import tasks
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import PeerLostError, UsageError
+from htbench.harness.parallel import device
+from htbench.harness.parallel import group as distributed
+from htbench.harness.parallel.group import Group
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.train.run import check_processes
+from htbench.sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, result, start, together, wait_for
 from tests.helpers.interrupting import finish, interrupt
 

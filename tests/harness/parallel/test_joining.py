@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.parallel import joining
-from harness.parallel.group import ALONE, Group
-from harness.parallel.joining import joined, place
-from harness.parallel.processes import VARIABLES, _free_port
-from harness.store.points import SEARCH, Point
-from harness.train.monitor import Monitor
-from sweeps.run.execute import EXIT_ENDED, execute
+from htbench.harness.errors import RunFailedError, StoppedError, UsageError
+from htbench.harness.parallel import joining
+from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.parallel.joining import joined, place
+from htbench.harness.parallel.processes import VARIABLES, _free_port
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.run.execute import EXIT_ENDED, execute
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from harness.parallel import group as distributed
-from harness.parallel.overlap import GradientSum
+from htbench.harness.parallel import group as distributed
+from htbench.harness.parallel.overlap import GradientSum
 from tests.helpers.in_group import in_group
 
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-import optimizers
-from harness.bench import contract
-from harness.parallel import sharding
-from harness.parallel.sharding import Shards, deal_out
-from optimizers.cost import seconds_of_a_step, separable
+from htbench import optimizers
+from htbench.harness.bench import contract
+from htbench.harness.parallel import sharding
+from htbench.harness.parallel.sharding import Shards, deal_out
+from htbench.optimizers.cost import seconds_of_a_step, separable
 from tests.helpers.in_group import in_group
 
 CLASSES = ("Adagrad", "Adafactor", "NAdam", "RMSprop")  # Adagrad makes its state in the constructor

@@ -5,11 +5,11 @@ import signal
 import pytest
 import torch
 
-import models
-from harness.config.settings import resolve_config
-from harness.store import Store, items
-from harness.train import checkpoint
-from sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED
+from htbench import models
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store, items
+from htbench.harness.train import checkpoint
+from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_STOPPED
 from tests.helpers.in_ranks import LM, assert_close, codes, end, folder, start, together
 from tests.helpers.interrupting import finish, interrupt
 

@@ -10,11 +10,11 @@ import unicodedata
 
 import pytest
 
-from harness.show import harmless
-from harness.show.latex import escape
-from harness.store import Store
-from harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
-from harness.system.seal import sealed
+from htbench.harness.show import harmless
+from htbench.harness.show.latex import escape
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
+from htbench.harness.system.seal import sealed
 from tests.helpers import stored_runs
 from tests.helpers.command import Htbench
 

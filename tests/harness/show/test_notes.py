@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from harness.show import note as notes
-from harness.show.commands import name_store, write_command
-from harness.show.note import Note, templates
+from htbench.harness.show import note as notes
+from htbench.harness.show.commands import name_store, write_command
+from htbench.harness.show.note import Note, templates
 from tests.helpers.architecture import PACKAGES, ROOT
 
 DANGER = "danger_"  # the short form of another kind

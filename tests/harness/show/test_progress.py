@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from harness.show import progress
-from harness.show.progress import Progress, each
+from htbench.harness.show import progress
+from htbench.harness.show.progress import Progress, each
 
 
 def screen(monkeypatch):

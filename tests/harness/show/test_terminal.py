@@ -7,10 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.show.note import Note
-from harness.show.numbers import counted
-from harness.show.report import Cell, Column, Report, table
-from harness.show.terminal import _JSON, _fitted, shortened, show, wrapped
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import counted
+from htbench.harness.show.report import Cell, Column, Report, table
+from htbench.harness.show.terminal import _JSON, _fitted, shortened, show, wrapped
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?")
 COLUMNS = [

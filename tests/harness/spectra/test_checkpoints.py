@@ -6,10 +6,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from harness.errors import UsageError
-from harness.spectra.checkpoints import read
-from harness.spectra.layers import measure
-from harness.spectra.selection import Stored
+from htbench.harness.errors import UsageError
+from htbench.harness.spectra.checkpoints import read
+from htbench.harness.spectra.layers import measure
+from htbench.harness.spectra.selection import Stored
 from tests.helpers.spectra import layer_table
 
 

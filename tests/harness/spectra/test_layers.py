@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-import models
-from harness.spectra.esd import esd, matrices, singular_values
-from harness.spectra.layers import layer_names, measure, random_alpha
-from harness.spectra.report import summarize
-from harness.spectra.tail import METHODS, fit_alpha
+from htbench import models
+from htbench.harness.spectra.esd import esd, matrices, singular_values
+from htbench.harness.spectra.layers import layer_names, measure, random_alpha
+from htbench.harness.spectra.report import summarize
+from htbench.harness.spectra.tail import METHODS, fit_alpha
 from tests.helpers.spectra import layer_table
 
 torch.set_num_threads(1)

@@ -2,8 +2,8 @@
 
 import pytest
 
-import models
-from harness.spectra.names import KINDS, blocks, clean, in_order, kind
+from htbench import models
+from htbench.harness.spectra.names import KINDS, blocks, clean, in_order, kind
 
 NAMES = {
     # ours

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 import torch
 
-import models
-from harness import cli
+from htbench import models
+from htbench.harness import cli
 from tests.helpers.command import TINY
 from tests.helpers.json_fields import promised, read
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-from harness.spectra.esd import esd, singular_values
-from harness.spectra.tail import fit_alpha
-from optimizers.spectral.exact import rank_power, svd_power
-from optimizers.spectral.newton_schulz import newton_schulz
+from htbench.harness.spectra.esd import esd, singular_values
+from htbench.harness.spectra.tail import fit_alpha
+from htbench.optimizers.spectral.exact import rank_power, svd_power
+from htbench.optimizers.spectral.newton_schulz import newton_schulz
 from tests.helpers.spectra import ks_scan, layer_table
 
 GOLDEN = Path(os.environ.get("HTBENCH_GOLDEN_SPECTRUM", Path(__file__).parents[2] / "golden" / "spectrum"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from harness.spectra.tail import METHODS, SMALL_N, fit_alpha
+from htbench.harness.spectra.tail import METHODS, SMALL_N, fit_alpha
 from tests.helpers.spectra import ks_scan
 
 spectra = arrays.arrays(np.float64, st.integers(1, 70), elements=st.floats(0, allow_infinity=False))

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import Reason, Store
-from harness.store.owner import Owner
-from harness.system import atomic, seal
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Reason, Store
+from htbench.harness.store.owner import Owner
+from htbench.harness.system import atomic, seal
 from tests.helpers.records import record
 
 KEY = "a" * 12

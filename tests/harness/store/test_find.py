@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import Store, layout
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store, layout
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from harness.store import Store
+from htbench.harness.store import Store
 from tests.helpers.command import Htbench
 from tests.helpers.first_store import CUT, FILES, back_into_folders, unpack, words
 from tests.helpers.stored_runs import files

@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from harness import cli
-from harness.config.key import run_key
-from harness.errors import EXIT_USAGE
-from harness.store import Reason, Store
-from harness.store.gc import ABANDONED_SECONDS, garbage, remove
-from harness.store.points import SEARCH, Point, slot_path, sweep_folder, write_points
-from harness.system import slurm
-from harness.system.atomic import append_line, temporary_name, write_json
+from htbench.harness import cli
+from htbench.harness.config.key import run_key
+from htbench.harness.errors import EXIT_USAGE
+from htbench.harness.store import Reason, Store
+from htbench.harness.store.gc import ABANDONED_SECONDS, garbage, remove
+from htbench.harness.store.points import SEARCH, Point, slot_path, sweep_folder, write_points
+from htbench.harness.system import slurm
+from htbench.harness.system.atomic import append_line, temporary_name, write_json
 from tests.helpers import squeue as stand_in
 from tests.helpers.stored_runs import config, files, leave, put
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli
-from harness.store import Store, check, gc
-from harness.store.importing import merge
-from harness.store.points import SEARCH, Point, read_points, slot_path, sweep_folder, write_points
-from harness.system.links import LinkError
+from htbench.harness import cli
+from htbench.harness.store import Store, check, gc
+from htbench.harness.store.importing import merge
+from htbench.harness.store.points import SEARCH, Point, read_points, slot_path, sweep_folder, write_points
+from htbench.harness.system.links import LinkError
 from tests.helpers.stored_runs import config, files, leave, put
 
 KEY = "ab0123456789"

@@ -8,19 +8,19 @@ import signal
 
 import pytest
 
-import models
-from harness import cli
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.errors import EXIT_USAGE
-from harness.show.status import Status
-from harness.store import Store, layout
-from harness.store.importing import differences
-from harness.store.integrity import CHANGED
-from harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
-from harness.store.record import RunRecord
-from harness.system import seal
-from harness.train import run as train
+from htbench import models
+from htbench.harness import cli
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import EXIT_USAGE
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, layout
+from htbench.harness.store.importing import differences
+from htbench.harness.store.integrity import CHANGED
+from htbench.harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import seal
+from htbench.harness.train import run as train
 from tests.helpers.interrupting import interrupt
 from tests.helpers.stored_runs import config, files, leave, put
 

@@ -6,21 +6,21 @@ import shutil
 
 import pytest
 
-from harness.cli import main
-from harness.commands import doctor
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.errors import StoppedError
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import Store, curve
-from harness.store.integrity import CHANGED, contradiction, lost
-from harness.store.record import RunRecord
-from harness.system import atomic
-from harness.system.finding import examine
-from harness.train import run
-from harness.train.monitor import Monitor
-from results.frames.load import load
+from htbench.harness.cli import main
+from htbench.harness.commands import doctor
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import StoppedError
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, curve
+from htbench.harness.store.integrity import CHANGED, contradiction, lost
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic
+from htbench.harness.system.finding import examine
+from htbench.harness.train import run
+from htbench.harness.train.monitor import Monitor
+from htbench.results.frames.load import load
 
 RATES = (0.05, 0.1, 0.2)
 SPEC = """

@@ -7,12 +7,12 @@ import zlib
 import numpy as np
 import pytest
 
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.show.note import Note
-from harness.store import Store, items
-from harness.store.importing import merge
-from harness.train import run
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store, items
+from htbench.harness.store.importing import merge
+from htbench.harness.train import run
 from tests.helpers.stored_runs import put, some_items
 
 LM = {"task": "pydocs", "model": "llama-nano", "steps": 4, "batch_size": 16, "optimizer.name": "adamw"}

@@ -7,11 +7,11 @@ import weakref
 
 import pytest
 
-from harness import cli
-from harness.commands import runs as runs_command
-from harness.errors import EXIT_USAGE
-from harness.store import Store, listing
-from harness.store.points import SEARCH, Point, sweep_folder, write_points
+from htbench.harness import cli
+from htbench.harness.commands import runs as runs_command
+from htbench.harness.errors import EXIT_USAGE
+from htbench.harness.store import Store, listing
+from htbench.harness.store.points import SEARCH, Point, sweep_folder, write_points
 from tests.helpers.json_fields import promised, read
 from tests.helpers.stored_runs import leave, put
 

@@ -4,9 +4,9 @@ import argparse
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import naming
-from harness.store.points import SEARCH, Point, sweep_folder, write_points
+from htbench.harness.errors import UsageError
+from htbench.harness.store import naming
+from htbench.harness.store.points import SEARCH, Point, sweep_folder, write_points
 
 FILE = "name: planned\nbase: {task: digits, model: mlp}\n"
 

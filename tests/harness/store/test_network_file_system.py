@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from harness.errors import LostOwnershipError
-from harness.show.status import Status
-from harness.store import Store, submissions
-from harness.store.points import submitting
-from harness.system import atomic
+from htbench.harness.errors import LostOwnershipError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.points import submitting
+from htbench.harness.system import atomic
 from tests.helpers.nfs_client import Client, Server
 from tests.helpers.records import record
 

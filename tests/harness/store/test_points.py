@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import curve
-from harness.store.points import SEARCH, Point, read_points, sweep_folder, sweep_names, write_points
-from harness.store.record import RunRecord
+from htbench.harness.errors import UsageError
+from htbench.harness.store import curve
+from htbench.harness.store.points import SEARCH, Point, read_points, sweep_folder, sweep_names, write_points
+from htbench.harness.store.record import RunRecord
 from tests.helpers.records import scored
 
 

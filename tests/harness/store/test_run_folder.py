@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import Store, layout
-from harness.store.run_folder import RunFolder
+from htbench.harness.store import Store, layout
+from htbench.harness.store.run_folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
 KEY = "0123456789ab"

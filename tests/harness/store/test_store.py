@@ -13,13 +13,13 @@ import time
 import psutil
 import pytest
 
-from harness.errors import UsageError
-from harness.show.status import Status
-from harness.store import Attempt, Reason, Store
-from harness.store import owner as liveness
-from harness.store.owner import Owner, is_alive
-from harness.system import atomic
-from harness.system.folders import make_folder
+from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Reason, Store
+from htbench.harness.store import owner as liveness
+from htbench.harness.store.owner import Owner, is_alive
+from htbench.harness.system import atomic
+from htbench.harness.system.folders import make_folder
 from tests.helpers.records import record
 from tests.helpers.waiting import wait_for
 
@@ -127,7 +127,7 @@ def test_a_heartbeat_from_the_future_is_no_proof_of_life(store):
 
 
 def test_the_heartbeat_beats(store, monkeypatch):
-    monkeypatch.setattr("harness.store.attempt.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("htbench.harness.store.attempt.HEARTBEAT_SECONDS", 0.01)
     attempt = store.claim(KEY, "")
     os.utime(attempt.path, (0, 0))
     with attempt:

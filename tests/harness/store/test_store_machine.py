@@ -9,10 +9,10 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from harness.errors import LostOwnershipError
-from harness.show.status import Status
-from harness.store import Attempt, Store
-from harness.store.run_folder import Reason
+from htbench.harness.errors import LostOwnershipError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Store
+from htbench.harness.store.run_folder import Reason
 from tests.helpers.records import record
 
 KEYS = ["a" * 12, "b" * 12]

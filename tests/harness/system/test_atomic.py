@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import layout, points
-from harness.store.run_folder import RunFolder
-from harness.system import atomic
+from htbench.harness.store import layout, points
+from htbench.harness.store.run_folder import RunFolder
+from htbench.harness.system import atomic
 from tests.helpers.crash_points import CRASH_POINTS
 
 
@@ -133,7 +133,7 @@ def test_lines_appended_by_many_processes_are_all_there(tmp_path):
 def test_a_lock_dies_with_its_holder(tmp_path):
     lock = str(tmp_path / "l")
     code = (
-        "import time; from harness.system import atomic\n"
+        "import time; from htbench.harness.system import atomic\n"
         f"with atomic.locked(__import__('pathlib').Path({lock!r})):\n"
         " print(1, flush=True); time.sleep(60)"
     )
@@ -173,7 +173,7 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
 def test_a_process_dies_before_or_after_the_rename(tmp_path, instant, there):
     path = str(tmp_path / "record.json")
     write = f"atomic.write_text(pathlib.Path({path!r}), '1')"
-    words = f"import pathlib; from harness.system import atomic; {write}"
+    words = f"import pathlib; from htbench.harness.system import atomic; {write}"
     done = subprocess.run(
         [sys.executable, "-c", words], env=os.environ | {"HTBENCH_CRASH": instant}, start_new_session=True
     )

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness.system import environment
+from htbench.harness.system import environment
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from harness.store.owner import Owner, current_user, is_alive
-from harness.system import slurm
-from harness.system.squeue import Job
+from htbench.harness.store.owner import Owner, current_user, is_alive
+from htbench.harness.system import slurm
+from htbench.harness.system.squeue import Job
 from tests.helpers import squeue as stand_in
 
 RUNNING = ("8_1", "RUNNING", 2, "anna", "None", "tiny.w")
@@ -211,7 +211,7 @@ def test_an_old_heartbeat_costs_no_question(owner, heartbeat, monkeypatch):
     asked = []
     monkeypatch.setattr(slurm, "call", lambda *words: asked.append(words) or stand_in.table())
     monkeypatch.setattr(slurm, "_remembered", {})
-    monkeypatch.setattr("harness.store.owner.seconds_since_touched", None)
+    monkeypatch.setattr("htbench.harness.store.owner.seconds_since_touched", None)
     assert not any(is_alive(owner, heartbeat(fresh=False)) for _ in range(3))
     assert len(asked) == 1
 

@@ -8,16 +8,16 @@ import threading
 
 import pytest
 
-from harness import cli
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError
-from harness.show.status import Status
-from harness.store import Store
-from harness.system import streams
-from harness.system.environment import HOME
-from harness.train.monitor import Monitor, handle
-from harness.train.run import run
+from htbench.harness import cli
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE, RunFailedError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.system import streams
+from htbench.harness.system.environment import HOME
+from htbench.harness.train.monitor import Monitor, handle
+from htbench.harness.train.run import run
 from tests.helpers.command import HTBENCH, TINY, Htbench
 from tests.helpers.sweeping import SPEC, carried_out, check_whole
 
@@ -177,7 +177,7 @@ def test_words_are_given_for_every_command():
 def test_colours_and_bars_of_ours_are_obeyed_and_words_of_others_are_not(tmp_path):
     """As on a terminal: what `harmless.obeyed` lets through, and what any other writing may not do."""
     code = (
-        "import sys; from harness.show.harmless import obeyed; from harness.system import streams\n"
+        "import sys; from htbench.harness.show.harmless import obeyed; from htbench.harness.system import streams\n"
         "streams.settle()\n"
         "with obeyed(sys.stdout): sys.stdout.write('\\x1b[31mred\\x1b[0m')\n"
         "sys.stdout.write('\\x1b[31m')\n"

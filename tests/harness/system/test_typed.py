@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 import pytest
 
-from harness.system import typed
-from harness.system.atomic import json_objects, parse_json, read_json
+from htbench.harness.system import typed
+from htbench.harness.system.atomic import json_objects, parse_json, read_json
 
 
 class Kind(str, Enum):

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import loop
-from harness.config.names import flatten
-from harness.config.settings import resolve_config
-from harness.config.yaml_text import read_yaml
-from harness.store.curve import read
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.store.curve import read
 
 SWEEP = Path(__file__).parents[3] / "sweeps" / "demo" / "demo-pydocs.yaml"
 

@@ -5,9 +5,9 @@ import threading
 import pytest
 import torch
 
-from harness import tasks
-from harness.parallel.group import ALONE
-from harness.train.learner import Batches
+from htbench.harness import tasks
+from htbench.harness.parallel.group import ALONE
+from htbench.harness.train.learner import Batches
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.store import Store
-from harness.train import compiling, run
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
+from htbench.harness.train import compiling, run
 
 LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "adamw", "optimizer.lr": 1e-3}
 VARIABLE = "TORCHINDUCTOR_CACHE_DIR"

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from harness.config.settings import resolve_config
-from harness.data.task import IGNORED, Batch
-from harness.data.text import TextTask
-from harness.train import curvature
-from harness.train.curvature import sample, uniform
-from optimizers import Sophia
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.task import IGNORED, Batch
+from htbench.harness.data.text import TextTask
+from htbench.harness.train import curvature
+from htbench.harness.train.curvature import sample, uniform
+from htbench.optimizers import Sophia
 from tests.helpers.interrupting import finish, interrupt
 
 torch.set_num_threads(1)

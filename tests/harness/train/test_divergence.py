@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config import DivergenceConfig
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.data.images import ImageTask
-from harness.store import Store
-from harness.store import curve as metrics
-from harness.train import run
-from harness.train.divergence import LEAST, LENGTH, Divergence
-from harness.train.progress import Progress
+from htbench.harness.config import DivergenceConfig
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.images import ImageTask
+from htbench.harness.store import Store
+from htbench.harness.store import curve as metrics
+from htbench.harness.train import run
+from htbench.harness.train.divergence import LEAST, LENGTH, Divergence
+from htbench.harness.train.progress import Progress
 
 LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "adamw"}
 RISING = {"schedule.name": "constant", "schedule.warmup": 0.5}  # the learning rate goes up slowly and stays

@@ -6,11 +6,11 @@ import sys
 import pytest
 import torch
 
-from harness.train import eager
+from htbench.harness.train import eager
 
 RUN = """
 import sys
-from harness import cli
+from htbench.harness import cli
 status = cli.main(sys.argv[1:])
 print("imported:", *sorted(sys.modules.keys() & {"torch._dynamo", "sympy"}))
 sys.exit(status)

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from harness import tasks
-from harness.config import parts
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.store import Store
-from harness.train.checkpoint import load, load_weights
-from harness.train.learner import Learner
-from harness.train.run import run
+from htbench.harness import tasks
+from htbench.harness.config import parts
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
+from htbench.harness.train.checkpoint import load, load_weights
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.run import run
 from tests.helpers.batch_norm import statistics
 from tests.helpers.interrupting import finish, interrupt
 
@@ -115,7 +115,7 @@ def test_batch_norm_has_the_statistics_of_the_weights_that_are_evaluated(tmp_pat
 
 
 def test_other_optimizers_pay_nothing(tmp_path, tiny, monkeypatch):
-    monkeypatch.setattr("harness.train.learner._copy", None)
+    monkeypatch.setattr("htbench.harness.train.learner._copy", None)
     config = resolve_config(tiny | {"log_every": 1})
     interrupt(config, tmp_path, 3)
     assert "evaluated" not in load(Store(tmp_path).files(run_key(config)).checkpoint)

@@ -10,11 +10,11 @@ import math
 
 import pytest
 
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.store import Store
-from harness.train.run import run
-from optimizers import ZOO
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
+from htbench.harness.train.run import run
+from htbench.optimizers import ZOO
 
 WORKLOADS = {
     "pydocs": {"task": "pydocs", "model": "llama-nano", "batch_size": 16},

@@ -15,8 +15,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-import models
-import optimizers
+from htbench import models, optimizers
 
 PATH = Path(__file__).parents[2] / "golden" / "losses.json"
 STEPS, EARLY = 20, 8

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from benchmarks.gpu import learner_of
-from harness.cost.estimate import count
+from htbench.harness.cost.estimate import count
 
 pytestmark = pytest.mark.gpu
 

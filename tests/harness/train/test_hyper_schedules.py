@@ -7,15 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import tasks
-from harness.config.hyper_schedules import SHAPES
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.parallel.group import ALONE
-from harness.store import Store
-from harness.train import schedule
-from harness.train.learner import Learner
+from htbench.harness import tasks
+from htbench.harness.config.hyper_schedules import SHAPES
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.parallel.group import ALONE
+from htbench.harness.store import Store
+from htbench.harness.train import schedule
+from htbench.harness.train.learner import Learner
 from tests.helpers.interrupting import finish, interrupt
 
 # As published: DynMuon's p, Soft-Muon's blend over the last sixth, Contra-Muon's share over two thirds.

@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.config.key import resolved, run_key
-from harness.config.settings import declarations, resolve_config
-from harness.store import Store
-from harness.store import curve as metrics
-from harness.train import run
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import declarations, resolve_config
+from htbench.harness.store import Store
+from htbench.harness.store import curve as metrics
+from htbench.harness.train import run
 
 # These change the last digits, by the order of sums: they belong to the provenance of a run.
 PROVENANCE = {"threads", "compile", "processes", "micro_batch", "device", "activation_checkpointing"}

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.store import Store
-from harness.train import run
-from harness.train.learner import stream
-from models.llama import Llama
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.train import run
+from htbench.harness.train.learner import stream
+from htbench.models.llama import Llama
 from tests.helpers.interrupting import finish, interrupt
 
 DROPPING = {

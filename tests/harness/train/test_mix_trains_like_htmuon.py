@@ -4,10 +4,10 @@ import statistics
 
 import pytest
 
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.store import Store
-from harness.train.run import run
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
+from htbench.harness.train.run import run
 
 
 @pytest.mark.long

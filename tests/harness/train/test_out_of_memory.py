@@ -6,13 +6,13 @@ import weakref
 import pytest
 import torch
 
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.data.images import ImageTask
-from harness.data.text import TextTask
-from harness.errors import RunFailedError
-from harness.store import Store
-from harness.train import run
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.images import ImageTask
+from htbench.harness.data.text import TextTask
+from htbench.harness.errors import RunFailedError
+from htbench.harness.store import Store
+from htbench.harness.train import run
 from tests.helpers import in_ranks
 
 KEY = run_key(resolve_config(in_ranks.LM))

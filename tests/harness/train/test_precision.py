@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from harness.config.settings import resolve_config
-from harness.store import Store
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.store import Store
 from tests.helpers.interrupting import finish, interrupt
 
 PURE, PRODUCTS = {"precision.params": "bfloat16"}, {"precision.autocast": "bfloat16"}

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.key import run_key
-from harness.config.schema import SCHEDULES, ScheduleConfig
-from harness.config.settings import as_stored, resolve_config
-from harness.errors import UsageError
-from harness.train.learner import Learner
-from harness.train.schedule import multiplier
+from htbench.harness.config.key import run_key
+from htbench.harness.config.schema import SCHEDULES, ScheduleConfig
+from htbench.harness.config.settings import as_stored, resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.schedule import multiplier
 from tests.helpers.interrupting import finish
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "lr_schedule.json").read_text())

@@ -6,15 +6,15 @@ import os
 import pytest
 import torch
 
-from harness.config.key import run_key
-from harness.config.settings import FIELDS, resolve_config
-from harness.errors import UsageError
-from harness.show.note import Note
-from harness.spectra import layers
-from harness.spectra.tail import METHODS
-from harness.store import Store, curve
-from harness.store.integrity import contradiction
-from harness.train.checkpoint import load_weights
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import FIELDS, resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.spectra import layers
+from htbench.harness.spectra.tail import METHODS
+from htbench.harness.store import Store, curve
+from htbench.harness.store.integrity import contradiction
+from htbench.harness.train.checkpoint import load_weights
 from tests.helpers import in_ranks
 from tests.helpers.interrupting import finish, interrupt
 

@@ -5,14 +5,14 @@ import textwrap
 import pytest
 import torch
 
-from harness.config import parts
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import StoppedError
-from harness.store import Store, curve
-from harness.train.building import build_optimizer
-from harness.train.monitor import Monitor
-from harness.train.run import run
+from htbench.harness.config import parts
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import StoppedError
+from htbench.harness.store import Store, curve
+from htbench.harness.train.building import build_optimizer
+from htbench.harness.train.monitor import Monitor
+from htbench.harness.train.run import run
 
 RATES = """
     import torch

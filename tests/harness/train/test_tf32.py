@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.data.images import ImageTask
-from harness.store import Store
-from harness.train import run
-from optimizers import Sophia
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data.images import ImageTask
+from htbench.harness.store import Store
+from htbench.harness.train import run
+from htbench.optimizers import Sophia
 
 
 def _flags():

@@ -5,16 +5,16 @@ from datetime import datetime
 
 import pytest
 
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import StoppedError
-from harness.parallel.group import Group
-from harness.store import Store
-from harness.train import checkpoint, progress, run
-from harness.train.learner import Learner
-from harness.train.loop import Training
-from harness.train.monitor import Monitor
-from harness.train.progress import StepTimes
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import StoppedError
+from htbench.harness.parallel.group import Group
+from htbench.harness.store import Store
+from htbench.harness.train import checkpoint, progress, run
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.loop import Training
+from htbench.harness.train.monitor import Monitor
+from htbench.harness.train.progress import StepTimes
 
 HALF = 0.5  # of the wall time is CPU time: the machine is shared
 
@@ -138,7 +138,7 @@ def test_the_clock_is_read_when_the_device_has_delivered_the_losses(tmp_path, ti
             clock.take(40.0)
             return [2.0] * 4
 
-    monkeypatch.setattr("harness.train.loop.torch.stack", lambda losses: Late())
+    monkeypatch.setattr("htbench.harness.train.loop.torch.stack", lambda losses: Late())
     monkeypatch.setattr(Training, "_final_metrics", lambda self, metrics: {})
     record = run.run(resolved(resolve_config(tiny | {"steps": 4, "log_every": 4})), Store(tmp_path))
     assert record.timing["mean"] == 10.0

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.errors import RunFailedError, StoppedError, UsageError
-from harness.parallel.group import Group
-from harness.show.status import Status
-from harness.store import Reason, Store
-from harness.system import slurm
-from harness.train import run
-from harness.train.monitor import Monitor
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import RunFailedError, StoppedError, UsageError
+from htbench.harness.parallel.group import Group
+from htbench.harness.show.status import Status
+from htbench.harness.store import Reason, Store
+from htbench.harness.system import slurm
+from htbench.harness.train import run
+from htbench.harness.train.monitor import Monitor
 from tests.helpers import squeue as stand_in
 from tests.helpers.interrupting import finish, interrupt
 

@@ -5,13 +5,13 @@ import copy
 import pytest
 import torch
 
-from harness import tasks
-from harness.config.key import resolved, run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.parallel.group import ALONE
-from harness.train.building import build_model, build_optimizer
-from harness.train.learner import Learner
+from htbench.harness import tasks
+from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.parallel.group import ALONE
+from htbench.harness.train.building import build_model, build_optimizer
+from htbench.harness.train.learner import Learner
 
 SIZE = {"task": "pydocs", "model": "llama-s3", "steps": 4, "batch_size": 2, "seq_len": 64}
 MUP = {"parametrization": "mup", "base_width": 32, "base_depth": 2}

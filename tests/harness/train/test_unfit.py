@@ -4,13 +4,13 @@ import textwrap
 
 import pytest
 
-from harness.config import parts
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import RunFailedError, UsageError
-from harness.show.status import Status
-from harness.store import Store
-from harness.train.run import run
+from htbench.harness.config import parts
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import RunFailedError, UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.train.run import run
 
 MUON = "torch.optim:Muon"
 SPARSE = "torch.optim:SparseAdam"

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-import optimizers
 from benchmarks.gpu import STACKS, make_matrices
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.data import text
-from harness.data.augment import Recipe
-from harness.data.images import ImageTask
-from harness.data.task import SPLITS
-from harness.parallel.group import ALONE
-from harness.train.learner import Learner
-from optimizers import ZOO
+from htbench import optimizers
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.data import text
+from htbench.harness.data.augment import Recipe
+from htbench.harness.data.images import ImageTask
+from htbench.harness.data.task import SPLITS
+from htbench.harness.parallel.group import ALONE
+from htbench.harness.train.learner import Learner
+from htbench.optimizers import ZOO
 from tests.helpers.padded import Padded
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:Sophia made")]

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.store import Store
-from harness.train.checkpoint import load_weights
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.train.checkpoint import load_weights
 from tests.helpers.interrupting import finish, interrupt
 
 

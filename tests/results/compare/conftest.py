@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from harness.store import Store
+from htbench.harness.store import Store
 from tests.helpers import published_store
 
 

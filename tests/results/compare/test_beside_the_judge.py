@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 
-from results.compare.censored import Time, compare_times
-from results.compare.claim_verdicts import ClaimVerdict, claim_verdict, power_at, stands
-from results.compare.workloads import expected_best, over_workloads, performance_profile
+from htbench.results.compare.censored import Time, compare_times
+from htbench.results.compare.claim_verdicts import ClaimVerdict, claim_verdict, power_at, stands
+from htbench.results.compare.workloads import expected_best, over_workloads, performance_profile
 
 # --- claims ---
 

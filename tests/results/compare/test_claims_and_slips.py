@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from harness.paper import reported
-from results.compare import claims
-from results.compare.slips import of_line, of_number
+from htbench.harness.paper import reported
+from htbench.results.compare import claims
+from htbench.results.compare.slips import of_line, of_number
 
 OURS = {"htmuon", "htmuon_ns", "htmuon_ht", "htmuon_normuon", "htmuon_ht_normuon"}
 

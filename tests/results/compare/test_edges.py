@@ -2,10 +2,10 @@
 
 import pytest
 
-from results.compare.edges import edges
-from results.compare.select import OPTIMIZER, choose, searched
-from results.frames.load import load, tuned_columns
-from results.tables.footnotes import following
+from htbench.results.compare.edges import edges
+from htbench.results.compare.select import OPTIMIZER, choose, searched
+from htbench.results.frames.load import load, tuned_columns
+from htbench.results.tables.footnotes import following
 from tests.helpers.past_searches import LOG, lrs, search
 
 
@@ -226,8 +226,8 @@ def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
 
 
 def test_the_footnotes_say_where_the_edge_is(bench, make):
-    from results.compare.view import View
-    from results.tables.registry import TABLES
+    from htbench.results.compare.view import View
+    from htbench.results.tables.registry import TABLES
     from tests.helpers.rendering import render
 
     search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))

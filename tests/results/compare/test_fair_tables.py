@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.store.points import REPLICATE
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import TABLES
+from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
 
 IMAGES = 299

@@ -6,18 +6,18 @@ import shutil
 
 import pytest
 
-from harness.show import tidy
-from harness.show.report import Report
-from harness.store.points import DROPPED, REPLICATE
-from optimizers import ZOO
-from results.compare.view import View
-from results.figures.kinds import MARK, csv_text
-from results.figures.marked import marked, marks
-from results.figures.of_runs import lr_curve, seed_spread
-from results.frames.load import load
-from results.frames.rows import rows
-from results.tables.answer import answers
-from results.tables.registry import TABLES
+from htbench.harness.show import tidy
+from htbench.harness.show.report import Report
+from htbench.harness.store.points import DROPPED, REPLICATE
+from htbench.optimizers import ZOO
+from htbench.results.compare.view import View
+from htbench.results.figures.kinds import MARK, csv_text
+from htbench.results.figures.marked import marked, marks
+from htbench.results.figures.of_runs import lr_curve, seed_spread
+from htbench.results.frames.load import load
+from htbench.results.frames.rows import rows
+from htbench.results.tables.answer import answers
+from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import Store
-from harness.store.integrity import contradiction
-from harness.store.points import REPLICATE, read_points, sweep_names
-from results.frames.load import load, tuned_columns
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.store.integrity import contradiction
+from htbench.harness.store.points import REPLICATE, read_points, sweep_names
+from htbench.results.frames.load import load, tuned_columns
 
 
 @pytest.mark.parametrize(("name", "edited"), [("demo_store", []), ("mixed_store", ["adam"])])

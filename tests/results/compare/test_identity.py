@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from harness import cli
-from harness.store.points import REPLICATE
-from harness.store.record import RunRecord
-from harness.tasks import fingerprint
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import GENERAL
+from htbench.harness import cli
+from htbench.harness.store.points import REPLICATE
+from htbench.harness.store.record import RunRecord
+from htbench.harness.tasks import fingerprint
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import GENERAL
 from tests.helpers.rendering import render
 
 FRESH = (1000, 1001)

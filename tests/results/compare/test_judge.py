@@ -14,11 +14,11 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.proportion import proportion_confint
 
-from results.compare import ranges
-from results.compare.items import Discordant, Items, paired_variance
-from results.compare.judge import MARGIN, Kind, Row, judge
-from results.compare.spread import moderated, spread
-from results.compare.tuning import Search, Setting, tuning_variance
+from htbench.results.compare import ranges
+from htbench.results.compare.items import Discordant, Items, paired_variance
+from htbench.results.compare.judge import MARGIN, Kind, Row, judge
+from htbench.results.compare.spread import moderated, spread
+from htbench.results.compare.tuning import Search, Setting, tuning_variance
 from tests.helpers.simulate import rows_of
 
 

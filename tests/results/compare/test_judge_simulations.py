@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from results.compare.judge import Row, judge
-from results.compare.tuning import Search, Setting
+from htbench.results.compare.judge import Row, judge
+from htbench.results.compare.tuning import Search, Setting
 from tests.helpers import simulate
 
 

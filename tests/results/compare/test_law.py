@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from results.compare import law as laws
-from results.compare.draws import drawn, estimate, miss
-from results.compare.judge import judge
-from results.compare.ladder import ladder
-from results.compare.rungs import Guard
+from htbench.results.compare import law as laws
+from htbench.results.compare.draws import drawn, estimate, miss
+from htbench.results.compare.judge import judge
+from htbench.results.compare.ladder import ladder
+from htbench.results.compare.rungs import Guard
 from tests.helpers import ladders
 from tests.helpers.ladders import (
     BETA,

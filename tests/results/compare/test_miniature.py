@@ -7,16 +7,16 @@ import shutil
 
 import pytest
 
-from harness.paper import reported
-from harness.show.status import Status
-from harness.store import Store
-from harness.store.points import ELSEWHERE, REPLICATE, read_points, write_points
-from results.compare.measured import measured
-from results.compare.ours import Ours
-from results.compare.to_target import evaluations, steps_to
-from results.compare.view import View
-from results.frames.load import load, load_rows
-from results.tables.registry import TABLES
+from htbench.harness.paper import reported
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.store.points import ELSEWHERE, REPLICATE, read_points, write_points
+from htbench.results.compare.measured import measured
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.to_target import evaluations, steps_to
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load, load_rows
+from htbench.results.tables.registry import TABLES
 from tests.helpers.miniature_store import Miniature
 from tests.helpers.rendering import render
 

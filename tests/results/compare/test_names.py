@@ -2,21 +2,21 @@
 
 import pytest
 
-import models
-from harness.config.settings import resolve_config
-from harness.config.yaml_text import read_yaml
-from harness.show.emit import as_text
-from harness.store.points import REPLICATE
-from optimizers.routing import split_parameters
-from optimizers.zoo.registry import ZOO
-from results.compare.judge import Kind
-from results.compare.ours import Ours
-from results.compare.view import View
-from results.frames.load import load, load_rows
-from results.page import page
-from results.tables.answer import answers
-from results.tables.ledger import examine
-from results.tables.registry import GENERAL
+from htbench import models
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.config.yaml_text import read_yaml
+from htbench.harness.show.emit import as_text
+from htbench.harness.store.points import REPLICATE
+from htbench.optimizers.routing import split_parameters
+from htbench.optimizers.zoo.registry import ZOO
+from htbench.results.compare.judge import Kind
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load, load_rows
+from htbench.results.page import page
+from htbench.results.tables.answer import answers
+from htbench.results.tables.ledger import examine
+from htbench.results.tables.registry import GENERAL
 from tests.helpers.architecture import ROOT
 
 LOSSES = {"muon": (3.00, 3.01, 3.02), "adamw": (3.30, 3.31, 3.325), "adam": (3.31, 3.32, 3.325)}

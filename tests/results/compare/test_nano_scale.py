@@ -3,14 +3,14 @@
 import pytest
 
 from docs import reproduction_records as records
-from harness.paper import reported
-from harness.show.emit import as_text
-from results.compare.measured import UNDECIDABLE, measured
-from results.compare.ours import Ours
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.ledger import examine, ledger
-from results.tables.registry import TABLES
+from htbench.harness.paper import reported
+from htbench.harness.show.emit import as_text
+from htbench.results.compare.measured import UNDECIDABLE, measured
+from htbench.results.compare.ours import Ours
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.ledger import examine, ledger
+from htbench.results.tables.registry import TABLES
 
 SWEEPS = ["nano-imagenet"]
 TOLD = "Language models are not decidable at nano scale: `htbench reproduce ladder` trains some long enough."

@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from harness import cli
-from harness.paper import reported
+from htbench.harness import cli
+from htbench.harness.paper import reported
 
 TABLES = reported.tables()
 MEASURED = [name for name in TABLES if name != "commonsense"]  # no run of ours is asked questions

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.commands import doctor
-from harness.store import Store
-from results.frames import row_cache, run_row
-from results.frames.load import load
+from htbench.harness.commands import doctor
+from htbench.harness.store import Store
+from htbench.results.frames import row_cache, run_row
+from htbench.results.frames.load import load
 from tests.helpers import large_store, mutations
 
 

@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from harness.store.points import REPLICATE
-from results.compare.select import OPTIMIZER, choose, searched
-from results.frames.load import load
+from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.select import OPTIMIZER, choose, searched
+from htbench.results.frames.load import load
 
 
 def only_choice(bench, fixed=OPTIMIZER):

@@ -5,7 +5,7 @@ import random
 import pytest
 from scipy import stats as reference
 
-from results.compare.stats import summarize
+from htbench.results.compare.stats import summarize
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 20])

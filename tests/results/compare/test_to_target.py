@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from results.compare.to_target import evaluations, seconds_to, steps_to, targets
+from htbench.results.compare.to_target import evaluations, seconds_to, steps_to, targets
 
 FALLING = [(100, 9.0), (200, 5.0), (300, 3.0), (400, 2.0)]
 

@@ -5,14 +5,14 @@ import shutil
 
 import pytest
 
-import results
-from harness import cli
-from harness.config.settings import resolve_config, to_yaml
-from harness.errors import UsageError
-from harness.store.points import sweep_folder
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import GENERAL
+from htbench import results
+from htbench.harness import cli
+from htbench.harness.config.settings import resolve_config, to_yaml
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import sweep_folder
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import GENERAL
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Which runs a figure reports of an optimizer, and which settings are its winner's neighbours."""
 
-from harness.store.points import REPLICATE
-from results.compare.edges import along
-from results.compare.winners import span, winners
-from results.frames.load import load
+from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.edges import along
+from htbench.results.compare.winners import span, winners
+from htbench.results.frames.load import load
 
 
 def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):

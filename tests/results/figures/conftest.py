@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from harness.paper import experiments, reported, scales
-from harness.store import Store
-from harness.store.points import REPLICATE
+from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE
 from tests.helpers.small_languages import small_languages
 from tests.results.conftest import Bench, image, text
 

@@ -7,20 +7,20 @@ import sys
 
 import pytest
 
-from harness.store.points import REPLICATE
-from results.figures import files
-from results.figures.files import update
-from results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
-from results.figures.of_losses import loss
-from results.figures.of_runs import lr_curve, p_curve
-from results.frames.load import load
+from htbench.harness.store.points import REPLICATE
+from htbench.results.figures import files
+from htbench.results.figures.files import update
+from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
+from htbench.results.figures.of_losses import loss
+from htbench.results.figures.of_runs import lr_curve, p_curve
+from htbench.results.frames.load import load
 
 DRAW = """
 import sys
 from pathlib import Path
-from results.figures.files import update
-from results.frames.load import load
-from harness.store import Store
+from htbench.results.figures.files import update
+from htbench.results.frames.load import load
+from htbench.harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
 outcomes = [update(name, load(store), store, Path(out)).outcome for name in names]
@@ -56,7 +56,7 @@ def small(bench, make):
 def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, labels):
     from matplotlib.figure import Figure as Canvas
 
-    from results.figures.marks import curves
+    from htbench.results.figures.marks import curves
 
     ax = Canvas().subplots()
     rows = [Row("y", "muon", rate, 1.0, optimizer="muon") for rate in rates]

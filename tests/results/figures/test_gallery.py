@@ -1,7 +1,7 @@
 """The gallery: every figure with a sentence, small pictures, and the page as its program writes it."""
 
 from docs import figures_page
-from results.figures.declared import FIGURES
+from htbench.results.figures.declared import FIGURES
 
 
 def test_the_page_has_every_figure_and_what_the_program_writes():

@@ -4,14 +4,14 @@ import dataclasses
 
 import pytest
 
-from harness.store.points import REPLICATE
-from results.compare.view import Side
-from results.figures.declared import FIGURES
-from results.figures.draw import draw, look, render
-from results.figures.files import pictures_of, read
-from results.figures.marked import marks
-from results.figures.pictures import pictures
-from results.frames.load import load
+from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.view import Side
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.draw import draw, look, render
+from htbench.results.figures.files import pictures_of, read
+from htbench.results.figures.marked import marks
+from htbench.results.figures.pictures import pictures
+from htbench.results.frames.load import load
 from tests.helpers.layout import problems
 from tests.results.conftest import Bench, text
 

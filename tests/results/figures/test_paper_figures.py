@@ -6,15 +6,15 @@ import warnings
 
 import pytest
 
-from harness.paper import reported
-from harness.store import Store
-from results.figures import draw
-from results.figures.declared import FIGURES
-from results.figures.files import pictures_of, read, update, views
-from results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
-from results.figures.marked import marks
-from results.figures.style import display_name, hatch, optimizer_style
-from results.frames.load import load
+from htbench.harness.paper import reported
+from htbench.harness.store import Store
+from htbench.results.figures import draw
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.files import pictures_of, read, update, views
+from htbench.results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
+from htbench.results.figures.marked import marks
+from htbench.results.figures.style import display_name, hatch, optimizer_style
+from htbench.results.frames.load import load
 from tests.helpers import layout
 
 PAPER = list(dict.fromkeys(row["figure"] for row in reported.rows("figures")))

@@ -5,14 +5,14 @@ import random
 
 import pytest
 
-from harness.store.points import REPLICATE
-from results.compare.stats import Summary
-from results.compare.view import Side
-from results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
-from results.figures.of_paper import hours
-from results.figures.of_runs import cost_panel, cost_point, front, pareto
-from results.frames.cost import COLUMNS
-from results.frames.load import load
+from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.stats import Summary
+from htbench.results.compare.view import Side
+from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
+from htbench.results.figures.of_paper import hours
+from htbench.results.figures.of_runs import cost_panel, cost_point, front, pareto
+from htbench.results.frames.cost import COLUMNS
+from htbench.results.frames.load import load
 
 
 def point(name, price, metric):
@@ -114,7 +114,7 @@ def drawn(draw, width=3.4):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    from results.figures.point_labels import PointLabels
+    from htbench.results.figures.point_labels import PointLabels
 
     canvas = Canvas(figsize=(width, 2.9), layout="constrained")
     ax = canvas.subplots()
@@ -136,7 +136,7 @@ def assert_free(ax, boxes, points):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_twenty_names_cover_neither_points_nor_each_other(seed):
-    from results.figures.point_labels import Label, PointLabels
+    from htbench.results.figures.point_labels import Label, PointLabels
 
     points = scattered(seed, 20)
 
@@ -153,7 +153,7 @@ def test_twenty_names_cover_neither_points_nor_each_other(seed):
 @pytest.mark.parametrize("count", [2, 5, 8, 9, 20, 60])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_front_has_names_that_cover_nothing_and_of_many_others_have_none(seed, count):
-    from results.figures.marks import points as draw_points
+    from htbench.results.figures.marks import points as draw_points
 
     points = scattered(seed, count)
     panel = cost_panel(About("t"), "perplexity", False, "seconds", points)

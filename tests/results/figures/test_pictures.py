@@ -5,16 +5,16 @@ import random
 import pytest
 from matplotlib.colors import to_hex
 
-from harness.show.note import Note
-from results.figures.declared import FIGURES
-from results.figures.draw import _texts, look
-from results.figures.files import pictures_of, read, views
-from results.figures.kinds import KINDS, About, Panel, tidy
-from results.figures.marked import is_mark, marks
-from results.figures.marks import MARKS
-from results.figures.pictures import MOST_PANELS, pictures
-from results.figures.style import _LOOKS, optimizer_style
-from results.frames.load import load
+from htbench.harness.show.note import Note
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.draw import _texts, look
+from htbench.results.figures.files import pictures_of, read, views
+from htbench.results.figures.kinds import KINDS, About, Panel, tidy
+from htbench.results.figures.marked import is_mark, marks
+from htbench.results.figures.marks import MARKS
+from htbench.results.figures.pictures import MOST_PANELS, pictures
+from htbench.results.figures.style import _LOOKS, optimizer_style
+from htbench.results.frames.load import load
 from tests.helpers.small_languages import small_languages
 
 
@@ -87,7 +87,7 @@ def test_what_only_some_panels_have_stands_above_them():
 
 
 def test_every_figure_has_a_caption_and_every_caption_a_figure():
-    from harness.show.note import templates
+    from htbench.harness.show.note import templates
 
     shown = {kind for kind in templates() if kind.startswith("shows_")}
     assert shown == {f"shows_{name}" for name in FIGURES}

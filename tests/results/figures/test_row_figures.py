@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.store.points import REPLICATE
-from results.figures.kinds import (
+from htbench.harness.store.points import REPLICATE
+from htbench.results.figures.kinds import (
     DOT,
     MARK,
     MISSED,
@@ -19,7 +19,7 @@ from results.figures.kinds import (
     tidy,
     worst_shown,
 )
-from results.figures.of_runs import (
+from htbench.results.figures.of_runs import (
     _SECONDS,
     best_of_k,
     entry,
@@ -29,8 +29,8 @@ from results.figures.of_runs import (
     to_target,
     unit,
 )
-from results.figures.style import label_log, log_ticks
-from results.frames.load import load
+from htbench.results.figures.style import label_log, log_ticks
+from htbench.results.frames.load import load
 
 STEPS = 100  # of a run on digits
 
@@ -233,7 +233,7 @@ def test_units_are_the_largest_that_can_be_read():
 def test_the_drawing_has_every_row_and_explains_what_it_shows():
     from matplotlib.figure import Figure as Canvas
 
-    from results.figures.marks import rows as draw_rows
+    from htbench.results.figures.marks import rows as draw_rows
 
     run, spans = {"seed": 1, "key": "a"}, {"range": (1.0, 3.0, False, True)}
     rows = [

@@ -6,14 +6,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import results
-from harness.errors import UsageError
-from harness.store.points import REPLICATE
-from results.figures.declared import FIGURES
-from results.figures.files import update
-from results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, About, Panel, Row, tidy
-from results.figures.of_spectra import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
-from results.frames.load import load
+from htbench import results
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import REPLICATE
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.files import update
+from htbench.results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, About, Panel, Row, tidy
+from htbench.results.figures.of_spectra import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from htbench.results.frames.load import load
 
 NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
 UPDATES = [(1, 0.9), (45, 1.1)]
@@ -96,7 +96,7 @@ def test_a_damaged_file_stops_no_figure(two, damage):
 def test_many_layers_are_numbered_and_have_few_ticks():
     from matplotlib.figure import Figure as Canvas
 
-    from results.figures.marks import curves
+    from htbench.results.figures.marks import curves
 
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
     rows = [Row("alpha", "muon", str(number), 2.0, optimizer="muon") for number in range(1, 85)]
@@ -116,7 +116,7 @@ def test_a_notebook_gets_the_rows(two):
 
 def test_the_page_names_every_column():
     page = (Path(__file__).parents[3] / "docs" / "spectra.md").read_text(encoding="utf-8")
-    from harness.spectra.layers import LayerSpectrum
+    from htbench.harness.spectra.layers import LayerSpectrum
 
     named = set(re.findall(r"`(\w+)`", page))
     assert set(LayerSpectrum.__dataclass_fields__) - {"name"} | {"layer", "update", "momentum"} <= named

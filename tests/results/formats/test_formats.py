@@ -10,15 +10,15 @@ import pandas
 import pytest
 from pyarrow import parquet
 
-from harness.show import note
-from harness.show.latex import escape
-from harness.show.report import Cell, Column, Report, Section
-from harness.show.status import Status
-from harness.show.tidy import LAST
-from results.compare.stats import summarize
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import GENERAL
+from htbench.harness.show import note
+from htbench.harness.show.latex import escape
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.status import Status
+from htbench.harness.show.tidy import LAST
+from htbench.results.compare.stats import summarize
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import GENERAL
 from tests.helpers.rendering import FORMATS, as_bytes, render
 
 NASTY = r"50% of a_b & $c ~ {d} #e ^ \f <g> |h|"

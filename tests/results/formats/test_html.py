@@ -4,13 +4,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.show import html, note
-from harness.show.report import Cell, Column, Report, Section
-from harness.show.status import Status
-from results.compare.stats import summarize
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import GENERAL
+from htbench.harness.show import html, note
+from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.status import Status
+from htbench.results.compare.stats import summarize
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import GENERAL
 from tests.helpers.rendering import render, render_all
 
 HOSTILE = "<script>alert('1')</script> & \"x\" </td>"

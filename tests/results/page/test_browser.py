@@ -8,9 +8,9 @@ import pytest
 
 from docs import reproduction_records as records
 from docs.reproduction_page import LADDER
-from harness import cli
-from results.frames.load import load
-from results.page.page import write
+from htbench.harness import cli
+from htbench.results.frames.load import load
+from htbench.results.page.page import write
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = [

@@ -3,12 +3,12 @@
 import io
 import re
 
-from harness.show.report import Report
-from harness.show.terminal import show
-from harness.store.points import REPLICATE
-from results.frames.load import load_rows
-from results.page.ending import chain, ending
-from results.tables.answer import answers
+from htbench.harness.show.report import Report
+from htbench.harness.show.terminal import show
+from htbench.harness.store.points import REPLICATE
+from htbench.results.frames.load import load_rows
+from htbench.results.page.ending import chain, ending
+from htbench.results.tables.answer import answers
 
 LEADERS = {"adam": (3.00, 3.01, 3.02), "cautious": (3.005, 3.012, 3.023)}
 ALL = LEADERS | {"adamw": (3.3, 3.31, 3.325), "sgdm": (3.6, 3.61, 3.62)}

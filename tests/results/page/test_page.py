@@ -15,23 +15,23 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from harness import cli
-from harness.show.html import prose
-from harness.show.note import Note
-from harness.show.report import Cell
-from harness.store import Store
-from harness.store.points import DROPPED
-from results.compare.judge import Kind
-from results.compare.select import WORKLOAD
-from results.compare.view import View
-from results.figures import files
-from results.figures.style import POINTS
-from results.frames.load import load
-from results.page import command, overview, page
-from results.page.forest import Axis, outlook, words
-from results.tables import footnotes, outcome
-from results.tables.answer import Place, answers
-from results.tables.registry import TABLES
+from htbench.harness import cli
+from htbench.harness.show.html import prose
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Cell
+from htbench.harness.store import Store
+from htbench.harness.store.points import DROPPED
+from htbench.results.compare.judge import Kind
+from htbench.results.compare.select import WORKLOAD
+from htbench.results.compare.view import View
+from htbench.results.figures import files
+from htbench.results.figures.style import POINTS
+from htbench.results.frames.load import load
+from htbench.results.page import command, overview, page
+from htbench.results.page.forest import Axis, outlook, words
+from htbench.results.tables import footnotes, outcome
+from htbench.results.tables.answer import Place, answers
+from htbench.results.tables.registry import TABLES
 
 
 def png(points):

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from results.compare.view import View
-from results.tables import counted
-from results.tables.flops import htmuon_ns, muon, table
+from htbench.results.compare.view import View
+from htbench.results.tables import counted
+from htbench.results.tables.flops import htmuon_ns, muon, table
 from tests.helpers.rendering import render
 
 
@@ -49,5 +49,7 @@ def test_two_shapes_are_counted_anew():
 @pytest.mark.slow
 def test_the_file_is_what_the_code_counts():
     # In a process of its own: here `nano` has language models, whose counts are kept elsewhere.
-    done = subprocess.run([sys.executable, "-m", "results.tables.counted"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "htbench.results.tables.counted"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr

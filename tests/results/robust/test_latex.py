@@ -5,10 +5,10 @@ import subprocess
 
 import pytest
 
-from harness.paper import experiments
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import GENERAL, TABLES
+from htbench.harness.paper import experiments
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import GENERAL, TABLES
 from tests.helpers.miniature_store import Miniature
 from tests.helpers.rendering import render
 

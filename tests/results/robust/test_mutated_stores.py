@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harness import cli
-from harness.commands import doctor
-from harness.errors import EXIT_BUG, EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
-from harness.system import finding
+from htbench.harness import cli
+from htbench.harness.commands import doctor
+from htbench.harness.errors import EXIT_BUG, EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE
+from htbench.harness.system import finding
 from tests.helpers.command import Htbench
 from tests.helpers.mutations import mutated
 

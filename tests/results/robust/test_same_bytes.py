@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.system.environment import HOME
+from htbench.harness.system.environment import HOME
 from tests.helpers import large_store
 from tests.helpers.rendering import FORMATS
 
 SCRIPT = """
 import sys
-from harness import cli
+from htbench.harness import cli
 for name in sys.argv[2:]:
     assert cli.main(["table", "--root", sys.argv[1], "--format", name]) == 0
 sys.stdout.flush()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.show.status import Status
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import TABLES
+from htbench.harness.show.status import Status
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
 
 MODELS = ("llama-nano-60m", "llama-nano-135m", "llama-nano-350m")

@@ -7,20 +7,20 @@ import math
 import pytest
 import yaml
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.show.note import templates
-from harness.store import Store
-from harness.store.points import REPLICATE, SEARCH, slot_path
-from harness.store.record import RunRecord
-from harness.system import atomic
-from results.frames.load import load_rows
-from results.tables.answer import answers
-from sweeps.compare import QUICK, Comparison
-from sweeps.plan.replicas import courses, everything_with_states
-from sweeps.plan.stored import write_plan
-from sweeps.screens.objectives import objective
-from sweeps.spec import sweep_file
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.show.note import templates
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE, SEARCH, slot_path
+from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic
+from htbench.results.frames.load import load_rows
+from htbench.results.tables.answer import answers
+from htbench.sweeps.compare import QUICK, Comparison
+from htbench.sweeps.plan.replicas import courses, everything_with_states
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.screens.objectives import objective
+from htbench.sweeps.spec import sweep_file
 
 BASE = {"task": "digits", "model": "resnet-nano", "steps": 8, "batch_size": 16}
 

@@ -8,15 +8,15 @@ import re
 
 import pytest
 
-from harness.show.note import Note
-from harness.show.terminal import show
-from harness.store.points import DROPPED, REPLICATE
-from results.compare.judge import Kind
-from results.compare.view import View
-from results.frames.load import load_rows
-from results.page import forest
-from results.tables.answer import answers
-from results.tables.registry import GENERAL
+from htbench.harness.show.note import Note
+from htbench.harness.show.terminal import show
+from htbench.harness.store.points import DROPPED, REPLICATE
+from htbench.results.compare.judge import Kind
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load_rows
+from htbench.results.page import forest
+from htbench.results.tables.answer import answers
+from htbench.results.tables.registry import GENERAL
 
 
 def contest(bench, make, workload="digits", lr=0.02, samples=None, hyper=None, **tests):

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from harness import cli
-from harness.config.settings import resolve_config
-from harness.cost.estimate import count
-from harness.store.points import REPLICATE
-from results.tables.ladder import AT_60M
+from htbench.harness import cli
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost.estimate import count
+from htbench.harness.store.points import REPLICATE
+from htbench.results.tables.ladder import AT_60M
 from tests.helpers import ladders
 from tests.helpers.ladders import PARAMETERS
 from tests.results.conftest import Bench, text

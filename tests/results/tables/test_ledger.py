@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from harness.cli import main
-from harness.paper import reported
-from harness.store.points import REPLICATE
-from results.compare.ours import Ours
-from results.frames.load import load
-from results.tables.ledger import examine, label, ledger
+from htbench.harness.cli import main
+from htbench.harness.paper import reported
+from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.ours import Ours
+from htbench.results.frames.load import load
+from htbench.results.tables.ledger import examine, label, ledger
 from tests.helpers.json_fields import promised, read
 from tests.helpers.rendering import FORMATS, render
 

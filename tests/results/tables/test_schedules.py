@@ -2,9 +2,9 @@
 
 import pytest
 
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import TABLES
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
 from tests.results.tables.test_tables import row, written
 

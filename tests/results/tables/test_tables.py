@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import Store
-from harness.store.points import DROPPED, REPLICATE, slot_path, sweep_folder, write_points
-from results.compare.view import View
-from results.frames.load import load
-from results.tables.registry import GENERAL
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.store.points import DROPPED, REPLICATE, slot_path, sweep_folder, write_points
+from htbench.results.compare.view import View
+from htbench.results.frames.load import load
+from htbench.results.tables.registry import GENERAL
 from tests.helpers.rendering import FORMATS, SUFFIXES, render
 
 STATES = [state for state in Status if state != Status.QUEUED]  # only a screen looks into the queue

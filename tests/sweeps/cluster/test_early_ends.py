@@ -5,13 +5,13 @@ import time
 
 import pytest
 
-from harness.store import Store, submissions
-from harness.store.owner import Owner
-from harness.system import slurm
-from sweeps.cluster import early_ends, job_log, troubles
-from sweeps.plan.planned import search_points, states
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file as specs
+from htbench.harness.store import Store, submissions
+from htbench.harness.store.owner import Owner
+from htbench.harness.system import slurm
+from htbench.sweeps.cluster import early_ends, job_log, troubles
+from htbench.sweeps.plan.planned import search_points, states
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.fake_slurm import FakeSlurm
 
 SPEC = """
@@ -49,7 +49,7 @@ class Sweep:
 
     def run(self, task, seconds, outcome, monkeypatch, job=None):
         """A run that began in a job."""
-        monkeypatch.setattr("harness.store.owner.slurm.own_job", lambda: job or f"7_{task}")
+        monkeypatch.setattr("htbench.harness.store.owner.slurm.own_job", lambda: job or f"7_{task}")
         attempt = self.store.claim(self.points[task].key, "")
         assert isinstance(attempt.owner, Owner)
         content = attempt.to_json() | {"began": NOW - 200, "ended": NOW - 200 + seconds, "outcome": outcome}

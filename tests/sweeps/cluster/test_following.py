@@ -4,19 +4,19 @@ import os
 
 import pytest
 
-from harness.store import Store, layout, submissions
-from harness.store.points import REPLICATE, SEARCH, read_points
-from harness.store.submissions import intend
-from sweeps.cluster import snapshot
-from sweeps.cluster.following import following
-from sweeps.plan.planned import search_points, states
-from sweeps.plan.replicas import everything
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file
+from htbench.harness.store import Store, layout, submissions
+from htbench.harness.store.points import REPLICATE, SEARCH, read_points
+from htbench.harness.store.submissions import intend
+from htbench.sweeps.cluster import snapshot
+from htbench.sweeps.cluster.following import following
+from htbench.sweeps.plan.planned import search_points, states
+from htbench.sweeps.plan.replicas import everything
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file
 from tests.helpers.job_process import order_words
 from tests.helpers.warm import Command
 
-JOB = "import sys; from sweeps.cluster import job; job.main(*sys.argv[1:])"
+JOB = "import sys; from htbench.sweeps.cluster import job; job.main(*sys.argv[1:])"
 TEXT = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16, device: cpu}

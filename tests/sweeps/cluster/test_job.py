@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.show.status import Status
-from harness.store import Reason, Store
-from harness.store.points import SEARCH, Point
-from harness.store.submissions import Submission
-from harness.system import slurm
-from harness.train.monitor import STOP_SIGNALS, Monitor
-from sweeps.cluster import job, job_array, job_log, snapshot, verify
-from sweeps.cluster.job_log import NO_TASK
-from sweeps.cluster.queue import ORDER
-from sweeps.spec.resources import Resources
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Reason, Store
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.store.submissions import Submission
+from htbench.harness.system import slurm
+from htbench.harness.train.monitor import STOP_SIGNALS, Monitor
+from htbench.sweeps.cluster import job, job_array, job_log, snapshot, verify
+from htbench.sweeps.cluster.job_log import NO_TASK
+from htbench.sweeps.cluster.queue import ORDER
+from htbench.sweeps.spec.resources import Resources
 from tests.helpers import squeue as stand_in
 from tests.helpers.job_process import JOB, order_words, srun_words
 from tests.helpers.waiting import wait_for
@@ -293,7 +293,7 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
 def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_cancelled(tmp_path, state):
     """Inside there is no `scontrol`."""
-    words = "from sweeps.cluster.job import *; comes_back(Monitor()) and come_back()"
+    words = "from htbench.sweeps.cluster.job import *; comes_back(Monitor()) and come_back()"
     told = {"PATH": str(tmp_path / "image"), job_log.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(snapshot.HOME)}
     inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=snapshot.HOME)
     assert inside.returncode == job_log.EXIT_AGAIN

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sweeps.cluster import job_log
+from htbench.sweeps.cluster import job_log
 
 START = "htbench: job 12_3 on node n2 starts at 1764000000"
 SUBMITIT = """submitit INFO (2026-11-23 10:00:00,000) - Starting with JobEnvironment(job_id=12_3)

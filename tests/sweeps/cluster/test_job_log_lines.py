@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
-from harness.store.submissions import Submission
-from sweeps.cluster import job_array, job_log
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.spec.resources import Resources
+from htbench.harness.store.submissions import Submission
+from htbench.sweeps.cluster import job_array, job_log
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.spec.resources import Resources
 
 NODE = {"SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3", "SLURM_JOB_ID": "15", "SLURMD_NODENAME": "n2"}
 

@@ -10,35 +10,35 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.show.status import Status
-from harness.store import Attempt, Reason, Store, submissions
-from harness.store.points import SEARCH, Point, sweep_folder
-from harness.store.submissions import Submission
-from harness.train.monitor import Monitor
-from sweeps.cluster import (
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Reason, Store, submissions
+from htbench.harness.store.points import SEARCH, Point, sweep_folder
+from htbench.harness.store.submissions import Submission
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.cluster import (
     job_array,
     job_log,
     sbatch,
     snapshot,
     submit,
 )
-from sweeps.cluster.job import PackedJob
-from sweeps.cluster.queue import ORDER, closed_path
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submit import Array
-from sweeps.plan.planned import search_points
-from sweeps.run import schedule
-from sweeps.spec import sweep_file
-from sweeps.spec.resources import Resources
+from htbench.sweeps.cluster.job import PackedJob
+from htbench.sweeps.cluster.queue import ORDER, closed_path
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.cluster.submit import Array
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.run import schedule
+from htbench.sweeps.spec import sweep_file
+from htbench.sweeps.spec.resources import Resources
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.job_process import order_words, srun_words
 from tests.helpers.waiting import wait_for
 from tests.helpers.warm import Command
 
-JOB = "import sys; from sweeps.cluster import job; job.main(*sys.argv[1:])"
+JOB = "import sys; from htbench.sweeps.cluster import job; job.main(*sys.argv[1:])"
 ENDLESS = {"steps": 100_000, "divergence.patience": 100_000, "checkpoint.every_steps": 5, "log_every": 5}
 OWN = """
 import os, pathlib, signal

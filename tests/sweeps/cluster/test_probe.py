@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
-from harness.store import Store
-from harness.store.submissions import WORD, word_of
-from harness.system.finding import Finding
-from sweeps.cluster import probe, reap
-from sweeps.plan.planned import search_points
-from sweeps.spec import sweep_file as specs
-from sweeps.spec.resources import Resources
+from htbench.harness.cli import main
+from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
+from htbench.harness.store import Store
+from htbench.harness.store.submissions import WORD, word_of
+from htbench.harness.system.finding import Finding
+from htbench.sweeps.cluster import probe, reap
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.spec.resources import Resources
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.json_fields import promised
 from tests.helpers.waiting import wait_for

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from harness.show.status import Status
-from harness.store import Reason, Store, submissions
-from harness.store.points import sweep_folder
-from harness.system import slurm
-from sweeps.cluster import queue, reap, submit
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submit import Wishes
-from sweeps.plan.planned import search_points, states
-from sweeps.spec import sweep_file as specs
+from htbench.harness.show.status import Status
+from htbench.harness.store import Reason, Store, submissions
+from htbench.harness.store.points import sweep_folder
+from htbench.harness.system import slurm
+from htbench.sweeps.cluster import queue, reap, submit
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.cluster.submit import Wishes
+from htbench.sweeps.plan.planned import search_points, states
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.records import scored
 
@@ -63,7 +63,7 @@ class Sweep(RuleBasedStateMachine):
         self.slurm = FakeSlurm(root / "slurm", self.patches)
         self.slurm.in_process(self.patches)
         code = Snapshot(root / "code", "")
-        self.patches.setattr("sweeps.cluster.snapshot.take", lambda root, configs: code)
+        self.patches.setattr("htbench.sweeps.cluster.snapshot.take", lambda root, configs: code)
         self.store = Store(root / "store")
         self.spec, self.planned = self.files[0]
 

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from harness.store import Reason, Store, submissions
-from harness.store.points import sweep_folder
-from sweeps.cluster import reap
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file as specs
+from htbench.harness.store import Reason, Store, submissions
+from htbench.harness.store.points import sweep_folder
+from htbench.sweeps.cluster import reap
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers import squeue
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.sweeping import check_whole, trials_by_state

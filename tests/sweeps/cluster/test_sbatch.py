@@ -5,9 +5,9 @@ import os
 import psutil
 import pytest
 
-from harness.system.slurm import SlurmError
-from sweeps.cluster import sbatch, submit
-from sweeps.cluster.sbatch import RefusedError, UnsureError
+from htbench.harness.system.slurm import SlurmError
+from htbench.sweeps.cluster import sbatch, submit
+from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
 from tests.helpers.waiting import wait_for
 
 SCRIPT = """#!/bin/bash

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from harness.errors import UsageError
-from sweeps.cluster import snapshot
+from htbench.harness.errors import UsageError
+from htbench.sweeps.cluster import snapshot
 
 
 def test_the_snapshot_has_untracked_files_and_not_the_store(tmp_path, monkeypatch):

@@ -8,22 +8,22 @@ import sys
 
 import pytest
 
-from harness import cli
-from harness.errors import EXIT_USAGE, UsageError
-from harness.show.note import Note
-from harness.store import Attempt, Reason, Store, submissions
-from harness.store.points import Point, read_points
-from harness.store.submissions import Submission
-from harness.system import slurm
-from harness.system.squeue import Job
-from sweeps.cluster import job_array, queue, snapshot, submit
-from sweeps.cluster.sbatch import RefusedError, UnsureError
-from sweeps.cluster.snapshot import Snapshot
-from sweeps.cluster.submit import Array
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file as spec
-from sweeps.spec.resources import Resources, read
+from htbench.harness import cli
+from htbench.harness.errors import EXIT_USAGE, UsageError
+from htbench.harness.show.note import Note
+from htbench.harness.store import Attempt, Reason, Store, submissions
+from htbench.harness.store.points import Point, read_points
+from htbench.harness.store.submissions import Submission
+from htbench.harness.system import slurm
+from htbench.harness.system.squeue import Job
+from htbench.sweeps.cluster import job_array, queue, snapshot, submit
+from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
+from htbench.sweeps.cluster.snapshot import Snapshot
+from htbench.sweeps.cluster.submit import Array
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file as spec
+from htbench.sweeps.spec.resources import Resources, read
 from tests.helpers import squeue as stand_in
 from tests.helpers.job_process import srun_words
 
@@ -523,7 +523,7 @@ def test_a_job_starts_in_its_environment(tmp_path, wants, starts):
     names = [word.replace("CODE", str(code)).replace("ROOT", str(root)) for word in starts]
     assert words[begin : begin + len(names)] == names
     assert words[-10:-8] == [str(code), "d1"], "the code is checked first"
-    assert words[-8:-4] == [wants.interpreter, "-u", "-m", "sweeps.cluster.job"]
+    assert words[-8:-4] == [wants.interpreter, "-u", "-m", "htbench.sweeps.cluster.job"]
     assert words[-3:] == [hashlib.sha256(b"d2").hexdigest(), str(root), str(code)]
 
 

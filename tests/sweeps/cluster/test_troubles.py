@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from harness.errors import EXIT_USAGE
-from sweeps.spec.resources import Resources, differences
+from htbench.harness.errors import EXIT_USAGE
+from htbench.sweeps.spec.resources import Resources, differences
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.json_fields import promised
 

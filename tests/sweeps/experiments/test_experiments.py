@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.paper import experiments, reported, scales
-from harness.store.points import SEED_FIELDS
-from sweeps.experiments import equal, write
-from sweeps.plan.planned import Planned, search_points
-from sweeps.spec.sweep_file import load
+from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.store.points import SEED_FIELDS
+from htbench.sweeps.experiments import equal, write
+from htbench.sweeps.plan.planned import Planned, search_points
+from htbench.sweeps.spec.sweep_file import load
 
 SHIPPED = Path(write.__file__).parents[1]
 WHOLE = ("paper", "nano", "quick")  # scales that have all of the paper's rows on the workloads that they have
@@ -51,7 +51,9 @@ def runs(scale: str, place: experiments.Place, name: str = "") -> list[Planned]:
 def test_the_files_are_those_of_the_list() -> None:
     texts = write.files()
     for path, text in texts.items():
-        assert path.read_text(encoding="utf-8") == text, f"{path}: run `python -m sweeps.experiments.write`"
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path}: run `python -m htbench.sweeps.experiments.write`"
+        )
     shipped = {
         path
         for folder in ("paper", "nano", "quick", "equal", "track3", "ladder")
@@ -153,7 +155,7 @@ def test_the_paper_scale_follows_its_protocol() -> None:
 
 
 def test_the_equal_budget_has_every_optimizer() -> None:
-    from optimizers import ZOO
+    from htbench.optimizers import ZOO
 
     for file in equal.files():
         spec = load(SHIPPED / "equal" / f"{file.name}.yaml")

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from harness.system.environment import HOME, PACKAGES
+from htbench.harness.system.environment import HOME, PACKAGES
 
 SPEC = """
 name: {name}
@@ -34,7 +34,11 @@ def copy(tmp_path):
     def call(*words):
         env = os.environ | {"HTBENCH_ROOT": str(tmp_path / "store")}
         done = subprocess.run(
-            [sys.executable, "-m", "harness.cli", *words], cwd=home, env=env, capture_output=True, text=True
+            [sys.executable, "-m", "htbench.harness.cli", *words],
+            cwd=home,
+            env=env,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config
-from harness.errors import UsageError
-from harness.store.points import sweep_folder
-from harness.system import seal
-from sweeps.plan import planned as planning
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import write_plan
-from sweeps.spec import sweep_file as specs
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import UsageError
+from htbench.harness.store.points import sweep_folder
+from htbench.harness.system import seal
+from htbench.sweeps.plan import planned as planning
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import sweep_file as specs
 
 BASE = "base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}\nseeds: [0, 3]\n"
 # Axes of every kind: independent numbers, conditions of others, what conditions make inert, lists, words,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import naming
-from sweeps.plan.planned import search_points
-from sweeps.spec import sweep_file as specs
+from htbench.harness.errors import UsageError
+from htbench.harness.store import naming
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.searching import plan
 
 SWEEP = """

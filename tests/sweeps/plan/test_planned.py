@@ -2,13 +2,13 @@
 
 import pytest
 
-from harness.store import Store
-from harness.store.points import REPLICATE, read_points
-from sweeps.plan.planned import by_objective, search_points
-from sweeps.plan.replicas import replicas
-from sweeps.run.pool import Pool
-from sweeps.run.runner import Runner, Sweep
-from sweeps.spec import sweep_file as specs
+from htbench.harness.store import Store
+from htbench.harness.store.points import REPLICATE, read_points
+from htbench.sweeps.plan.planned import by_objective, search_points
+from htbench.sweeps.plan.replicas import replicas
+from htbench.sweeps.run.pool import Pool
+from htbench.sweeps.run.runner import Runner, Sweep
+from htbench.sweeps.spec import sweep_file as specs
 
 TEXT = """
 name: two
@@ -87,8 +87,8 @@ def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, t
 
 
 def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
-    monkeypatch.setattr("sweeps.run.runner.Pool", None)
-    monkeypatch.setattr("sweeps.run.runner.refresh.refresh", lambda *_: [])
+    monkeypatch.setattr("htbench.sweeps.run.runner.Pool", None)
+    monkeypatch.setattr("htbench.sweeps.run.runner.refresh.refresh", lambda *_: [])
     store = Store(tmp_path)
     monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
     runner = Runner(store, [spec], None, quiet=True)
@@ -105,7 +105,7 @@ def test_replicas_are_in_the_plan_before_the_first_of_them_starts(write_spec, tm
                 planned.append(point in read_points(root, "two"))
             super().start(point, log)
 
-    monkeypatch.setattr("sweeps.run.runner.Pool", Recorder)
+    monkeypatch.setattr("htbench.sweeps.run.runner.Pool", Recorder)
     text = TEXT.replace(", 3]", "]").replace(", batch_size: [16, 32]", "")
     Runner(Store(root), [specs.load(write_spec(text))], 1, quiet=True).run()
     assert planned == [True, True]
@@ -123,7 +123,7 @@ def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkey
             started.append(point.overrides["optimizer.lr"])
             super().start(point, log)
 
-    monkeypatch.setattr("sweeps.run.runner.Pool", Recorder)
+    monkeypatch.setattr("htbench.sweeps.run.runner.Pool", Recorder)
     runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, quiet=True)
     assert len(runner.sweeps[0].planned) == 4 and runner.sweeps[0].steps_left() == 3 * 2
     runner.run()

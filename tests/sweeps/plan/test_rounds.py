@@ -9,16 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.errors import UsageError
-from harness.store import Store, layout, naming
-from harness.store.points import REPLICATE, SEARCH, read_points
-from harness.store.record import RunRecord
-from sweeps.plan.planned import search_points, states
-from sweeps.plan.replicas import courses, everything, everything_with_states
-from sweeps.plan.stored import refuse_losses, searched, write_plan
-from sweeps.run.runner import Sweep
-from sweeps.screens import status
-from sweeps.spec import sweep_file as specs
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store, layout, naming
+from htbench.harness.store.points import REPLICATE, SEARCH, read_points
+from htbench.harness.store.record import RunRecord
+from htbench.sweeps.plan.planned import search_points, states
+from htbench.sweeps.plan.replicas import courses, everything, everything_with_states
+from htbench.sweeps.plan.stored import refuse_losses, searched, write_plan
+from htbench.sweeps.run.runner import Sweep
+from htbench.sweeps.screens import status
+from htbench.sweeps.spec import sweep_file as specs
 
 TEXT = """
 name: refined

@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.errors import UsageError
-from sweeps.plan.planned import by_objective, search_points
-from sweeps.plan.replicas import next_round, replicas
-from sweeps.spec import sweep_file
+from htbench.harness.errors import UsageError
+from htbench.sweeps.plan.planned import by_objective, search_points
+from htbench.sweeps.plan.replicas import next_round, replicas
+from htbench.sweeps.spec import sweep_file
 from tests.helpers.records import scored
 
 TEXT = """

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import points, submissions
-from harness.store.points import Point, filled, read_points, search_of
-from harness.system import seal
-from sweeps.plan import slots
+from htbench.harness.errors import UsageError
+from htbench.harness.store import points, submissions
+from htbench.harness.store.points import Point, filled, read_points, search_of
+from htbench.harness.system import seal
+from htbench.sweeps.plan import slots
 from tests.helpers.searching import SEARCH, plan
 
 FILLED = '{"study": "s", "trial": 0, "key": "abcabcabcabc", "overrides": {"optimizer.lr": 0.1}}'

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import Store
-from harness.store.gc import garbage
-from harness.store.points import (
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.store.gc import garbage
+from htbench.harness.store.points import (
     DROPPED,
     POINTS,
     REPLICATE,
@@ -17,12 +17,12 @@ from harness.store.points import (
     sweep_folder,
     write_points,
 )
-from harness.system import atomic
-from sweeps.plan import stored
-from sweeps.plan.planned import search_points, states
-from sweeps.plan.replicas import courses, everything
-from sweeps.plan.stored import Difference, write_plan
-from sweeps.spec import sweep_file as specs
+from htbench.harness.system import atomic
+from htbench.sweeps.plan import stored
+from htbench.sweeps.plan.planned import search_points, states
+from htbench.sweeps.plan.replicas import courses, everything
+from htbench.sweeps.plan.stored import Difference, write_plan
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.command import TINY
 from tests.helpers.stored_runs import files, leave, put
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from harness.system import atomic
-from sweeps.plan.slots import study_name
+from htbench.harness.system import atomic
+from htbench.sweeps.plan.slots import study_name
 
 
 def test_a_name_is_made_of_its_words_and_can_be_that_of_a_file():

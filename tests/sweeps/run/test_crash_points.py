@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.store import Store
+from htbench.harness.store import Store
 from tests.helpers.crash_points import CRASH_POINTS
 from tests.helpers.sweeping import SPEC, carried_out, check_whole, die_at_each, results
 

@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from harness.config.key import run_key
-from harness.config.settings import resolve_config, to_settings
-from harness.errors import EXIT_RUN_FAILED, RunFailedError, UsageError, refused
-from harness.store.points import SEARCH, Point
-from harness.train.monitor import Monitor
-from sweeps.run.execute import EXIT_ENDED, EXIT_FULL, execute
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config, to_settings
+from htbench.harness.errors import EXIT_RUN_FAILED, RunFailedError, UsageError, refused
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL, execute
 from tests.helpers.command import Htbench
 from tests.helpers.sweeping import SPEC, check_whole
 

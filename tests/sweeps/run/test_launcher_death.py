@@ -9,8 +9,8 @@ import sys
 import psutil
 import pytest
 
-from harness.store import Store
-from harness.system.environment import HOME
+from htbench.harness.store import Store
+from htbench.harness.system.environment import HOME
 from tests.helpers.command import Htbench
 from tests.helpers.waiting import wait_for
 

@@ -5,18 +5,18 @@ import sys
 
 import pytest
 
-from harness.config import parts
-from harness.config.settings import resolve_config
-from harness.cost.measure import measure
-from harness.store import Store
-from harness.store.points import read_points
-from sweeps.cluster import snapshot
+from htbench.harness.config import parts
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost.measure import measure
+from htbench.harness.store import Store
+from htbench.harness.store.points import read_points
+from htbench.sweeps.cluster import snapshot
 from tests.helpers.command import Htbench
 from tests.helpers.own_parts import SWEEP, lay_out, optimizer
 
 DATA = """
-from harness.data.digits import fingerprint, load
-from harness.tasks import TaskSpec
+from htbench.harness.data.digits import fingerprint, load
+from htbench.harness.tasks import TaskSpec
 
 TASK = TaskSpec("", "image", "loss", False, "my_data:fingerprint", "my_data:load", adamw_lr=0.02)
 """

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-import sweeps
-from harness.config.key import run_key
-from harness.config.settings import resolve_config, to_settings
-from harness.errors import RunFailedError
-from harness.store import Store
-from harness.store.points import SEARCH, Point
-from harness.system import machine
-from sweeps.run import pool as pools
-from sweeps.run import runner
-from sweeps.run.pool import Pool
-from sweeps.run.runner import Runner
-from sweeps.spec import sweep_file
+from htbench import sweeps
+from htbench.harness.config.key import run_key
+from htbench.harness.config.settings import resolve_config, to_settings
+from htbench.harness.errors import RunFailedError
+from htbench.harness.store import Store
+from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.system import machine
+from htbench.sweeps.run import pool as pools
+from htbench.sweeps.run import runner
+from htbench.sweeps.run.pool import Pool
+from htbench.sweeps.run.runner import Runner
+from htbench.sweeps.spec import sweep_file
 from tests.helpers.sweeping import SPEC
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness.store.points import SEARCH, read_points
+from htbench.harness.store.points import SEARCH, read_points
 from tests.helpers.json_fields import promised
 from tests.helpers.sweeping import carried_out, check_whole, results
 

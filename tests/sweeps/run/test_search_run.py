@@ -5,13 +5,13 @@ import shutil
 
 import pytest
 
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.errors import PrunedError
-from harness.show.status import Status
-from harness.store import Store
-from harness.train import run
-from harness.train.monitor import Monitor
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import PrunedError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.train import run
+from htbench.harness.train.monitor import Monitor
 from tests.helpers.crash_points import CRASH_POINTS
 from tests.helpers.searching import SEARCH, check_search, state_of, studies
 from tests.helpers.sweeping import carried_out, die_at_each, results

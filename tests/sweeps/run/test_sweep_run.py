@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
-from harness.store import Store
-from harness.store.points import read_points
+from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
+from htbench.harness.store import Store
+from htbench.harness.store.points import read_points
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
 from tests.helpers.sweeping import SPEC, carried_out, check_whole, die_at_each, results

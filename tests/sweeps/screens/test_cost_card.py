@@ -5,19 +5,19 @@ import json
 
 import pytest
 
-from harness import cli
-from harness.config.key import resolved
-from harness.config.settings import resolve_config
-from harness.cost import measure
-from harness.cost.from_runs import from_records
-from harness.cost.run_class import Cost, passes, run_class
-from harness.show.note import Note
-from harness.store import Store, curve
-from harness.train import run
-from sweeps.screens import cost_card, plan
-from sweeps.screens.cost_card import SHORT, Costs, Row, Work, gather
-from sweeps.spec import sweep_file as specs
-from sweeps.spec.resources import Resources
+from htbench.harness import cli
+from htbench.harness.config.key import resolved
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost import measure
+from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.run_class import Cost, passes, run_class
+from htbench.harness.show.note import Note
+from htbench.harness.store import Store, curve
+from htbench.harness.train import run
+from htbench.sweeps.screens import cost_card, plan
+from htbench.sweeps.screens.cost_card import SHORT, Costs, Row, Work, gather
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.spec.resources import Resources
 from tests.helpers.json_fields import promised
 
 SPEC = """

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from harness import cli
-from harness.store import RunState, Store, submissions
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import write_plan
-from sweeps.screens import spent, status
-from sweeps.screens.spent import Bill
-from sweeps.spec import sweep_file as specs
+from htbench.harness import cli
+from htbench.harness.store import RunState, Store, submissions
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.screens import spent, status
+from htbench.sweeps.screens.spent import Bill
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.records import scored
 
 SPEC = """

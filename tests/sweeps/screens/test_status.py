@@ -10,24 +10,24 @@ import time
 
 import pytest
 
-from harness.choice.edge import Edge
-from harness.errors import EXIT_INTERRUPTED
-from harness.show import terminal
-from harness.show.note import Note
-from harness.show.numbers import plain
-from harness.store import Reason, Store, submissions
-from harness.store.index import Index
-from harness.store.points import REPLICATE, sweep_folder
-from harness.system import atomic, slurm
-from sweeps.cluster import job_log
-from sweeps.cluster.job_log import NO_TASK
-from sweeps.plan.planned import search_points
-from sweeps.plan.replicas import everything
-from sweeps.plan.stored import write_plan
-from sweeps.screens import status
-from sweeps.screens.objectives import Objective
-from sweeps.screens.runs import AtWork
-from sweeps.spec import sweep_file as specs
+from htbench.harness.choice.edge import Edge
+from htbench.harness.errors import EXIT_INTERRUPTED
+from htbench.harness.show import terminal
+from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import plain
+from htbench.harness.store import Reason, Store, submissions
+from htbench.harness.store.index import Index
+from htbench.harness.store.points import REPLICATE, sweep_folder
+from htbench.harness.system import atomic, slurm
+from htbench.sweeps.cluster import job_log
+from htbench.sweeps.cluster.job_log import NO_TASK
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.replicas import everything
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.screens import status
+from htbench.sweeps.screens.objectives import Objective
+from htbench.sweeps.screens.runs import AtWork
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers import squeue as stand_in
 from tests.helpers.command import Htbench
 from tests.helpers.json_fields import promised, read
@@ -91,7 +91,7 @@ def test_runs_at_work_show_how_far_they_are(htbench, write_spec):
 
 
 def fail(store, point, message):
-    from harness.store import Attempt
+    from htbench.harness.store import Attempt
 
     attempt = store.claim(point.key, "")
     assert isinstance(attempt, Attempt)

@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from harness import cli
-from harness.errors import EXIT_USAGE, UsageError
-from harness.store.points import POINTS, SPEC
-from sweeps.plan import slots
-from sweeps.plan.planned import search_points
-from sweeps.plan.stored import write_plan
-from sweeps.spec import database, sweep_file
-from sweeps.studies.storage import Database
+from htbench.harness import cli
+from htbench.harness.errors import EXIT_USAGE, UsageError
+from htbench.harness.store.points import POINTS, SPEC
+from htbench.sweeps.plan import slots
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import database, sweep_file
+from htbench.sweeps.studies.storage import Database
 
 TEXT = """
 name: tiny

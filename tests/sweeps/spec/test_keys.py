@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.errors import UsageError
-from sweeps.spec import sweep_file as specs
+from htbench.harness.errors import UsageError
+from htbench.sweeps.spec import sweep_file as specs
 
 FILE = """
 base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16, evaluation.every: 1}

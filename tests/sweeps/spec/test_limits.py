@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from harness import cli, tasks
-from harness.config import limits, parts
-from harness.config.key import run_key
-from harness.config.names import flatten
-from harness.config.settings import resolve_config
-from harness.config.yaml_text import read_words, read_yaml
-from harness.errors import EXIT_USAGE, UsageError
-from harness.system import machine
-from sweeps.spec import sweep_file as specs
+from htbench.harness import cli, tasks
+from htbench.harness.config import limits, parts
+from htbench.harness.config.key import run_key
+from htbench.harness.config.names import flatten
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.config.yaml_text import read_words, read_yaml
+from htbench.harness.errors import EXIT_USAGE, UsageError
+from htbench.harness.system import machine
+from htbench.sweeps.spec import sweep_file as specs
 
 RUN = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16"]
 SPEC = "base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}\n"
@@ -234,7 +234,7 @@ def test_the_count_of_training_samples_is_that_of_the_data(tmp_path):
     bound = tasks.train_size("pydocs", tmp_path, 64)
     text = tasks.build("pydocs", cache=tmp_path, batch_size=1, seq_len=64, data_seed=0)
     assert bound >= text.epoch_size
-    from harness.data import pydocs
+    from htbench.harness.data import pydocs
 
     pydocs.train_size.cache_clear()
     assert 0 <= tasks.train_size("pydocs", tmp_path, 64) - text.epoch_size <= 2

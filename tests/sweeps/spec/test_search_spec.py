@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.errors import UsageError
-from sweeps.plan import slots
-from sweeps.plan.planned import by_objective, search_points
-from sweeps.spec import sweep_file as specs
+from htbench.harness.errors import UsageError
+from htbench.sweeps.plan import slots
+from htbench.sweeps.plan.planned import by_objective, search_points
+from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.searching import SEARCH
 
 TWO = """

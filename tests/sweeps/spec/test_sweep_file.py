@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.store import naming
-from harness.store.layout import sweeps_folder
-from sweeps.plan.planned import by_objective, search_points
-from sweeps.spec import sweep_file as specs
+from htbench.harness.errors import UsageError
+from htbench.harness.store import naming
+from htbench.harness.store.layout import sweeps_folder
+from htbench.sweeps.plan.planned import by_objective, search_points
+from htbench.sweeps.spec import sweep_file as specs
 
 BASE = "base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16}\n"
 

@@ -5,17 +5,17 @@ import os
 
 import pytest
 
-from harness.config.settings import resolve_config
-from harness.errors import PrunedError
-from harness.show.status import Status
-from harness.store import Store
-from harness.store.curve import MetricsFile
-from harness.store.points import read_points
-from harness.store.record import RunRecord
-from harness.train.monitor import Monitor
-from sweeps.run.execute import execute
-from sweeps.studies import trial as trials
-from sweeps.studies.connection import Connection
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import PrunedError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store
+from htbench.harness.store.curve import MetricsFile
+from htbench.harness.store.points import read_points
+from htbench.harness.store.record import RunRecord
+from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.run.execute import execute
+from htbench.sweeps.studies import trial as trials
+from htbench.sweeps.studies.connection import Connection
 from tests.helpers.searching import SEARCH, forget, plan, state_of
 from tests.helpers.slot_worker import made_up
 

@@ -12,18 +12,18 @@ from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
-from harness.config.settings import resolve_config
-from harness.show.status import Status
-from harness.store import Store, layout
-from harness.store.points import Point
-from harness.store.record import RunRecord
-from sweeps.plan import slots
-from sweeps.plan.planned import Planned, search_points
-from sweeps.plan.replicas import everything
-from sweeps.spec import sweep_file as specs
-from sweeps.studies import refresh
-from sweeps.studies import trial as jobs
-from sweeps.studies.connection import Connection
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, layout
+from htbench.harness.store.points import Point
+from htbench.harness.store.record import RunRecord
+from htbench.sweeps.plan import slots
+from htbench.sweeps.plan.planned import Planned, search_points
+from htbench.sweeps.plan.replicas import everything
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies import refresh
+from htbench.sweeps.studies import trial as jobs
+from htbench.sweeps.studies.connection import Connection
 from tests.helpers.searching import SEARCH, plan, state_of
 
 GRID = """

@@ -7,16 +7,16 @@ import pytest
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
-from harness.config.key import resolved
-from harness.show.note import Note
-from harness.show.status import Status
-from harness.store import Attempt, Reason, RunState, Store
-from harness.store.record import RunRecord
-from harness.train import run
-from sweeps.plan.planned import search_points
-from sweeps.run.runner import outcome
-from sweeps.spec import sweep_file as specs
-from sweeps.studies import refresh as grid
+from htbench.harness.config.key import resolved
+from htbench.harness.show.note import Note
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Reason, RunState, Store
+from htbench.harness.store.record import RunRecord
+from htbench.harness.train import run
+from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.run.runner import outcome
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies import refresh as grid
 from tests.helpers.sweeping import SPEC
 
 CREATED = b'"op_code":4,'  # the line of a journal that adds a trial

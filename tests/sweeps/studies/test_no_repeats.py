@@ -5,7 +5,7 @@ import pytest
 from optuna.distributions import CategoricalDistribution, IntDistribution
 from optuna.samplers import RandomSampler
 
-from sweeps.studies.drawing import NoRepeats
+from htbench.sweeps.studies.drawing import NoRepeats
 from tests.helpers.searching import SEARCH, check_search, join, plan
 from tests.helpers.slot_worker import Worker
 

@@ -5,7 +5,7 @@ import random
 import optuna
 import pytest
 
-from sweeps.studies import drawing
+from htbench.sweeps.studies import drawing
 
 
 def test_the_decisions_of_asha_are_fixed():

@@ -4,9 +4,9 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sweeps.plan import slots
-from sweeps.spec import sweep_file as specs
-from sweeps.studies import drawing as samplers
+from htbench.sweeps.plan import slots
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies import drawing as samplers
 from tests.helpers.searching import SEARCH
 
 

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from harness.store import Store
-from sweeps.plan import slots
-from sweeps.studies import trial
+from htbench.harness.store import Store
+from htbench.sweeps.plan import slots
+from htbench.sweeps.studies import trial
 from tests.helpers.crash_points import CRASH_POINTS
 from tests.helpers.searching import SEARCH, check_search, forget, join, plan, state_of, studies, trained
 from tests.helpers.slot_worker import Worker

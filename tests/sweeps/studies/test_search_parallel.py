@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from harness.store import Store
-from sweeps.studies import trial
+from htbench.harness.store import Store
+from htbench.sweeps.studies import trial
 from tests.helpers.searching import SEARCH, check_search, forget, join, plan, state_of, trained
 from tests.helpers.slot_worker import Worker
 from tests.helpers.waiting import wait_for

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import optuna
 import pytest
 
-from harness.errors import UsageError
-from harness.store import Store
-from harness.store.importing import merge
-from sweeps.plan import slots
-from sweeps.spec import sweep_file as specs
-from sweeps.studies.connection import Connection
-from sweeps.studies.storage import Database, JournalFile
+from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
+from htbench.harness.store.importing import merge
+from htbench.sweeps.plan import slots
+from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies.connection import Connection
+from htbench.sweeps.studies.storage import Database, JournalFile
 from tests.helpers.searching import SEARCH, plan
 
 KEY = "0123456789ab"

@@ -3,21 +3,14 @@
 To import a part is to run its code, so only parts that somebody has allowed by name are found: who calls a
 command allows what he names. A name that is only read from a store allows nothing.
 
-The leaves import nothing of each other, so `optimizers` and `models` each have this file; a test holds the
-two equal. Standard library only.
+Standard library only.
 """
 
 import difflib
 import importlib
 import importlib.metadata
 
-OWN = (
-    "harness",
-    "sweeps",
-    "optimizers",
-    "models",
-    "results",
-)  # a user's package of the same name is not seen
+PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")  # which once were packages of their own
 
 allowed: set[str] = set()  # the names of parts that this process may import
 
@@ -70,16 +63,14 @@ def _import(name: str, target: str) -> object:
         missing = error.name or str(error)
         if f"{name}.".startswith(f"{missing}."):
             raise ValueError(f"'{target}' is not found: {_why_missing(missing)}") from None
-        raise ValueError(f"'{target}' can't be imported: it needs '{missing}', which is missing") from None
+        why = f"which is called htbench.{missing} now" if missing in PACKAGES else "which is missing"
+        raise ValueError(f"'{target}' can't be imported: it needs '{missing}', {why}") from None
     except (Exception, SystemExit) as error:
         said = " ".join(str(error).split())
         raise ValueError(f"'{target}' can't be imported: {type(error).__name__}: {said}") from None
 
 
 def _why_missing(name: str) -> str:
-    package = name.partition(".")[0]
-    if package in OWN:
-        return f"'{package}' is a package of htbench, which has no '{name}'; give yours another name"
     return f"there is no module '{name}' beside the file, in the working folder, on PYTHONPATH or installed"
 
 
