@@ -44,7 +44,7 @@ def main() -> None:
     print(f"{_cpu()}, {os.cpu_count()} cores, Python {platform.python_version()}: {args.store}")
     for name in args.command or COMMANDS:
         for checkout in args.checkouts or [HOME]:
-            words = [sys.executable, str(checkout / "htbench.py"), *COMMANDS[name], "--root", str(args.store)]
+            words = [sys.executable, "-m", "htbench", *COMMANDS[name], "--root", str(args.store)]
             for state, seconds, memory in _measured(words, args.store, args.state or list(MADE), args.repeat):
                 print(f"{name:10}{state:6}{seconds:8.1f} s{memory:8.0f} MB  {checkout}", flush=True)
 

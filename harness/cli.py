@@ -63,10 +63,10 @@ COMMANDS = {
 # What commands of `harness` ask of the packages above it: the plan of a sweep file, the cache of tables, and
 # a job that looks at its node. `sweeps` asks `results` in the same way for what a sweep has found.
 ABOVE = {
-    "plan": "sweeps.plan.planned",
-    "rows": "results.frames.row_cache",
-    "ending": "results.page.ending",
-    "probe": "sweeps.cluster.probe",
+    "plan": "htbench.sweeps.plan.planned",
+    "rows": "htbench.results.frames.row_cache",
+    "ending": "htbench.results.page.ending",
+    "probe": "htbench.sweeps.cluster.probe",
 }
 
 _WITHOUT_STORE = ("zoo", "models", "judge", "doctor")  # `doctor` reports on the store itself

@@ -1,7 +1,7 @@
 """Operations of an update of each matrix of the paper's models, counted once and kept as `counted.csv`.
 
-The table of FLOPs puts them beside the formulas of the paper. `python -m htbench.results.tables.counted --write`
-counts them anew; only that loads torch.
+The table of FLOPs puts them beside the formulas of the paper. `python -m
+htbench.results.tables.counted --write` counts them anew; only that loads torch.
 """
 
 import csv

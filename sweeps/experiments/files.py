@@ -11,6 +11,7 @@ from htbench.harness.show.numbers import setting
 
 Settings = Mapping[str, Any]
 _WIDTH = 110
+_WRITER = "python -m htbench.sweeps.experiments.write"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class SweepFile:
             *(f"# {line}" for line in comment),
             f"# Written by `{self.by}`; yours to keep and to edit."
             if self.by
-            else "# Written by `python -m htbench.sweeps.experiments.write`; change that program, not this file.",
+            else f"# Written by `{_WRITER}`; change that program, not this file.",
             f"name: {self.name}",
             "base:",
             *(f"  {name}: {_value(value)}" for name, value in self.base.items()),

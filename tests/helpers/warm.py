@@ -1,9 +1,9 @@
 """Commands as processes of their own that need not load torch first: forked from one that has.
 
 The server is a fresh Python that only imports. Each command is its grandchild, in a process group of its own,
-and runs `harness.cli` as `python -m htbench.harness.cli` does. What the command would start as a fresh Python (the
-servers of multiprocessing, the ranks of a run) is forked from it, too. So kills, signals and the family of
-processes are the real ones. Nothing here shows what a fresh Python imports or what a terminal sees; see
+and runs `harness.cli` as `python -m htbench.harness.cli` does. What the command would start as a fresh Python
+(the servers of multiprocessing, the ranks of a run) is forked from it, too. So kills, signals and the family
+of processes are the real ones. Nothing here shows what a fresh Python imports or what a terminal sees; see
 `Htbench(fresh=True)`.
 """
 

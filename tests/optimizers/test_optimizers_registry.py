@@ -119,8 +119,9 @@ def test_what_a_row_pins_is_not_a_hyperparameter() -> None:
 
 def test_importing_the_table_and_build_does_not_import_torch() -> None:
     code = (
-        "import sys, optimizers; from htbench.optimizers import build, resolve; resolve('htmuon', {});"
-        "assert 'torch' not in sys.modules; from htbench.optimizers import Muon; assert 'torch' in sys.modules"
+        "import sys; from htbench.optimizers import build, resolve; resolve('htmuon', {});"
+        "assert 'torch' not in sys.modules; from htbench.optimizers import Muon;"
+        "assert 'torch' in sys.modules"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

@@ -12,20 +12,24 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ["harness", "sweeps", "optimizers", "models", "results"]
-COMMAND = "htbench.py"
+PACKAGE = ROOT / "src" / "htbench"  # what is imported: in a clone it has links to the packages
 
 
 def shipped() -> set[str]:
-    """Every file of the packages that belongs into the wheel."""
+    """Every file of the packages that belongs into the wheel, by its place in the repository."""
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*") if path.is_file()]
-    files += [ROOT / COMMAND]
+    files += [path for path in PACKAGE.iterdir() if path.is_file()]
     return {path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
 def test_the_wheel_is_made_of_the_five_packages():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     section = text.partition("[tool.hatch.build.targets.wheel]\n")[2].partition("\n[")[0]
-    assert section.strip() == "only-include = " + str([*PACKAGES, COMMAND]).replace("'", '"')
+    files = sorted(path.relative_to(ROOT).as_posix() for path in PACKAGE.iterdir() if path.is_file())
+    assert section.strip() == "only-include = " + str([*PACKAGES, *files]).replace("'", '"')
+    assert {
+        path.name: path.resolve() for path in PACKAGE.iterdir() if path.is_dir() and path.is_symlink()
+    } == {name: ROOT / name for name in PACKAGES}
 
 
 def test_every_package_says_that_it_is_typed():
@@ -67,6 +71,6 @@ def test_a_built_wheel_holds_them(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     own = {name for name in names if not re.match(r"htbench-[^/]*\.dist-info/", name)}
-    assert own == shipped()
+    assert own == {f"htbench/{name.removeprefix('src/htbench/')}" for name in shipped()}
     licences = {name.partition(".dist-info/licenses/")[2] for name in names - own}
     assert {"LICENSE", "THIRD_PARTY.md"} <= licences

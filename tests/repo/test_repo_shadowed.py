@@ -49,11 +49,15 @@ def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, progra
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="a pool imports from the working folder before")
 def test_a_script_of_theirs_that_is_called_like_the_command(project):
-    (project / "htbench.py").write_text(THEIRS)
+    (project / "sweeps.py").write_text(THEIRS)
     words = ["sweep", "run", "tiny.yaml", "--workers", "2", "--root", "store"]
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, ROOT / "htbench.py", *words], capture_output=True, text=True, cwd=project, env=env
+        [Path(sys.executable).with_name("htbench"), *words],
+        capture_output=True,
+        text=True,
+        cwd=project,
+        env=env,
     )
     assert done.returncode == 0 and "not the package" not in done.stderr, done.stderr
 
@@ -69,14 +73,16 @@ def test_several_processes_and_a_measurement_beside_them(project):
 
 
 LOOK = """
-import sys, htbench
+import sys
 import htbench.harness.cli
+from htbench.__main__ import main
 def look():
     first = [place for place in sys.path if place in ("", sys.argv[1])]
-    __import__("htbench.harness.config.parts").config.parts.allow(["mine:ANSWER"])
-    print(first, __import__("mine").ANSWER, __import__("models").__file__)
-harness.cli.main = look
-sys.exit(htbench.main())
+    from htbench.harness.config import parts
+    parts.allow(["mine:ANSWER"])
+    print(first, __import__("mine").ANSWER, __import__("htbench.models").models.__file__)
+htbench.harness.cli.main = look
+sys.exit(main())
 """
 
 
@@ -88,8 +94,14 @@ def test_the_working_folder_is_searched_for_a_named_part_only_and_after_ours(pro
     assert (before, answer) == ("[]", "42") and not place.startswith(str(project)), done.stderr
 
 
-def test_what_was_imported_before_ours_is_one_sentence(project):
-    (project / "models" / "__init__.py").write_text("")
-    done = call(project, program=("-c", "import models, sys, htbench; sys.exit(htbench.main())"))
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
-    assert f"another package called 'models' is in use ({project / 'models' / '__init__.py'})" in done.stderr
+def test_packages_of_theirs_that_are_called_as_ours_once_were_are_used(project):
+    """And a part that imports an old name of ours is told the new one."""
+    (project / "models" / "__init__.py").write_text(
+        "import torch\n\nclass Mine(torch.optim.SGD):\n    pass\n"
+    )
+    (project / "old.py").write_text("from harness.store import Store\n")
+    words = ["run", "task=digits", "model=resnet-nano", "steps=1", "optimizer.lr=0.1"]
+    done = call(project, *words, "optimizer.name=models:Mine")
+    assert done.returncode == 0 and "completed after 1 step" in done.stdout + done.stderr, done.stderr
+    done = call(project, *words, "optimizer.name=old:Store")
+    assert done.returncode == 2 and "needs 'harness', which is called htbench.harness now" in done.stderr

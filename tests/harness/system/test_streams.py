@@ -177,7 +177,8 @@ def test_words_are_given_for_every_command():
 def test_colours_and_bars_of_ours_are_obeyed_and_words_of_others_are_not(tmp_path):
     """As on a terminal: what `harmless.obeyed` lets through, and what any other writing may not do."""
     code = (
-        "import sys; from htbench.harness.show.harmless import obeyed; from htbench.harness.system import streams\n"
+        "import sys; from htbench.harness.show.harmless import obeyed\n"
+        "from htbench.harness.system import streams\n"
         "streams.settle()\n"
         "with obeyed(sys.stdout): sys.stdout.write('\\x1b[31mred\\x1b[0m')\n"
         "sys.stdout.write('\\x1b[31m')\n"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from htbench.harness.system.environment import HOME, PACKAGES
+from htbench.harness.system.environment import HOME, PACKAGE, PACKAGES
 
 SPEC = """
 name: {name}
@@ -27,12 +27,12 @@ def copy(tmp_path):
     home = tmp_path / "home"
     for package in PACKAGES:
         shutil.copytree(HOME / package, home / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(HOME / "htbench.py", home)
+    shutil.copytree(PACKAGE, home / "src" / "htbench", symlinks=True)
     for name in ("before", "after"):
         (home / f"{name}.yaml").write_text(SPEC.format(name=name))
 
     def call(*words):
-        env = os.environ | {"HTBENCH_ROOT": str(tmp_path / "store")}
+        env = os.environ | {"HTBENCH_ROOT": str(tmp_path / "store"), "PYTHONPATH": str(home / "src")}
         done = subprocess.run(
             [sys.executable, "-m", "htbench.harness.cli", *words],
             cwd=home,
