@@ -23,7 +23,7 @@ from harness.config import (
     revisions,
     yaml_text,
 )
-from harness.config.names import canonical, settings_of, without_removed
+from harness.config.names import canonical, drop_removed, settings_of
 from harness.errors import UsageError, nearest
 from optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
@@ -198,7 +198,7 @@ def to_yaml(config: RunConfig) -> str:
 
 def _as_given(settings: Settings) -> RunConfig:
     """The config with its fields checked, and hyperparameters, schedules and revisions as they are given."""
-    settings = without_removed(settings)
+    settings = drop_removed(dict(settings))
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}
     schedules: dict[str, dict[str, Value]] = {}
