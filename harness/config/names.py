@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+# Settings that are gone, each with the value at which it did nothing: configs of older code have them.
+REMOVED: Mapping[str, Any] = {"average.ema": None, "average.tail": None, "checkpoint.trunk": False}
 _LEAVES = frozenset({str, int, float, bool, type(None), list, tuple})  # quicker to tell than "no Mapping"
 
 
@@ -28,16 +30,17 @@ def canonical(name: str) -> str:
 
 def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a config as stored (nested plain values), by the names that people use."""
-    return without_removed(flatten(config, rename=_canonical))
+    settings = flatten(config, rename=_canonical)
+    settings.pop("checkpoint.trunk", None)  # it changed no number, whatever it was
+    return drop_removed(settings)
 
 
-# Settings that are gone, each with the value at which it did nothing: configs of older code have them.
-REMOVED: Mapping[str, Any] = {"average.ema": None, "average.tail": None, "checkpoint.trunk": False}
-
-
-def without_removed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without those that are gone, where these did nothing."""
-    return {n: value for n, value in settings.items() if n not in REMOVED or value != REMOVED[n]}
+def drop_removed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Drop the settings that are gone, where these did nothing, and return the others."""
+    for name, inert in REMOVED.items():  # few, where a store has ten thousand records of a hundred settings
+        if name in settings and settings[name] == inert:
+            del settings[name]
+    return settings
 
 
 _canonical = functools.lru_cache(1024)(canonical)  # ten thousand records have few names

@@ -61,8 +61,9 @@ def search_no_more() -> None:
 
     A look at results after training imports pandas, which asks for modules that it can do without.
     """
-    for folder in folders:
-        del sys.path[-1 - sys.path[::-1].index(str(folder))]
+    for folder in map(str, folders):
+        if folder in sys.path:  # else a part has taken it out
+            del sys.path[-1 - sys.path[::-1].index(folder)]
     folders.clear()
 
 

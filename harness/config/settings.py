@@ -22,7 +22,7 @@ from htbench.harness.config import (
     revisions,
     yaml_text,
 )
-from htbench.harness.config.names import canonical, settings_of, without_removed
+from htbench.harness.config.names import canonical, drop_removed, settings_of
 from htbench.harness.errors import UsageError, nearest
 from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec, Param, resolve_value
 
@@ -197,7 +197,7 @@ def to_yaml(config: RunConfig) -> str:
 
 def _as_given(settings: Settings) -> RunConfig:
     """The config with its fields checked, and hyperparameters, schedules and revisions as they are given."""
-    settings = without_removed(settings)
+    settings = drop_removed(dict(settings))
     given: dict[str, Value] = {}
     hyper: dict[str, Value] = {}
     schedules: dict[str, dict[str, Value]] = {}

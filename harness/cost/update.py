@@ -12,7 +12,7 @@ of the device (`optimizers/spectral/exact.py`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,7 +29,7 @@ from htbench import optimizers
 from htbench.harness.config import RunConfig
 from htbench.harness.cost.run_class import Counted
 from htbench.harness.cost.shapes import LM, Shapes
-from htbench.harness.cost.watch import Flops, Watch, decomposing
+from htbench.harness.cost.watch import Flops, Watch, decomposing, tensors_in
 from htbench.harness.data.images import ImageTask
 from htbench.harness.data.loss import CHUNK_LOGITS
 from htbench.harness.data.task import SPLITS, Batch, cross_entropy
@@ -248,18 +248,8 @@ def _states(lots: list[Lot], owners: int) -> int:
 
 def memory_of(state: object) -> int:
     """Bytes of memory that an optimizer's state, or a part of it, keeps alive; shared memory counts once."""
-    storages = map(Tensor.untyped_storage, _tensors(state))
+    storages = map(Tensor.untyped_storage, tensors_in(state))
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
-
-
-def _tensors(value: object) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for part in value.values() if isinstance(value, Mapping) else value:
-            yield from _tensors(part)
-    elif hasattr(value, "__dict__"):  # pytorch_optimizer's GaLore keeps an object
-        yield from (part for part in vars(value).values() if isinstance(part, Tensor))
 
 
 # --- as on a GPU ---

@@ -127,12 +127,14 @@ def decomposing(flops: Flops) -> int:
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
-    """The tensors in what an operation takes or returns."""
+    """The tensors in what an operation returns, or in the state of an optimizer."""
     if isinstance(value, Tensor):
         yield value
-    elif isinstance(value, list | tuple):
-        for part in value:
+    elif isinstance(value, Mapping | list | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
             yield from tensors_in(part)
+    elif hasattr(value, "__dict__"):  # pytorch_optimizer's GaLore keeps an object
+        yield from (part for part in vars(value).values() if isinstance(part, Tensor))
 
 
 # --- values: a tensor without memory has none, and gives what is usual ---

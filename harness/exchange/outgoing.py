@@ -75,7 +75,7 @@ def choose(store: Store, sweeps: Sequence[str] = ()) -> tuple[list[Outgoing], Co
     Returns:
         the runs in the order of the sweeps' names and plans, then those without a sweep; and by status how
         many stay: running, waiting, failed, pruned (another study may resume it), or damaged (somebody has
-        changed the record)
+        changed the record).
 
     Raises:
         UsageError: a damaged plan, or an empty store.

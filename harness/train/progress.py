@@ -111,4 +111,4 @@ class Progress:
             TypeError, KeyError: incompatible code has written the checkpoint.
         """
         parts = {"divergence": Divergence(**value["divergence"]), "times": StepTimes(**value["times"])}
-        return cls(**(value | parts))
+        return cls(**{name: x for name, x in (value | parts).items() if name != "trunk"})  # of older code

@@ -86,7 +86,7 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
 
 
 @pytest.mark.parametrize("task", WORKLOADS)
-def test_what_it_fixes_is_a_default_or_usual(task):
+def test_what_it_fixes_is_a_default_or_usual(folder, task):
     parts.allow([OWN])
     made = Comparison(OWN, ["adamw", "muon"], task, QUICK).file()
     for block in made.blocks:

@@ -35,6 +35,10 @@ def test_a_config_of_older_code_is_read_where_what_is_gone_did_nothing(tmp_path)
     row = GOLDEN[0]
     older = to_settings(resolve_config(row["settings"])) | dict(REMOVED)
     assert stored_keys(as_stored(older)) == {row["key"]} == {run_key(resolve_config(older))}
+    nested = dataclasses.asdict(resolve_config(row["settings"]))
+    nested["checkpoint"]["trunk"] = True  # which changed no number
+    assert settings_of(nested).keys().isdisjoint(REMOVED)
+    assert stored_keys(as_stored(settings_of(nested))) == {row["key"]}
     with pytest.raises(UsageError, match="Unknown setting 'average.ema'"):
         as_stored(older | {"average.ema": 0.9})
 

@@ -186,9 +186,11 @@ def test_distances_are_what_the_judge_says_of_the_place():
     assert min(whole, key=lambda name: whole[name].mean) == "muon"
     for name in ("adamw", "htmuon"):
         found = own["s1", name, 20].to_second
-        assert (found.value, found.low, found.high) == (whole[name].gap, whole[name].low, whole[name].high)
+        expected = (whole[name].gap, whole[name].low, whole[name].high)
+        assert (found.value, found.low, found.high) == pytest.approx(expected, rel=1e-12)
     muon = own["s1", "muon", 20].to_baseline
-    assert (muon.low, muon.high) == (-whole["adamw"].high, -whole["adamw"].low)
+    ends = (-whole["adamw"].high, -whole["adamw"].low)
+    assert (muon.low, muon.high) == pytest.approx(ends, rel=1e-12)
     alone = judge([row for row in place if row.name != "muon"])
     behind, found = alone.verdicts[1 - alone.best], own["s1", "htmuon", 20].to_baseline
     assert (found.value, found.low, found.high) == (-behind.gap, -behind.high, -behind.low)

@@ -147,7 +147,7 @@ def test_what_holds_for_all_sections_of_a_table_is_said_once(demo):
 
 def place(gap, low, high):
     kind = Kind.BEST if gap is None else Kind.UNKNOWN
-    return Place("1=", "a", Cell(1.0), Cell(), gap, low, high, kind, Cell(), {}, ())
+    return Place("1=", "a", Cell(1.0), gap, low, high, kind, Cell(), {}, ())
 
 
 def test_rows_share_an_axis_from_which_none_falls():
