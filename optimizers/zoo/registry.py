@@ -26,7 +26,7 @@ ROUTING: Final = Param(
 
 def _shaped(row: OptimizerSpec) -> OptimizerSpec:
     """A row of ours with what its steps can be told; the classes of torch have steps of their own."""
-    if not row.target.startswith("optimizers."):
+    if not row.target.startswith("htbench.optimizers."):
         return replace(row, shaped=False)
     return replace(row, params={**row.params, **STEP}) if row.shaped else row
 

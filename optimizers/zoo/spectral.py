@@ -254,7 +254,7 @@ def _row(
     params = {key: param for key, param in _params(table, maps).items() if key not in fixed}
     return OptimizerSpec(
         name=name,
-        target=f"optimizers.{home}:{cls}",
+        target=f"htbench.optimizers.{home}:{cls}",
         family="spectral",
         lr=lr(lr_default),
         weight_decay=weight_decay(decay),
