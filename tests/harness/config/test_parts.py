@@ -210,7 +210,7 @@ def test_what_is_no_optimizer_is_refused_in_one_sentence(write, capsys, text, at
         ),
         (
             "models.nets:A",
-            r"'models' is a package of htbench, which has no 'models.nets'; give yours another",
+            r"^'models.nets:A' is not found: there is no module 'models' beside the file, ",
         ),
         ("adamm", r"unknown optimizer 'adamm'; did you mean adam"),
     ],
