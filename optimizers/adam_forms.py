@@ -82,7 +82,7 @@ def _of_half_life(steps: float) -> float:
     return decay
 
 
-class Adopt(UpdateRule):
+class ADOPT(UpdateRule):
     """Adam that divides by the second moment before this gradient, and takes the momentum after it (ADOPT).
 
         v <- G.G                                            at step 0, which does not move W

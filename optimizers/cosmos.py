@@ -16,7 +16,7 @@ from htbench.optimizers.stacks import norm, own_dims
 from htbench.optimizers.zoo.subspace import COSMOS
 
 
-class Cosmos(UpdateRule):
+class COSMOS(UpdateRule):
     """Adam in a low-rank subspace of the gradients, Newton-Schulz on the rest of the momentum (COSMOS).
 
         M <- b1 M + (1-b1) G

@@ -73,7 +73,7 @@ class Cautious(UpdateRule):
         return True
 
 
-class Mars(UpdateRule):
+class MARS(UpdateRule):
     """AdamW on a gradient that is corrected by its change since the step before (MARS-AdamW, approximate).
 
         c <- G + gamma b1/(1-b1) (G - last),   last <- G          last = 0 at first

@@ -16,7 +16,7 @@ from htbench.optimizers.zoo.subspace import SOAP
 Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
 
 
-class Soap(UpdateRule):
+class SOAP(UpdateRule):
     """Adam in the eigenbasis of Shampoo's preconditioner, followed by a QR iteration now and then (SOAP).
 
         L <- mu L + (1-mu) G G^T,   R <- mu R + (1-mu) G^T G           from zero
