@@ -10,7 +10,8 @@ from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
 from htbench.optimizers.stacks import parts
-from htbench.optimizers.zoo.elementwise import ADEMAMIX, ADOPT
+from htbench.optimizers.zoo.elementwise import ADEMAMIX
+from htbench.optimizers.zoo.elementwise import ADOPT as ADOPT_TABLE
 
 
 class AdEMAMix(UpdateRule):
@@ -108,7 +109,7 @@ class ADOPT(UpdateRule):
         decay is coupled by default (`decouple=False`). The paper's language models take the decoupled one.
     """
 
-    table = ADOPT
+    table = ADOPT_TABLE
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from htbench.optimizers.linalg import precise, singular_vectors
 from htbench.optimizers.spectral.newton_schulz import QUINTIC
 from htbench.optimizers.spectral.products import DTYPES, fused, matmul
 from htbench.optimizers.stacks import norm, own_dims
-from htbench.optimizers.zoo.subspace import COSMOS
+from htbench.optimizers.zoo.subspace import COSMOS as COSMOS_TABLE
 
 
 class COSMOS(UpdateRule):
@@ -66,7 +66,7 @@ class COSMOS(UpdateRule):
     keeps U, S and V in bfloat16, ours in float32.
     """
 
-    table = COSMOS
+    table = COSMOS_TABLE
 
     def __init__(
         self,

@@ -12,7 +12,8 @@ from torch.optim.optimizer import ParamsT
 from htbench.optimizers.adam import adam_direction, adam_update
 from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
 from htbench.optimizers.stacks import norm, own_dims, parts
-from htbench.optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
+from htbench.optimizers.zoo.elementwise import CAUTIOUS, SOPHIA
+from htbench.optimizers.zoo.elementwise import MARS as MARS_TABLE
 
 
 class Cautious(UpdateRule):
@@ -101,7 +102,7 @@ class MARS(UpdateRule):
         so loses it where gradients are zeroed in place; ours is a copy.
     """
 
-    table = MARS
+    table = MARS_TABLE
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from torch.optim.optimizer import ParamsT
 from htbench.optimizers.base import UpdateRule, ema, second_moment
 from htbench.optimizers.linalg import eigenvectors, precise
 from htbench.optimizers.stacks import Stack
-from htbench.optimizers.zoo.subspace import SOAP
+from htbench.optimizers.zoo.subspace import SOAP as SOAP_TABLE
 
 Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
 
@@ -53,7 +53,7 @@ class SOAP(UpdateRule):
         min); no released code does. Like the paper's authors we keep the state in float32 at least.
     """
 
-    table = SOAP
+    table = SOAP_TABLE
 
     def __init__(
         self,
