@@ -1,7 +1,7 @@
 """The optimizers of the HTMuon paper behind one function, `build`.
 
 Importing this package does not import torch: the table (`ZOO`) serves configs and reports too. The classes
-are imported when first asked for, as in `from htbench.optimizers import Muon`.
+are imported when first asked for, as in `from htbench.optimizers import HTMuon, Muon, SOAP`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,37 @@ from htbench.optimizers.zoo.registry import ROUTING, ZOO, OptimizerSpec, Param, 
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-    from htbench.optimizers.adam_forms import AdEMAMix, Adopt
+    from htbench.optimizers.adam_forms import ADOPT, AdEMAMix
     from htbench.optimizers.base import UpdateRule
-    from htbench.optimizers.cosmos import Cosmos
-    from htbench.optimizers.elementwise import Cautious, Mars, Sophia
+    from htbench.optimizers.cosmos import COSMOS
+    from htbench.optimizers.elementwise import MARS, Cautious, Sophia
     from htbench.optimizers.galore import GaLore
     from htbench.optimizers.groups import Model
     from htbench.optimizers.hybrid import Hybrid
     from htbench.optimizers.lion import Lion, Signum
     from htbench.optimizers.muon import AdaMuon, Muon, NorMuon
+    from htbench.optimizers.muon import AdaMuon as HTMuonAdaMuon
+    from htbench.optimizers.muon import Muon as Aurora
+    from htbench.optimizers.muon import Muon as ContraMuon
+    from htbench.optimizers.muon import Muon as DynMuon
+    from htbench.optimizers.muon import Muon as HTMuon
+    from htbench.optimizers.muon import Muon as HTMuonHT
+    from htbench.optimizers.muon import Muon as HTMuonMix
+    from htbench.optimizers.muon import Muon as HTMuonNS
+    from htbench.optimizers.muon import Muon as HTMuonStream
+    from htbench.optimizers.muon import Muon as MuonSVD
+    from htbench.optimizers.muon import Muon as PolarGrad
+    from htbench.optimizers.muon import Muon as SoftMuon
+    from htbench.optimizers.muon import Muon as SoftPolar
+    from htbench.optimizers.muon import NorMuon as HTMuonHTNorMuon
+    from htbench.optimizers.muon import NorMuon as HTMuonNorMuon
+    from htbench.optimizers.muown import Muown
     from htbench.optimizers.prodigy import Prodigy
     from htbench.optimizers.routing import Routing, split_parameters
     from htbench.optimizers.schedule_free import ScheduleFree
     from htbench.optimizers.scion import Scion
-    from htbench.optimizers.soap import Soap
+    from htbench.optimizers.soap import SOAP
+    from htbench.optimizers.soap_kin import KLSOAP, SOAPMuon
     from htbench.optimizers.spectral import SPECTRAL
     from htbench.optimizers.spectral.contra_muon import contra_muon
     from htbench.optimizers.spectral.dynmuon import dynmuon
@@ -45,30 +62,48 @@ if TYPE_CHECKING:
     from htbench.optimizers.transfer import Transfer
 
 __all__ = [
-    "ROUTING",
-    "SPECTRAL",
-    "ZOO",
+    "ADOPT",
     "AdEMAMix",
     "AdaMuon",
-    "Adopt",
+    "Aurora",
+    "COSMOS",
     "Cautious",
-    "Cosmos",
+    "ContraMuon",
+    "DynMuon",
     "GaLore",
+    "HTMuon",
+    "HTMuonAdaMuon",
+    "HTMuonHT",
+    "HTMuonHTNorMuon",
+    "HTMuonMix",
+    "HTMuonNS",
+    "HTMuonNorMuon",
+    "HTMuonStream",
     "Hybrid",
+    "KLSOAP",
     "Lion",
-    "Mars",
+    "MARS",
     "Muon",
+    "MuonSVD",
+    "Muown",
     "NorMuon",
     "OptimizerSpec",
     "Param",
+    "PolarGrad",
     "Prodigy",
+    "ROUTING",
+    "SOAP",
+    "SOAPMuon",
+    "SPECTRAL",
     "ScheduleFree",
     "Scion",
     "Signum",
-    "Soap",
+    "SoftMuon",
+    "SoftPolar",
     "Sophia",
     "SpectralRule",
     "UpdateRule",
+    "ZOO",
     "build",
     "contra_muon",
     "dynmuon",
@@ -91,9 +126,9 @@ __all__ = [
 _HOME = {
     name: module
     for module, names in {
-        "adam_forms": "AdEMAMix Adopt",
+        "adam_forms": "AdEMAMix ADOPT",
         "base": "UpdateRule",
-        "elementwise": "Cautious Mars Sophia",
+        "elementwise": "Cautious MARS Sophia",
         "spectral.exact": "gram_power rank_power svd_power",
         "hybrid": "Hybrid",
         "lion": "Lion Signum",
@@ -111,16 +146,43 @@ _HOME = {
         "spectral.soft_muon": "soft_muon",
         "spectral.soft_polar": "soft_polar",
         "spectral.stream_power": "stream_power",
-        "cosmos": "Cosmos",
+        "cosmos": "COSMOS",
         "galore": "GaLore",
         "scion": "Scion",
-        "soap": "Soap",
+        "soap": "SOAP",
+        "soap_kin": "KLSOAP",
     }.items()
     for name in names.split()
 }
 
+# Rows that are a class with another map or other defaults, as classes.
+_ROW_OF = {
+    "MuonSVD": "muon_svd",
+    "HTMuon": "htmuon",
+    "HTMuonNS": "htmuon_ns",
+    "HTMuonHT": "htmuon_ht",
+    "HTMuonStream": "htmuon_stream",
+    "HTMuonMix": "htmuon_mix",
+    "HTMuonNorMuon": "htmuon_normuon",
+    "HTMuonHTNorMuon": "htmuon_ht_normuon",
+    "HTMuonAdaMuon": "htmuon_adamuon",
+    "SoftMuon": "soft_muon",
+    "ContraMuon": "contra_muon",
+    "DynMuon": "dynmuon",
+    "SoftPolar": "soft_polar",
+    "Aurora": "aurora",
+    "PolarGrad": "polargrad",
+    "SOAPMuon": "soap_muon",
+    "Muown": "muown",
+}
+
 
 def __getattr__(name: str) -> object:
+    if name in _ROW_OF:
+        from htbench.optimizers.assemble import class_of
+
+        globals()[name] = class_of(spec(_ROW_OF[name]), name, __name__)
+        return globals()[name]
     if name not in _HOME:
         raise AttributeError(f"module '{__name__}' has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

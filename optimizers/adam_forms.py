@@ -10,7 +10,8 @@ from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
 from htbench.optimizers.stacks import parts
-from htbench.optimizers.zoo.elementwise import ADEMAMIX, ADOPT
+from htbench.optimizers.zoo.elementwise import ADEMAMIX
+from htbench.optimizers.zoo.elementwise import ADOPT as ADOPT_TABLE
 
 
 class AdEMAMix(UpdateRule):
@@ -82,7 +83,7 @@ def _of_half_life(steps: float) -> float:
     return decay
 
 
-class Adopt(UpdateRule):
+class ADOPT(UpdateRule):
     """Adam that divides by the second moment before this gradient, and takes the momentum after it (ADOPT).
 
         v <- G.G                                            at step 0, which does not move W
@@ -108,7 +109,7 @@ class Adopt(UpdateRule):
         decay is coupled by default (`decouple=False`). The paper's language models take the decoupled one.
     """
 
-    table = ADOPT
+    table = ADOPT_TABLE
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from torch import nn
 from torch.optim import AdamW, Optimizer
+from torch.optim.optimizer import ParamsT
 
 from htbench.imported import load
 from htbench.optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
@@ -171,6 +172,26 @@ class Recipe:
     def _make_aux(self) -> partial[Optimizer]:
         make: Callable[..., Optimizer] = AdamW
         return partial(make, fused=True, **_aux(self.settings))
+
+
+def class_of(row: OptimizerSpec, name: str, module: str) -> type[Optimizer]:
+    """The class of a row of the zoo, for who divides the parameters: its defaults are those of the row.
+
+    Args:
+        row: of the zoo, with a class of ours.
+        name, module: what the class is called, and the module that has it; a pickled instance finds it there.
+    """
+    rule: Any = load(row.target)
+    defaults = _of_rule(row, {key: param.default for key, param in params_of_group(row).items()})
+    lr = defaults.pop("lr")
+
+    def construct(self: Optimizer, params: ParamsT, lr: float = lr, **settings: Any) -> None:
+        rule.__init__(self, params, lr=lr, **defaults | settings)
+
+    others = {key: value for key, value in defaults.items() if value != rule.table[key].default}
+    settings = ", ".join(f"{key}={value!r}" for key, value in others.items())
+    about = f"`{rule.__name__}` with {settings}.\n\nSource: {row.paper}; {row.url}"
+    return type(name, (rule,), {"__init__": construct, "__doc__": about, "__module__": module})
 
 
 def _of_rule(row: OptimizerSpec, settings: Settings) -> Settings:

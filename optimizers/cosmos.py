@@ -13,10 +13,10 @@ from htbench.optimizers.linalg import precise, singular_vectors
 from htbench.optimizers.spectral.newton_schulz import QUINTIC
 from htbench.optimizers.spectral.products import DTYPES, fused, matmul
 from htbench.optimizers.stacks import norm, own_dims
-from htbench.optimizers.zoo.subspace import COSMOS
+from htbench.optimizers.zoo.subspace import COSMOS as COSMOS_TABLE
 
 
-class Cosmos(UpdateRule):
+class COSMOS(UpdateRule):
     """Adam in a low-rank subspace of the gradients, Newton-Schulz on the rest of the momentum (COSMOS).
 
         M <- b1 M + (1-b1) G
@@ -66,7 +66,7 @@ class Cosmos(UpdateRule):
     keeps U, S and V in bfloat16, ours in float32.
     """
 
-    table = COSMOS
+    table = COSMOS_TABLE
 
     def __init__(
         self,

@@ -12,7 +12,8 @@ from torch.optim.optimizer import ParamsT
 from htbench.optimizers.adam import adam_direction, adam_update
 from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
 from htbench.optimizers.stacks import norm, own_dims, parts
-from htbench.optimizers.zoo.elementwise import CAUTIOUS, MARS, SOPHIA
+from htbench.optimizers.zoo.elementwise import CAUTIOUS, SOPHIA
+from htbench.optimizers.zoo.elementwise import MARS as MARS_TABLE
 
 
 class Cautious(UpdateRule):
@@ -73,7 +74,7 @@ class Cautious(UpdateRule):
         return True
 
 
-class Mars(UpdateRule):
+class MARS(UpdateRule):
     """AdamW on a gradient that is corrected by its change since the step before (MARS-AdamW, approximate).
 
         c <- G + gamma b1/(1-b1) (G - last),   last <- G          last = 0 at first
@@ -101,7 +102,7 @@ class Mars(UpdateRule):
         so loses it where gradients are zeroed in place; ours is a copy.
     """
 
-    table = MARS
+    table = MARS_TABLE
 
     def __init__(
         self,

@@ -11,12 +11,12 @@ from torch.optim.optimizer import ParamsT
 from htbench.optimizers.base import UpdateRule, ema, second_moment
 from htbench.optimizers.linalg import eigenvectors, precise
 from htbench.optimizers.stacks import Stack
-from htbench.optimizers.zoo.subspace import SOAP
+from htbench.optimizers.zoo.subspace import SOAP as SOAP_TABLE
 
 Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
 
 
-class Soap(UpdateRule):
+class SOAP(UpdateRule):
     """Adam in the eigenbasis of Shampoo's preconditioner, followed by a QR iteration now and then (SOAP).
 
         L <- mu L + (1-mu) G G^T,   R <- mu R + (1-mu) G^T G           from zero
@@ -53,7 +53,7 @@ class Soap(UpdateRule):
         min); no released code does. Like the paper's authors we keep the state in float32 at least.
     """
 
-    table = SOAP
+    table = SOAP_TABLE
 
     def __init__(
         self,

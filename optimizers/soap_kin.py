@@ -19,7 +19,7 @@ from htbench.optimizers.zoo.subspace import KL_SOAP
 _FIRST, _LEAST = 0.1, 4000.0**-2  # of the eigenvalues, as in the original
 
 
-class KlSoap(UpdateRule):
+class KLSOAP(UpdateRule):
     """SOAP in the bases of Kronecker factors that are near the gradients in KL divergence (KL-SOAP).
 
         at the first step L <- G G^T / n, R <- G^T G / m, with eigenvectors Q_L, Q_R; l, r <- 0.1; W stays
@@ -126,7 +126,7 @@ def _turn(state: dict[str, Any]) -> None:
     state["Q"] = new
 
 
-class SoapMuon(SpectralRule):
+class SOAPMuon(SpectralRule):
     """Muon on a momentum that is divided by its second moment in the bases of SOAP (SOAP-Muon).
 
         M <- beta M + (1-beta) G,   U <- (1-beta) G + beta M

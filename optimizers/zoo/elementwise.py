@@ -140,7 +140,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="mars",
-        target="htbench.optimizers.elementwise:Mars",
+        target="htbench.optimizers.elementwise:MARS",
         family="elementwise",
         **of_class(
             MARS,
@@ -196,7 +196,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="adopt",
-        target="htbench.optimizers.adam_forms:Adopt",
+        target="htbench.optimizers.adam_forms:ADOPT",
         family="elementwise",
         **of_class(ADOPT),
         state="m, v",

@@ -295,11 +295,11 @@ _CLASSES = {  # arguments, module, state
     "Muon": (MUON, "muon", "M"),
     "NorMuon": (NORMUON, "muon", "M, v (rows)"),
     "AdaMuon": (ADAMUON, "muon", "M, V"),
-    "SoapMuon": (SOAP_MUON, "soap_kin", "M, v, L and Q of each side"),
+    "SOAPMuon": (SOAP_MUON, "soap_kin", "M, v, L and Q of each side"),
     "Muown": (MUOWN, "muown", "M, and g, r, m and v of each row"),
 }
 _AUX = {
-    **dict.fromkeys(("Muon", "NorMuon", "SoapMuon"), aux()),
+    **dict.fromkeys(("Muon", "NorMuon", "SOAPMuon"), aux()),
     "AdaMuon": aux(1e-8, aux_no_decay_1d=Param(bool, True, help="no weight decay on vectors in the AdamW")),
     "Muown": aux(1e-8),
 }
@@ -396,7 +396,7 @@ ROWS: Final = (
     ),
     _row(
         "soap_muon",
-        "SoapMuon",
+        "SOAPMuon",
         "newton_schulz",
         lr_default=0.0375,
         decay=0.0,

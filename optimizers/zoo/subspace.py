@@ -72,7 +72,7 @@ COSMOS: Final = {
 ROWS: Final = (
     OptimizerSpec(
         name="soap",
-        target="htbench.optimizers.soap:Soap",
+        target="htbench.optimizers.soap:SOAP",
         family="subspace",
         **of_class(SOAP),
         state="m, v, L and Q of each dimension",
@@ -82,7 +82,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="kl_soap",
-        target="htbench.optimizers.soap_kin:KlSoap",
+        target="htbench.optimizers.soap_kin:KLSOAP",
         family="subspace",
         **of_class(KL_SOAP, **aux()),
         state="m, v, L, Q and eigenvalues of each side",
@@ -106,7 +106,7 @@ ROWS: Final = (
     ),
     OptimizerSpec(
         name="cosmos",
-        target="htbench.optimizers.cosmos:Cosmos",
+        target="htbench.optimizers.cosmos:COSMOS",
         family="subspace",
         **of_class(COSMOS),
         state="M, U, S, V (projected)",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.helpers.warm import Command
 
-HTBENCH = [sys.executable, "-m", "htbench.harness.cli"]
+HTBENCH = [sys.executable, "-m", "htbench"]
 
 
 # A real run on real data, about 10 ms per step: small enough to be trained dozens of times in the suite.

@@ -1,7 +1,7 @@
 """Commands as processes of their own that need not load torch first: forked from one that has.
 
 The server is a fresh Python that only imports. Each command is its grandchild, in a process group of its own,
-and runs `harness.cli` as `python -m htbench.harness.cli` does. What the command would start as a fresh Python
+and runs `htbench.__main__` as `python -m htbench` does. What the command would start as a fresh Python
 (the servers of multiprocessing, the ranks of a run) is forked from it, too. So kills, signals and the family
 of processes are the real ones. Nothing here shows what a fresh Python imports or what a terminal sees; see
 `Htbench(fresh=True)`.
@@ -200,7 +200,7 @@ def _run(code: str = "") -> NoReturn:
         if code:
             exec(code, {"__name__": "__main__"})
         else:
-            runpy.run_module("htbench.harness.cli", run_name="__main__", alter_sys=True)
+            runpy.run_module("htbench", run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from htbench import optimizers
-from htbench.optimizers import Cautious, Hybrid, Mars, Sophia, build
+from htbench.optimizers import MARS, Cautious, Hybrid, Sophia, build
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=40, derandomize=True)
@@ -86,7 +86,7 @@ def test_mars_without_correction_and_clipping_is_adamw(
 ) -> None:
     hyper = {"lr": lr, "weight_decay": weight_decay, "betas": (b1, b2), "eps": 1e-8}
     W, V = weights(), weights()
-    found = trajectory(W, Mars([W], gamma=0, clip=False, **hyper), G)
+    found = trajectory(W, MARS([W], gamma=0, clip=False, **hyper), G)
     close(found, trajectory(V, torch.optim.AdamW([V], **hyper), G))
 
 
@@ -96,7 +96,7 @@ def test_mars_is_adamw_on_the_corrected_gradient(
     G: Tensor, scale: float, gamma: float, b1: float, clip: bool
 ) -> None:
     G, W, V = scale * G, weights(), weights()  # on either side of norm 1
-    found = trajectory(W, Mars([W], gamma=gamma, betas=(b1, 0.95), clip=clip, weight_decay=0), G)
+    found = trajectory(W, MARS([W], gamma=gamma, betas=(b1, 0.95), clip=clip, weight_decay=0), G)
     last = torch.cat([torch.zeros_like(G[:1]), G[:-1]])
     c = G + gamma * b1 / (1 - b1) * (G - last)
     if clip:
@@ -110,12 +110,12 @@ def test_mars_is_adamw_on_the_corrected_gradient(
 def test_clipped_mars_ignores_the_scale_of_large_gradients(G: Tensor, scale: float) -> None:
     G = 100 + 100 * nn.functional.normalize(G, dim=(1, 2))
     W, V = weights(), weights()
-    close(trajectory(W, Mars([W]), scale * G), trajectory(V, Mars([V]), G))
+    close(trajectory(W, MARS([W]), scale * G), trajectory(V, MARS([V]), G))
 
 
 def test_mars_gives_vectors_and_kernels_to_adamw_as_released() -> None:
     net = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(12, 2))
-    assert [part.__class__ for part in build("mars", net).parts] == [Mars, torch.optim.AdamW]
+    assert [part.__class__ for part in build("mars", net).parts] == [MARS, torch.optim.AdamW]
     shapes = {
         routing: [p.ndim for p in build("mars", net, routing=routing).param_groups[0]["params"]]
         for routing in ("released", "matrix")
@@ -214,7 +214,7 @@ def test_groups_share_the_passes() -> None:
 
 
 def test_the_others_want_no_curvature() -> None:
-    for rule in (Cautious, Mars):
+    for rule in (Cautious, MARS):
         assert not any(rule([weights()]).wants_curvature(step) for step in range(100))
 
 

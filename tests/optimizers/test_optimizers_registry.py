@@ -2,10 +2,12 @@
 
 import math
 import os
+import pickle
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from htbench import optimizers
 from htbench.optimizers import ZOO, Param, resolve, resolve_value, spec
@@ -16,6 +18,32 @@ FLAG = Param(bool, False)
 WORD = Param(str, "a", choices=("a", "b"))
 PAIR = Param(tuple, (0.9, 0.95), low=0, high=1, high_open=True)
 OPTIONAL = Param(float, None, low=0)
+
+
+def classes() -> dict[str, type]:
+    found = {name: getattr(optimizers, name) for name in optimizers.__all__ if name[0].isupper()}
+    return {name: one for name, one in found.items() if isinstance(one, type)}
+
+
+@pytest.mark.parametrize("name", [name for name, row in ZOO.items() if row.target.startswith("htbench.")])
+def test_every_rule_can_be_imported_as_a_class_with_the_defaults_of_its_row(name: str) -> None:
+    net = torch.nn.Linear(4, 6, bias=False)
+    built = optimizers.build(name, net, routing="matrix")
+    [rule] = built.parts if isinstance(built, optimizers.Hybrid) else [built]
+    same = [one for one in classes().values() if issubclass(one, type(rule)) and "Rule" not in one.__name__]
+    alone = [one(net.parameters()) for one in same]
+    defaults = {key: x for key, x in built.param_groups[0].items() if key in rule.defaults}
+    assert any(one.defaults == defaults for one in alone)
+    copies = [pickle.loads(pickle.dumps(one)) for one in alone]
+    assert [type(one) for one in copies] == same
+
+
+def test_a_class_of_a_row_takes_settings_as_the_class_behind_it() -> None:
+    W = torch.nn.Parameter(torch.ones(3, 2))
+    given = optimizers.HTMuon([W], 0.5, p=0.25).param_groups[0]
+    assert (given["lr"], given["p"], given["spectral"]) == (0.5, 0.25, "gram_power")
+    with pytest.raises(ValueError, match="p must be"):
+        optimizers.HTMuon([W], p=2)
 
 
 @pytest.mark.parametrize(

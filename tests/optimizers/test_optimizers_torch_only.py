@@ -8,6 +8,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import htbench
 from htbench import optimizers
 
 PROGRAM = """
@@ -61,7 +62,7 @@ def test_trains_with_torch_alone(tmp_path: Path) -> None:
     site.mkdir(), ours.mkdir()
     for installed in closure("torch", {}).values():
         link(installed, site)
-    (ours / "optimizers").symlink_to(Path(optimizers.__file__).parent)
+    (ours / "htbench").symlink_to(Path(htbench.__file__).parent)
     standard = [
         sysconfig.get_path("stdlib"),
         sysconfig.get_path("platstdlib"),

@@ -12,21 +12,21 @@ from torch import Tensor, nn
 
 from htbench.optimizers import build, linalg
 from htbench.optimizers.base import UpdateRule
-from htbench.optimizers.cosmos import Cosmos
+from htbench.optimizers.cosmos import COSMOS
 from htbench.optimizers.galore import GaLore
 from htbench.optimizers.linalg import eigenvectors, singular_vectors
-from htbench.optimizers.soap import Soap, rotate
-from htbench.optimizers.soap_kin import KlSoap
+from htbench.optimizers.soap import SOAP, rotate
+from htbench.optimizers.soap_kin import KLSOAP
 from htbench.optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
 
 # Small periods, so that every step of a period is seen.
 CASES: dict[str, tuple[type[UpdateRule], dict[str, Any]]] = {
-    "soap": (Soap, {"precondition_frequency": 3}),
+    "soap": (SOAP, {"precondition_frequency": 3}),
     "galore": (GaLore, {"rank": 2, "update_gap": 3}),
-    "cosmos": (Cosmos, {"rank": 2}),
-    "kl_shampoo": (KlSoap, {"second_moment": "factors", "precondition_frequency": 3}),
+    "cosmos": (COSMOS, {"rank": 2}),
+    "kl_shampoo": (KLSOAP, {"second_moment": "factors", "precondition_frequency": 3}),
 }
 SHAPES = [(6, 6), (9, 4), (4, 9), (1, 7), (7, 1), (1, 1), (5,), (), (5, 3, 4), (4, 3, 2, 2)]
 every_case = pytest.mark.parametrize("name", CASES)

@@ -28,22 +28,17 @@ def project(tmp_path):
     return tmp_path
 
 
-def call(project, *words, program=("-m", "htbench")):
+def call(project, *words):
     env = os.environ | {"PYTHONPATH": str(project), "HTBENCH_ROOT": str(project / "store")}
-    words = [sys.executable, *program, *words]
+    words = [sys.executable, "-m", "htbench", *words]
     return subprocess.run(words, capture_output=True, text=True, cwd=project, env=env, timeout=300)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [("-m", "htbench"), pytest.param(("-m", "htbench.harness.cli"), marks=pytest.mark.slow)],
-    ids=" ".join,
-)
-def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project, program):
-    done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2", program=program)
+def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project):
+    done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert "2/2 runs" in done.stdout and "not the package" not in done.stderr
-    table = call(project, "table", "main_result", "--format", "md", program=program)
+    table = call(project, "table", "main_result", "--format", "md")
     assert table.returncode == 0 and "| adamw" in table.stdout, table.stderr
 
 

@@ -297,7 +297,7 @@ def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
     words = [
         sys.executable,
         "-m",
-        "htbench.harness.cli",
+        "htbench",
         "table",
         "--format",
         "md",

@@ -119,7 +119,8 @@ def test_the_examples_of_the_page_run(demo_copy):
 
 def test_importing_results_loads_nothing():
     code = (
-        "import results, sys; print({'pandas', 'torch', 'htbench.harness.store.store'} & sys.modules.keys())"
+        "import sys; from htbench import results;"
+        "print({'pandas', 'torch', 'htbench.harness.store.store'} & sys.modules.keys())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

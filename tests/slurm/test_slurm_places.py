@@ -169,14 +169,16 @@ class Person(Htbench):
     def can_run(self, python):
         words = ("runuser", "-u", self.name, "--", "env", f"PYTHONPATH={LIBRARIES}", python, "-c")
         return (
-            subprocess.run([*words, "import torch, harness.cli"], capture_output=True, cwd="/").returncode
+            subprocess.run(
+                [*words, "import torch, htbench.harness.cli"], capture_output=True, cwd="/"
+            ).returncode
             == 0
         )
 
     def start(self, *words, crash=None, **environment):
         person = pwd.getpwnam(self.name)
         return subprocess.Popen(
-            [self.python, "-m", "htbench.harness.cli", *map(str, words)],
+            [self.python, "-m", "htbench", *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL,

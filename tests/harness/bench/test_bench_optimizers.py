@@ -384,7 +384,7 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
 
 def test_mistakes_are_told_before_torch_is_loaded():
     program = (
-        "import sys\nfrom harness import cli\n"
+        "import sys\nfrom htbench.harness import cli\n"
         "status = cli.main(['bench', 'optimizers', '--only', 'mun'])\n"
         "assert status == 2 and 'torch' not in sys.modules"
     )

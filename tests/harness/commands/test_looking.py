@@ -217,7 +217,7 @@ def test_no_command_finds_anything_by_chance(place):
     assert not place.mark.exists(), place.mark.read_text()
 
 
-FRAME = "import results, sys; print(list(results.frame(sys.argv[1]).rule))"
+FRAME = "import sys; from htbench import results; print(list(results.frame(sys.argv[1]).rule))"
 
 
 def test_a_notebook_that_reads_a_store_imports_no_part(place):

@@ -43,14 +43,14 @@ def test_a_config_of_older_code_is_read_where_what_is_gone_did_nothing(tmp_path)
         as_stored(older | {"average.ema": 0.9})
 
 
-@pytest.mark.parametrize("base", ["Muon", "NorMuon", "AdaMuon", "Soap"])
+@pytest.mark.parametrize("base", ["Muon", "NorMuon", "AdaMuon", "SOAP"])
 def test_a_stored_config_of_a_class_derived_from_ours_has_its_key(base, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / f"derived_{base}.py").write_text(
         f"from htbench.optimizers import {base}\nclass Mine({base}): pass\n"
     )
     name = f"derived_{base}:Mine"
-    for more in ({}, {"optimizer.ema": False}, {"optimizer.interval": 3}) if base != "Soap" else ({},):
+    for more in ({}, {"optimizer.ema": False}, {"optimizer.interval": 3}) if base != "SOAP" else ({},):
         config = resolve_config(
             {"task": "digits", "model": "resnet-nano", "steps": 2, "optimizer.name": name} | more
         )

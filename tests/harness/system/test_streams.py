@@ -56,7 +56,7 @@ COMMANDS = {
 def done(root, words, *losses, cwd=None):
     """The command, in a process that has lost some streams."""
     code = "; ".join(loss.format(*stream) for loss, stream in losses)
-    code = f"import os, sys; {code}\nfrom harness.cli import main; sys.exit(main())"
+    code = f"import os, sys; {code}\nfrom htbench.harness.cli import main; sys.exit(main())"
     return Htbench(root, cwd)("-c", code, *words)
 
 

@@ -34,7 +34,7 @@ def copy(tmp_path):
     def call(*words):
         env = os.environ | {"HTBENCH_ROOT": str(tmp_path / "store"), "PYTHONPATH": str(home / "src")}
         done = subprocess.run(
-            [sys.executable, "-m", "htbench.harness.cli", *words],
+            [sys.executable, "-m", "htbench", *words],
             cwd=home,
             env=env,
             capture_output=True,
