@@ -45,12 +45,12 @@ class Troubles:
 
     Attributes:
         removed: jobs for points that it no longer has.
-        outdated: how many of this user's jobs wait and ask for other resources than the file.
+        outdated: this user's jobs that wait and ask for other resources than the file.
         ended_early: jobs that ended before their run began; their points wait, without a later job.
     """
 
     removed: list[Removed] = field(default_factory=list)
-    outdated: int = 0
+    outdated: list[str] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
 
     def notes(self, sweep: str) -> list[Note]:
@@ -58,7 +58,7 @@ class Troubles:
         return [
             *early_ends.notes(sweep, self.ended_early),
             *_of_removed(sweep, self.removed),
-            *([Note("jobs_outdated", sweep=sweep, jobs=self.outdated)] if self.outdated else []),
+            *([Note("jobs_outdated", sweep=sweep, jobs=len(self.outdated))] if self.outdated else []),
         ]
 
 
@@ -85,7 +85,7 @@ def look(
     free = {id for id in known if known[id].status is Status.WAITING} - queue.queued(arrays, jobs).keys()
     return Troubles(
         removed(store.root, spec.name, arrays, jobs, known),
-        count_outdated(spec, points, arrays, jobs),
+        outdated(spec, points, arrays, jobs),
         early_ends.find(store, spec.name, points, free),
     )
 
@@ -127,10 +127,10 @@ def _of_removed(sweep: str, jobs: Sequence[Removed]) -> list[Note]:
     return [Note("jobs_unwanted", sweep=sweep, jobs=len(jobs), named=named, more=len(jobs) - len(named))]
 
 
-def count_outdated(
+def outdated(
     spec: SweepSpec, points: Sequence[Point], arrays: Sequence[Submission], jobs: Mapping[str, Job]
-) -> int:
-    """How many jobs of this user wait and ask for something else than the file.
+) -> list[str]:
+    """The jobs of this user that wait and ask for something else than the file.
 
     Args:
         spec: the sweep.
@@ -139,8 +139,9 @@ def count_outdated(
         jobs: the queue.
     """
     wanted = {point.id: point for point in points}
-    return sum(
-        {**array.resources} != block_of(spec, wanted[id]).resources.asked(wanted[id].processes)
+    return [
+        job.id
         for array, id, job in queue.in_queue(arrays, jobs)
         if id in wanted and array.resources and job.pending and job.user == current_user()
-    )
+        if {**array.resources} != block_of(spec, wanted[id]).resources.asked(wanted[id].processes)
+    ]

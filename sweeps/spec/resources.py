@@ -59,12 +59,14 @@ _OURS_OF_SBATCH = tuple(
 _LIKE_OURS = 0.77  # of a key, for a slip of the pen; `nodelist` is less like `nodes`
 
 
-def _option(name: str, value: Any) -> Any:
-    """The value of an option of `sbatch`; one that would break the line in the script is none."""
-    if not re.fullmatch(r"[a-z][\w-]* in .*", name, re.ASCII):
-        raise UsageError(f"Unknown resource {name}; options of `sbatch` are written like mail_type.")
+def _option(name: str, value: Any, where: str) -> Any:
+    """The value of an option of `sbatch`; neither it nor its name may break the line in the script."""
+    if not re.fullmatch(r"[a-z][\w-]*", name, re.ASCII):
+        raise UsageError(
+            f"Unknown resource {name!r} in {where}; options of `sbatch` are written like mail_type."
+        )
     if type(value) not in (str, int, float, bool) or not str(value).strip() or not str(value).isprintable():
-        raise UsageError(f"{name} must be a word, a number or true, in one line, not {value!r}.")
+        raise UsageError(f"{name} in {where} must be a word, a number or true, in one line, not {value!r}.")
     return value
 
 
@@ -225,7 +227,7 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
     known = keys.declared(Resources)
     ours = {name: value for name, value in tree.items() if name in known}
     options = {
-        str(name): _option(f"{name} in {where}", value)
+        str(name): _option(str(name), value, where)
         for name, value in tree.items()
         if name not in known and value is not None and value is not False
     }

@@ -58,7 +58,7 @@ def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, clust
 
 def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
     (row,) = json.loads("\n".join(sweep("status", SPEC, "--json")))
-    assert row["jobs"] == {"removed": [], "outdated": 0, "ended_early": []}
+    assert row["jobs"] == {"removed": [], "outdated": [], "ended_early": []}
     assert sweep("submit", SPEC) == ["tiny: 3 runs, 3 in the queue already"]
 
 
@@ -86,7 +86,7 @@ def test_jobs_that_ask_for_something_else_are_counted(sweep, cluster, change):
         assert said in sweep(action, changed)
     (row,) = json.loads("\n".join(sweep("status", changed, "--json")))
     promised("sweep status", [row])
-    assert row["jobs"]["outdated"] == 2 and len(cluster.jobs()) == 3
+    assert row["jobs"]["outdated"] == ["8_1", "8_2"] and len(cluster.jobs()) == 3
     sweep("cancel", changed)
     sweep("submit", changed)
     assert not any("other resources" in line for line in sweep("status", changed))
