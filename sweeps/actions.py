@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -108,10 +107,10 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     plans = [(spec, everything(store, spec)) for spec in loaded]
     for spec, planned in plans:  # all of them before the first is submitted
         check_start(spec, planned, store.root, action="submit")
-    wishes = submission.Wishes(args.block or "", args.retry, args.replace)
+    options = submission.SubmitOptions(args.block or "", args.retry, args.replace)
     for spec, planned in plans:
-        report = submission.submit(store, spec, planned, wishes)
-        notes = report.notes(spec, len(wishes.of_block(planned)), args.quiet)
+        report = submission.submit(store, spec, planned, options)
+        notes = report.notes(spec, len(options.of_block(planned)), args.quiet)
         emit(Report("sweep submit", "", notes=notes), args)  # at once: SLURM may refuse the next one
         refresh.refresh(store, spec, planned)
     return 0
@@ -122,16 +121,15 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from htbench.sweeps.cluster import queue
 
     slurm.require("scancel")  # without it "0 jobs cancelled" would look like SLURM's answer
-    chosen, sets = loaded, list[set[str]]()
+    chosen, ids = loaded, None
     if args.block is not None:
         # The plan in the store may have blocks and points that the file has no more.
         points = {s.name: [*_points(store, s), *ever_planned(store.root, s.name)] for s in loaded}
         blocks = {name: {point.block for point in planned} for name, planned in points.items()}
-        every = list(itertools.chain(*points.values()))
-        sets = [{p.id for p in every if (p.block == args.block) is wanted} for wanted in (True, False)]
+        ids = {p.id for planned in points.values() for p in planned if p.block == args.block}
         chosen = _with_block(args.block, blocks, loaded)
     for spec in chosen:
-        emit(Report("sweep cancel", "", notes=[queue.cancel(store.root, spec.name, *sets)]), args)
+        emit(Report("sweep cancel", "", notes=[queue.cancel(store.root, spec.name, ids)]), args)
     return 0
 
 
@@ -201,8 +199,8 @@ def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     for view in views:
         if args.sbatch or args.test_only:
             # The parser of `plan` has none of these flags.
-            wishes = submit.Wishes(args.block or "", False, bool(args.replace))
-            view.facts.sbatch.extend(submit.scripts(store, view.spec, view.planned, wishes))
+            options = submit.SubmitOptions(args.block or "")
+            view.facts.sbatch.extend(submit.scripts(store, view.spec, view.planned, options))
     try:
         for view in views if args.test_only else []:
             view.facts.answers.extend(submit.ask_about(view.spec.name, view.facts.sbatch))

@@ -70,7 +70,7 @@ def _shortage(seen: Sequence[tuple[str, str]]) -> str:
     needed = Counter(node for node, _ in seen)
     shown = Counter(node for node, _ in {(node, gpu) for node, gpu in seen if gpu})
     short = {node: (shown[node], needed[node]) for node in needed if shown[node] < needed[node]}
-    return str(slurm.shortage(short, several=False))
+    return str(slurm.shortage(short))
 
 
 def forget(device: torch.device) -> None:

@@ -2,7 +2,7 @@
 
 The first line is the intent, written before `sbatch`, the second its answer. If the process dies in
 between, the queue itself tells: the job's name ends with the submission's word, and the intent says which
-point each task of the array is for.
+point each task of the array is for. Arrays whose jobs had several points, of version 0.1.0, are left out.
 """
 
 import time
@@ -45,13 +45,12 @@ class Submission:
     Attributes:
         sweep: whose points these are.
         word: a random word, the same for no other submission.
-        points: their ids: the keys of runs, or slots of a search.
+        points: their ids: the keys of runs, or slots of a search. Each task of the array has one.
         code: the snapshot it runs from.
         resources: what its jobs ask for (`Resources.asked`).
         job: the array's id; empty if its submitter died before noting it, or was refused.
         refused: why, if so.
         label: what its jobs' name tells people of the points.
-        runs_per_job: how many of the points each task has, in their order; the last may have fewer.
     """
 
     sweep: str
@@ -62,27 +61,17 @@ class Submission:
     refused: str = ""
     resources: Mapping[str, Any] = field(default_factory=dict, hash=False)
     label: str = ""
-    runs_per_job: int = 1
 
     @property
     def name(self) -> str:
         """The name of its jobs in the queue; that of a running job may differ but for the word."""
         return ".".join(filter(None, (self.sweep, self.label, self.word)))
 
-    @property
-    def tasks(self) -> int:
-        """The number of tasks."""
-        return -(-len(self.points) // self.runs_per_job)
-
-    def share(self, task: int) -> tuple[str, ...]:
-        """The points of a task; none if there is no such task."""
-        return self.points[task * self.runs_per_job : (task + 1) * self.runs_per_job]
-
-    def jobs(self) -> dict[str, tuple[str, ...]]:
-        """The points of each job by its id. SLURM numbers no tasks where there is one only."""
-        if self.tasks == 1:
-            return {self.job: self.points}
-        return {f"{self.job}_{task}": self.share(task) for task in range(self.tasks)}
+    def jobs(self) -> dict[str, str]:
+        """The point of each job by its id. SLURM numbers no tasks where there is one only."""
+        if len(self.points) == 1:
+            return {self.job: self.points[0]}
+        return {f"{self.job}_{task}": point for task, point in enumerate(self.points)}
 
 
 def intend(root: Path, sweep: str, points: Sequence[str], more: Mapping[str, Any]) -> Submission:
@@ -100,7 +89,7 @@ def intend(root: Path, sweep: str, points: Sequence[str], more: Mapping[str, Any
 
 
 def _submission(sweep: str, row: Mapping[str, Any]) -> Submission:
-    names = ("code", "job", "refused", "resources", "label", "runs_per_job")
+    names = ("code", "job", "refused", "resources", "label")
     noted = {name: row[name] for name in names if name in row}
     return Submission(sweep, row["submission"], tuple(row["points"]), **noted)
 
@@ -121,7 +110,7 @@ def read(root: Path, sweep: str) -> list[Submission]:
     rows: dict[str, dict[str, Any]] = {}
     for row in _rows(_path(root, sweep)):
         word = row["submission"]
-        if "points" in row:
+        if "points" in row and row.get("runs_per_job", 1) == 1:
             rows[word] = row
         elif word in rows:
             rows[word] |= {"job": "", "refused": ""} | row
@@ -144,8 +133,7 @@ def is_sound(path: Path) -> bool:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    rows = atomic.read_json_lines(path)
-    return [row for row in rows if typed.fits(_Line, row) and row.get("runs_per_job", 1) > 0]
+    return [row for row in atomic.read_json_lines(path) if typed.fits(_Line, row)]
 
 
 def _all(root: Path) -> list[Path]:

@@ -52,15 +52,14 @@ def promised_gpus() -> int:
     return int(asked) if asked.isdigit() else 0
 
 
-def shortage(short: Mapping[str, tuple[int, int]], *, several: bool) -> Note:
+def shortage(short: Mapping[str, tuple[int, int]]) -> Note:
     """Nodes that show fewer GPUs than the job was promised.
 
     Args:
         short: node -> how many GPUs it shows, and how many it should.
-        several: whether the job has several runs.
     """
     nodes = [Note("node_shows", node=node, have=have, need=need) for node, (have, need) in short.items()]
-    return Note("gpus_short", nodes=nodes, first=next(iter(short)), several=several)
+    return Note("gpus_short", nodes=nodes, first=next(iter(short)))
 
 
 def preempted() -> bool:

@@ -1,10 +1,10 @@
-"""Jobs that ended before a run of theirs began: the error of their log, by node.
+"""Jobs that ended before their run began: the error of their log, by node.
 
 Only logs and attempts are asked: `sacct` needs a database that not every site has, and `scontrol` forgets.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,19 +28,17 @@ class Early:
         reason: the error of the newest.
         node: its name in SLURM; empty if nothing tells.
         jobs: their ids, the newest first.
-        runs: how many of their runs wait for another job.
         log: that of the newest.
     """
 
     reason: str
     node: str
     jobs: list[str]
-    runs: int
     log: str
 
 
 def find(store: Store, sweep: str, points: Sequence[Point], free: Collection[str]) -> list[Early]:
-    """The jobs that ended before a run of theirs began, by error and node, the most frequent first.
+    """The jobs that ended before their run began, by error and node, the most frequent first.
 
     Args:
         store: the store.
@@ -50,42 +48,32 @@ def find(store: Store, sweep: str, points: Sequence[Point], free: Collection[str
     """
     known, groups = {point.id: point for point in points}, dict[tuple[str, str], Early]()
     jobs = [*_last_jobs(submissions.read(store.root, sweep), free)]
-    for array, job, waiting in jobs[:MOST_JOBS]:
-        share = [filled(store.root, known[id]) for id in array.jobs()[job] if id in known]
-        if any(_began(store, point, job) for point in share):
+    for array, job, id in jobs[:MOST_JOBS]:
+        if _began(store, filled(store.root, known[id]), job):
             continue
-        log, path = _log(store.root, array, job, share)
+        log, path = _log(store.root, array, job)
         if log is None or not log.error:
             continue
         # Errors that differ in numbers and nodes only are one.
         error = re.sub(r"\d+", "N", log.error.replace(log.node or "NODE", "NODE"))
-        group = groups.setdefault((error, log.node), Early(log.error, log.node, [], 0, str(path)))
-        more = {"jobs": [*group.jobs, job], "runs": group.runs + len(waiting)}
-        groups[error, log.node] = Early(**vars(group) | more)
+        group = groups.setdefault((error, log.node), Early(log.error, log.node, [], str(path)))
+        group.jobs.append(job)
     return sorted(groups.values(), key=lambda group: -len(group.jobs))
 
 
-def _last_jobs(
-    arrays: Sequence[Submission], free: Collection[str]
-) -> Iterator[tuple[Submission, str, list[str]]]:
-    """The last job of each of some points, the newest submissions first, with those of its points."""
+def _last_jobs(arrays: Sequence[Submission], free: Collection[str]) -> Iterator[tuple[Submission, str, str]]:
+    """The last job of each of some points, the newest submissions first, with its point."""
     left = set(free)
     for array in reversed(arrays):
-        for job, points in array.jobs().items() if array.job else ():
-            if waiting := [point for point in points if point in left]:
-                yield array, job, waiting
+        for job, point in array.jobs().items() if array.job else ():
+            if point in left:
+                yield array, job, point
         left -= set(array.points)
 
 
 def log_path(root: Path, array: Submission, job: str) -> Path:
     """Where the output of a job goes."""
     return job_log.of_job(log_folder(root, array), job)
-
-
-def log_paths(root: Path, array: Submission, job: str, point: str) -> list[Path]:
-    """Where a run's output may be: in a log of its own, if its job has several, and in that of the job."""
-    path = log_path(root, array, job)
-    return [job_log.of_run(path.parent, job, point), path] if array.runs_per_job > 1 else [path]
 
 
 def _began(store: Store, point: Point, job: str) -> bool:
@@ -95,13 +83,9 @@ def _began(store: Store, point: Point, job: str) -> bool:
     return any(owner.get("job") == job for owner in owners)
 
 
-def _log(root: Path, array: Submission, job: str, points: Sequence[Point]) -> tuple[JobLog | None, Path]:
-    """The log that tells the error of a job, read, and where it is."""
+def _log(root: Path, array: Submission, job: str) -> tuple[JobLog | None, Path]:
+    """The log of a job, read, and where it is."""
     path = log_path(root, array, job)
-    # The job itself may have nothing to say where the processes of its runs could not begin.
-    for place in (log_paths(root, array, job, point.id)[0] for point in points):
-        if place != path and (read := job_log.read(place)) and read.error:
-            return read, place
     if path.parent.is_dir() or not path.parent.parent.is_dir():
         return job_log.read(path), path
     error = f"'{path.parent}', where they look for what to do, is gone; the next `submit` writes it anew"
@@ -111,13 +95,15 @@ def _log(root: Path, array: Submission, job: str, points: Sequence[Point]) -> tu
 def notes(sweep: str, ended: Sequence[Early]) -> list[Note]:
     """A note for each error and node, and one for what is left."""
     shown = [
-        Note("jobs_ended_early", sweep=sweep, **_numbers([row]), error=row.reason, node=row.node, log=row.log)
+        Note(
+            "jobs_ended_early",
+            sweep=sweep,
+            jobs=len(row.jobs),
+            error=row.reason,
+            node=row.node,
+            log=row.log,
+        )
         for row in ended[:MOST_LINES]
     ]
-    rest = ended[MOST_LINES:]
-    return shown + ([Note("more_jobs_ended_early", sweep=sweep, **_numbers(rest))] if rest else [])
-
-
-def _numbers(rows: Sequence[Early]) -> Mapping[str, int]:
-    jobs, runs = sum(len(row.jobs) for row in rows), sum(row.runs for row in rows)
-    return {"jobs": jobs, "runs": runs, "several": runs if runs != jobs else 0}
+    rest = sum(len(row.jobs) for row in ended[MOST_LINES:])
+    return shown + ([Note("more_jobs_ended_early", sweep=sweep, jobs=rest)] if rest else [])

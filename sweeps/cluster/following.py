@@ -4,7 +4,6 @@ So one `sweep submit` is enough, and no job waits for another. Two jobs that end
 same round. If the last job of a round dies before that, the next `sweep submit` goes on.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from htbench.harness.errors import UsageError
@@ -20,18 +19,18 @@ from htbench.sweeps.spec import sweep_file
 from htbench.sweeps.spec.search import REFINE
 
 
-def following(root: Path, points: Sequence[Point]) -> list[Point]:
-    """The points that follow on the rounds of these and wait, without those that `submit` has given a job.
+def following(root: Path, point: Point) -> list[Point]:
+    """The points that follow on the round of a point and wait, without those that `submit` has given a job.
 
     Args:
         root: the store, whose plan has them afterwards.
-        points: of one sweep, which a job has trained.
+        point: one that a job has trained.
     """
-    sweep, ids = points[0].sweep, {point.id for point in points}
+    sweep = point.sweep
     try:
         folder = sweep_folder(root, sweep)
         atomic.refresh_file_cache(folder)
-        if points[0].slot or not (folder / SPEC).is_file():
+        if point.slot or not (folder / SPEC).is_file():
             return []
         (spec,) = sweep_file.load_all([str(folder / SPEC)], [], root, trains=True)
         if spec.search.mode != REFINE:
@@ -42,7 +41,7 @@ def following(root: Path, points: Sequence[Point]) -> list[Point]:
         say(f"what follows in sweep {sweep} is left to the next `sweep submit`: {error}")
         return []
     # Empty if the file is another now.
-    trained = {objective(p.point, spec) for p in planned if p.point.id in ids}
+    trained = {objective(p.point, spec) for p in planned if p.point.id == point.id}
     submitted = {id for array in submissions.read(root, sweep) for id in array.points}
     return [
         p.point

@@ -1,4 +1,4 @@
-"""Job arrays on SLURM. Each job trains one run or several (`sweeps/cluster/job.py`).
+"""Job arrays on SLURM. Each job trains one run (`sweeps/cluster/job.py`).
 
 This module writes the text for `sbatch`. The call of `sbatch` is ours: submitit calls it without a timeout
 and discards its output. So is the start of a job: submitit's loads a pickle from the store.
@@ -57,8 +57,7 @@ def submit(
 def order(submission: Submission, points: Sequence[Point]) -> bytes:
     """What the jobs of an array are to do: one file, complete before `sbatch` is called."""
     of = {point.id: asdict(point) for point in points}
-    jobs = [[of[id] for id in submission.share(task)] for task in range(submission.tasks)]
-    return json.dumps({"together": submission.runs_per_job > 1, "jobs": jobs}).encode()
+    return json.dumps([of[id] for id in submission.points]).encode()
 
 
 def text(
@@ -72,8 +71,8 @@ def text(
     """What `sbatch` gets to read, for runs of so many processes each and that order."""
     folder, digest = log_folder(root, submission), hashlib.sha256(content).hexdigest()
     words = ("-m", "htbench.sweeps.cluster.job", folder, digest, root.resolve(), code.folder.resolve())
-    name, tasks = submission.name, submission.tasks
-    return script(root, code, name, folder, resources, processes, *map(str, words), tasks=tasks)
+    tasks = len(submission.points)
+    return script(root, code, submission.name, folder, resources, processes, *map(str, words), tasks=tasks)
 
 
 def script(
@@ -95,27 +94,21 @@ def script(
         name: of the job.
         log_folder: its log goes there.
         resources: what it asks for.
-        processes: of each run.
+        processes: of its run.
         words: for the interpreter.
         tasks: of the array.
         requeue: whether SLURM starts it again after a preemption or the end of its node.
     """
     folder = code.folder.resolve()
     path = f"{folder}:{folder / snapshot.OUTSIDE}"
-    per_node, cores = processes // resources.nodes, resources.cpus_per_task
-    side_by_side = resources.side_by_side(processes)
-    if resources.runs_per_job > 1:  # one process, which starts those of the runs
-        per_node, cores = 1, cores * processes * side_by_side
-    of_sbatch = ("account", "partition", "qos", "constraint", "exclude", "mail_type", "mail_user")
     text = _make_sbatch_string(
         command=shlex.join(_command(root, folder, code.digest, resources, words)),
         folder=log_folder,
-        **{option: getattr(resources, option) for option in of_sbatch},
         job_name=name,
         time=resources.timeout_min,
         nodes=resources.nodes,
-        ntasks_per_node=per_node,
-        cpus_per_task=cores,
+        ntasks_per_node=processes // resources.nodes,
+        cpus_per_task=resources.cpus_per_task,
         gpus_per_node=resources.gpus_per_node or None,
         array_parallelism=resources.array_parallelism,
         map_count=tasks if tasks > 1 else None,  # submitit makes no array of a single task
@@ -124,13 +117,13 @@ def script(
         # submitit's own word is refused where such keys are enforced
         wckey=None,  # type: ignore[arg-type]
         # Without --requeue, sites with JobRequeue=0 would end a preempted job for good.
-        additional_parameters={"requeue" if requeue else "no-requeue": True}
+        additional_parameters={**resources.options, "requeue" if requeue else "no-requeue": True}
         | ({"mem": resources.mem} if resources.mem else {}),
         # srun does not inherit --cpus-per-task from sbatch since SLURM 22.05. If one process of a run is
         # killed, the others shall not wait for it. Where SBATCH_EXPORT=NONE is the custom, srun would hide
         # what is exported here.
         srun_args=[
-            *("--cpus-per-task", str(cores)),
+            *("--cpus-per-task", str(resources.cpus_per_task)),
             *("--kill-on-bad-exit=1", "--export=ALL"),
             *resources.srun_args,
         ],
@@ -142,7 +135,6 @@ def script(
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
             f"export {slurm.GPUS_VARIABLE}={resources.gpus_per_node}",
             f"export {job_log.SCRIPT_REQUEUES}=1",
-            *([f"export {job_log.AT_ONCE}={side_by_side}"] if resources.runs_per_job > 1 else []),
         ],
         teardown=list(job_log.AFTERWARDS),
     )

@@ -17,8 +17,7 @@ from pathlib import Path
 STARTS = re.compile(r"^htbench: job (\S+) on node (\S+) starts at (\d+)$")
 SETUP_FAILED = re.compile(r"^htbench: job (\S+) on node (\S+): (setup line -?\d+ exited with \d+: .*)$")
 
-# Variables that the script sets: that it queues its job again, and how many runs a job trains at a time.
-SCRIPT_REQUEUES, AT_ONCE = "HTBENCH_SCRIPT_REQUEUES", "HTBENCH_RUNS_AT_ONCE"
+SCRIPT_REQUEUES = "HTBENCH_SCRIPT_REQUEUES"  # set by a script that queues its job again
 EXIT_AGAIN = 200  # above 128 + signal: `srun` returns the highest status of its processes
 
 _ID = "${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}"
@@ -57,11 +56,6 @@ AFTERWARDS = (
     "fi",
     "exit $htbench_status",
 )
-
-
-def start(job: str, node: str, seconds: float) -> str:
-    """The line that `STARTS` finds, as Python writes it; `seconds` since 1970."""
-    return f"htbench: job {job} on node {node} starts at {seconds:.0f}"
 
 
 def watched(setup: Sequence[str]) -> list[str]:
@@ -117,11 +111,6 @@ class JobLog:
 def of_job(folder: Path, job: str) -> Path:
     """Where a job prints to, in the folder of its submission."""
     return folder / f"{job}_0_log.out"
-
-
-def of_run(folder: Path, job: str, point: str) -> Path:
-    """Where a run prints to whose job has several."""
-    return folder / f"{job}_{re.sub('[^a-zA-Z0-9.=-]+', '_', point)}_log.out"
 
 
 def read(path: Path) -> JobLog | None:

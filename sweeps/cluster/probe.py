@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from htbench.harness.config import RunConfig
 from htbench.harness.errors import UsageError
@@ -26,7 +27,7 @@ from htbench.sweeps.spec.resources import Resources, words
 
 NAME = "htbench-doctor"  # of jobs, before a random word, and of the folder of their logs
 MINUTES = 5  # a job's time limit; its work takes a minute where the file server takes long to give torch
-SHOWN = ("partition", "qos", "constraint", "nodes", "gpus_per_node", "cpus_per_task", "mem", "runs_per_job")
+NOT_SHOWN = ("timeout_min", "signal_delay_s", "setup", "srun_args", "python", "container")
 
 
 def look(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]:
@@ -93,7 +94,7 @@ def _kinds(root: Path, arguments: Sequence[str]) -> tuple[dict[Resources, str], 
             configs.append(one.config)
     kinds = {}
     for kind, of_kind in blocks.items():
-        asked = {name: value for name, value in kind.asked(kind.nodes).items() if name in SHOWN}
+        asked = {name: value for name, value in kind.asked(kind.nodes).items() if name not in NOT_SHOWN}
         kinds[kind] = ", ".join(of_kind) + (f" ({words(asked)})" if asked else "")
     return kinds, configs
 
@@ -101,8 +102,8 @@ def _kinds(root: Path, arguments: Sequence[str]) -> tuple[dict[Resources, str], 
 def _of_probe(wanted: Resources) -> Resources:
     """The same resources for a few minutes, without what makes no difference on the node."""
     usual = Resources()
-    names = ("array_parallelism", "submit_limit", "mail_type", "mail_user")
-    other = {name: getattr(usual, name) for name in names}
+    other: dict[str, Any] = {name: getattr(usual, name) for name in ("array_parallelism", "submit_limit")}
+    other["options"] = {name: value for name, value in wanted.options.items() if not name.startswith("mail")}
     return replace(wanted, timeout_min=min(MINUTES, wanted.timeout_min), signal_delay_s=1, **other)
 
 

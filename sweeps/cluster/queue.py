@@ -34,33 +34,22 @@ ORDER = "order.json"  # beside the logs of an array: what its jobs are to do
 
 
 def log_folder(root: Path, submission: Submission) -> Path:
-    """Where an array's order is and its jobs' output goes: `<job>_<task>_0_log.out`.
-
-    Each run of a job with several has its own, `<job>_<task>_<key or slot>_log.out`.
-    """
+    """Where an array's order is and its jobs' output goes: `<job>_<task>_0_log.out`."""
     return sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
 
 
-def closed_path(folder: Path, job: str) -> Path:
-    """The file that is there once a job trains no more runs that are reset."""
-    return folder / f"{job}_closed"
-
-
-def in_queue(
-    arrays: Sequence[Submission], jobs: Mapping[str, Job]
-) -> Iterator[tuple[Submission, tuple[str, ...], Job]]:
-    """The jobs in the queue, of any user, that belong to submissions: submission, points, job."""
+def in_queue(arrays: Sequence[Submission], jobs: Mapping[str, Job]) -> Iterator[tuple[Submission, str, Job]]:
+    """The jobs in the queue, of any user, that belong to submissions: submission, point, job."""
     known = {array.word: array for array in arrays}
     for job in jobs.values():
         array = known.get(word_of(job.name))
-        points = array.share(job.task) if array is not None else ()
-        if array is not None and points:
-            yield array, points, job
+        if array is not None and job.task < len(array.points):
+            yield array, array.points[job.task], job
 
 
 def queued(arrays: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
     """The points that have a job in the queue, of any user: id -> job."""
-    return {point: job for _, points, job in in_queue(arrays, jobs) for point in points}
+    return {point: job for _, point, job in in_queue(arrays, jobs)}
 
 
 def jobs_for(root: Path, points: Collection[str]) -> dict[str, Job]:
@@ -116,35 +105,27 @@ def _plain(text: str) -> str:
 # --- cancelling ---
 
 
-def cancel(
-    root: Path, sweep: str, points: Collection[str] | None = None, spared: Collection[str] = ()
-) -> Note:
+def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> Note:
     """Cancel a sweep's jobs; running ones save first. Raises SlurmError.
 
     Args:
         root: the store.
         sweep: the sweep's name.
         points: only the jobs for these; None: all of the sweep.
-        spared: other points; a job that has one of these, too, goes on.
 
     Returns:
-        the number of cancelled jobs, of other users' jobs, which go on, and of ours that go on for `spared`.
+        the number of cancelled jobs, and of other users' jobs, which go on.
     """
     arrays = submissions.read(root, sweep)
-    known = {array.word for array in arrays}
-    jobs = slurm.queue() if arrays else {}
-    ours = [job for job in jobs.values() if word_of(job.name) in known]
-    going_on: list[Job] = []
-    if points is not None:
-        wanted, kept = set(points), set(spared) - set(points)
-        shares = [(job, own) for _, own, job in in_queue(arrays, jobs) if not wanted.isdisjoint(own)]
-        ours = [job for job, own in shares if kept.isdisjoint(own)]
-        going_on = [job for job, own in shares if job.user == current_user() and not kept.isdisjoint(own)]
-    others = sum(job.user != current_user() for job in ours)
-    ours = [job for job in ours if job.user == current_user()]
+    jobs = [
+        job
+        for _, point, job in in_queue(arrays, slurm.queue() if arrays else {})
+        if points is None or point in points
+    ]
+    ours = [job for job in jobs if job.user == current_user()]
     # All tasks of an array take one message, some take one for each.
     scancel(sorted({job.array if points is None else job.id for job in ours}))
-    return Note("jobs_cancelled", sweep=sweep, jobs=len(ours), others=others, shared=len(going_on))
+    return Note("jobs_cancelled", sweep=sweep, jobs=len(ours), others=len(jobs) - len(ours))
 
 
 def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> int:

@@ -94,9 +94,7 @@ def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: di
         wanted = {point.id for point in points}
         unwanted = [jobs[one.job] for one in troubles.removed(root, name, arrays, jobs, wanted)]
         known = states(store, [point for point in points if point.id in taken])
-        left = {id for id, state in known.items() if not state.status.is_settled}
-        left |= {point.id for own in troubles.of_others(root, name).values() for point in own} - wanted
-        shares = list(queue.in_queue(arrays, jobs))
-        idle = [job for _, ids, job in shares if left.isdisjoint(ids) and not wanted.isdisjoint(ids)]
+        settled = {id for id, state in known.items() if state.status.is_settled}
+        idle = [job for _, id, job in queue.in_queue(arrays, jobs) if id in settled]
         done["reaped_cancelled"] = queue.cancel_pending(idle, jobs)
         done["reaped_unwanted"] = queue.cancel_pending(unwanted, jobs)

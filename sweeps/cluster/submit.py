@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
@@ -29,7 +30,7 @@ from htbench.harness.system.squeue import Job
 from htbench.sweeps.cluster import queue, sbatch, snapshot, troubles, verify
 from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
 from htbench.sweeps.cluster.snapshot import Snapshot
-from htbench.sweeps.cluster.troubles import Outdated, Troubles
+from htbench.sweeps.cluster.troubles import Troubles
 from htbench.sweeps.plan.planned import Planned, block_of, states
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec.resources import Resources, words
@@ -41,21 +42,18 @@ USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
 # such as AssocMaxSubmitJobLimit, names the limit.
 _NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
 _LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
-# What `sbatch --test-only` refuses for now, but `sbatch` lets wait: nodes or a partition that are down.
-_FOR_NOW = re.compile(r"\((down|inactive)|busy", re.IGNORECASE)
 CHECK = "'...'"  # in place of `verify` on a screen
 _NO_WORD = "0123456789"  # in place of a submission's
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What a submission is asked for.
+class SubmitOptions:
+    """What the options of `submit` say.
 
     Attributes:
         block: the block whose points are submitted; empty: all.
         retry: failed runs again, too.
-        replace: let the file replace the stored plan, also where it lacks points of it, and exchange jobs
-            that wait and ask for other resources.
+        replace: let the file replace the stored plan, also where it lacks points of it.
     """
 
     block: str = ""
@@ -75,14 +73,9 @@ class Array:
     points: tuple[Point, ...]
     processes: int = 1
 
-    @property
-    def jobs(self) -> int:
-        """The number of its jobs."""
-        return -(-len(self.points) // self.resources.runs_per_job)
-
-    def part(self, jobs: int) -> Array:
+    def first(self, jobs: int) -> Array:
         """So many of its first jobs."""
-        return replace(self, points=self.points[: jobs * self.resources.runs_per_job])
+        return replace(self, points=self.points[:jobs])
 
 
 @dataclass
@@ -99,8 +92,6 @@ class Report:
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
-        exchanged: jobs that were cancelled to be submitted with what the file says now; None: not asked for.
-        left_to: other sweeps that want points of these which the file has lost -> how many.
     """
 
     finished: int = 0
@@ -112,8 +103,6 @@ class Report:
     left: int = 0
     refusal: str = ""
     troubles: Troubles = field(default_factory=Troubles)
-    exchanged: int | None = None
-    left_to: dict[str, int] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
@@ -139,24 +128,21 @@ class Report:
                 "submitted_array",
                 sweep=name,
                 runs=len(one.points),
-                jobs=one.tasks if one.runs_per_job > 1 else 0,
                 job=one.job,
                 asked=words(asked),
             )
             for one, asked in self.arrays
         ]
-        numbers = {"finished": self.finished, "submitted": self.submitted, "exchanged": self.exchanged}
+        numbers = {"finished": self.finished, "submitted": self.submitted}
         numbers |= {"queued": self.queued, "live": self.live, "failed": len(failed), "left": self.left}
         advice = [Note("submit_retry", failed=failed)] if failed else []
         advice += [Note("submit_ending", runs=self.ending)] if self.ending else []
-        advice += [Note("submit_left_to", sweep=other, runs=n) for other, n in self.left_to.items()]
         advice += [Note("submit_left", why=self.refusal or "submit_limit")] if self.left else []
         refines = spec.search.mode == REFINE and not self.settled
         advice += [Note("submit_rounds", rate=spec.search.rate)] if refines else []
         advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
         counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
-        wrong = self.troubles.notes(name, replaced=self.exchanged)
-        return [*arrays, *counts, *advice, *wrong]
+        return [*arrays, *counts, *advice, *self.troubles.notes(name)]
 
 
 def check(root: Path, spec: SweepSpec) -> None:
@@ -229,31 +215,25 @@ def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
 
 
 def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
-    """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks.
-
-    A job with several runs has those of one block only, so that a block's jobs can be cancelled alone.
-    """
-    classes: dict[tuple[Resources, int, str], list[Point]] = {}
-    for point in {point.id: point for point in points}.values():  # two blocks may want the same run
-        wants = block_of(spec, point).resources
-        apart = point.block if wants.runs_per_job > 1 else ""
-        classes.setdefault((wants, point.processes, apart), []).append(point)
+    """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks."""
+    unique = {point.id: point for point in points}.values()  # two blocks may want the same run
+    classes = grouped(unique, lambda point: (block_of(spec, point).resources, point.processes))
     return [
-        Array(resources, tuple(members[first : first + largest * resources.runs_per_job]), processes)
-        for (resources, processes, _), members in classes.items()
-        for first in range(0, len(members), largest * resources.runs_per_job)
+        Array(resources, tuple(members[first : first + largest]), processes)
+        for (resources, processes), members in classes.items()
+        for first in range(0, len(members), largest)
     ]
 
 
 def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
     """The arrays up to their `submit_limit`; `queued` is the number of our jobs in the queue."""
-    kept_arrays = []
+    allowed = []
     for array in arrays:
         limit = array.resources.submit_limit
-        kept = array if limit is None else array.part(max(0, limit - queued))
-        queued += kept.jobs
-        kept_arrays += [kept] if kept.points else []
-    return kept_arrays
+        part = array if limit is None else array.first(max(0, limit - queued))
+        queued += len(part.points)
+        allowed += [part] if part.points else []
+    return allowed
 
 
 def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> dict[str, Job]:
@@ -265,31 +245,26 @@ def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> di
         failed: points to be tried again. One whose job has yet to look at it is reset for that job.
     """
     taken, keys = {}, {point.id: point.key for point in failed}
-    for array, points, job in queue.in_queue(submissions.read_all(store.root), jobs):
-        again = keys.keys() & points if job.pending or array.runs_per_job > 1 else set()
-        for id in again:
-            store.reset_failure(keys[id])
-        if again and not job.pending:  # a job with several runs has perhaps looked for the last time
-            folder = queue.log_folder(store.root, array)
-            atomic.refresh_file_cache(folder)
-            again = again if queue.closed_path(folder, job.id).exists() else set()
-        else:
-            again = set()
-        taken.update({id: job for id in points if id not in again})
+    for _, point, job in queue.in_queue(submissions.read_all(store.root), jobs):
+        if job.pending and point in keys:
+            store.reset_failure(keys[point])
+        taken[point] = job
     return taken
 
 
 # --- submitting ---
 
 
-def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: Wishes = Wishes()) -> Report:
+def submit(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], options: SubmitOptions = SubmitOptions()
+) -> Report:
     """Submit what is neither finished, nor at work, nor in the queue.
 
     Args:
         store: the store.
         spec: the sweep.
         planned: all of its points.
-        wishes: what else is asked for.
+        options: what else is asked for.
 
     Raises:
         UsageError: the file lacks stored points, or SLURM is missing, does not answer or refuses. Arrays
@@ -298,26 +273,20 @@ def submit(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: Wi
     largest = max_array_size()
     slurm.require("sbatch")
     make_folder(store.root)
-    points, wanted = [one.point for one in planned], wishes.of_block(planned)
+    points, wanted = [one.point for one in planned], options.of_block(planned)
     with submitting(store.root):
-        write_plan(store.root, spec, planned, replace=wishes.replace)
+        write_plan(store.root, spec, planned, replace=options.replace)
         jobs = slurm.queue()
         queue.recover(store.root, jobs)
         known = states(store, points)  # after the queue: a job that ends in between leaves a record
         wrong = troubles.look(store, spec, points, known, jobs)
-        old = _to_exchange(wrong.outdated, {one.point.id for one in wanted}) if wishes.replace else []
-        if old:
-            _exchange(store.root, spec, points, old, jobs)
-            jobs, known = slurm.queue(), states(store, points)  # those that have begun meanwhile go on
-        failed = [one.point for one in wanted if wishes.retry and known[one.point.id].status is Status.FAILED]
+        again = wanted if options.retry else ()
+        failed = [one.point for one in again if known[one.point.id].status is Status.FAILED]
         taken = _taken(store, jobs, failed)
         known |= states(store, failed)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, wanted, taken, wishes.retry, ending, known)
-        exchanged = [ids for job, ids in old if job.id not in jobs]
-        report.troubles, report.exchanged = wrong, len(exchanged) if wishes.replace else None
-        gone = {point for ids in exchanged for point in ids} - known.keys()
-        report.left_to = troubles.left_to_others(store, spec.name, gone - taken.keys())
+        report, todo = select_pending(store, wanted, taken, options.retry, ending, known)
+        report.troubles = wrong
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
             code = snapshot.take(store.root, [one.config for one in planned])
@@ -341,12 +310,11 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
     """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
     from htbench.sweeps.cluster import job_array  # imports submitit
 
-    jobs, wants = array.jobs, array.resources
+    jobs, wants = len(array.points), array.resources
     remarks: dict[str, Any] = {
         "code": code.folder.name,
         "resources": wants.asked(array.processes),
         "label": queue.of_blocks(array.points),
-        "runs_per_job": wants.runs_per_job,
     }
     one = submissions.intend(root, spec.name, [point.id for point in array.points], remarks)
     already = f"; {counted(report.submitted, 'run')} had been submitted before" if report.submitted else ""
@@ -363,7 +331,7 @@ def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Rep
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
         if jobs > 1:
-            _send(root, code, spec, array.part(jobs // 2), report)
+            _send(root, code, spec, array.first(jobs // 2), report)
         return
     atomic.crash_point("submit.after")
     submissions.answer(root, one, job=job)
@@ -376,58 +344,10 @@ def _is_limit(said: str) -> bool:
     return _LIMIT.search(named[0] if named else said) is not None
 
 
-# --- exchanging ---
-
-
-def _to_exchange(groups: Sequence[Outdated], wanted: Collection[str]) -> list[tuple[Job, tuple[str, ...]]]:
-    """The outdated jobs for some of these points, each with its own."""
-    jobs = [pair for group in groups for pair in group._jobs]
-    return [(job, ids) for job, ids in jobs if not set(wanted).isdisjoint(ids)]
-
-
-def _exchange(
-    root: Path,
-    spec: SweepSpec,
-    points: Sequence[Point],
-    old: Sequence[tuple[Job, tuple[str, ...]]],
-    jobs: Mapping[str, Job],
-) -> None:
-    """Take back jobs that wait, if SLURM would take others in their place.
-
-    Whoever dies after this leaves points without a job: the same command again submits them.
-
-    Args:
-        root: the store, whose submissions the caller has locked.
-        spec: the sweep.
-        points: its points.
-        old: the jobs, each with its points; those that have begun meanwhile go on.
-        jobs: the queue.
-
-    Raises:
-        UsageError: SLURM would refuse the new ones, so nothing is cancelled, or it does not answer.
-    """
-    from htbench.sweeps.cluster import job_array  # imports submitit
-
-    going = {id for _, ids in old for id in ids}
-    classes = {(block_of(spec, one).resources, one.processes): None for one in points if one.id in going}
-    for wants, processes in classes:
-        array = Submission(spec.name, _NO_WORD, ("",))
-        text = job_array.text(root, Snapshot(root, ""), array, wants, processes)
-        try:
-            sbatch.test_only(text)
-        except RefusedError as error:
-            if not _FOR_NOW.search(str(error)):
-                raise UsageError(
-                    f"SLURM would refuse what '{spec.name}' asks for now, so its queued jobs stay: {error}."
-                ) from None
-    queue.cancel_pending([job for job, _ in old], jobs)
-    atomic.crash_point("submit.exchange")
-
-
 # --- looking only ---
 
 
-def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: Wishes) -> list[str]:
+def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], options: SubmitOptions) -> list[str]:
     """What `sbatch` would get to read for all arrays that `submit` would submit.
 
     Without SLURM the queue counts as empty.
@@ -438,22 +358,16 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], wishes: W
     with contextlib.suppress(slurm.SlurmError):
         largest, jobs = max_array_size(), slurm.queue()
     taken = queue.queued(submissions.read_all(store.root), jobs)
-    points = [one.point for one in planned]
-    known = states(store, points)
-    wrong = troubles.look(store, spec, points, known, jobs)
-    for _, ids in _to_exchange(wrong.outdated, known) if wishes.replace else ():
-        for id in ids:
-            taken.pop(id, None)
-    _, todo = select_pending(store, wishes.of_block(planned), taken, retry=False, known=known)
+    known = states(store, [one.point for one in planned])
+    _, todo = select_pending(store, options.of_block(planned), taken, retry=False, known=known)
     code = snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     texts = []
     for array in apply_submit_limit(group_into_arrays(spec, todo, largest), ours):
         ids, label = tuple(point.id for point in array.points), queue.of_blocks(array.points)
-        wants = array.resources
-        one = Submission(spec.name, _NO_WORD, ids, label=label, runs_per_job=wants.runs_per_job)
+        one = Submission(spec.name, _NO_WORD, ids, label=label)
         content = job_array.order(one, array.points)
-        texts.append(job_array.text(store.root, code, one, wants, array.processes, content))
+        texts.append(job_array.text(store.root, code, one, array.resources, array.processes, content))
     return texts
 
 

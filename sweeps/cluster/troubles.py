@@ -4,7 +4,6 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
@@ -17,49 +16,27 @@ from htbench.harness.system import slurm
 from htbench.harness.system.squeue import Job
 from htbench.sweeps.cluster import early_ends, queue
 from htbench.sweeps.cluster.early_ends import Early
-from htbench.sweeps.plan.planned import block_of, states
-from htbench.sweeps.spec.resources import differences, words
+from htbench.sweeps.plan.planned import block_of
 from htbench.sweeps.spec.sweep import SweepSpec
 
 MOST_NAMED = 6  # jobs in a sentence
-RUNS = "points"  # the name of a change that is none of a resource
 
 
 @dataclass(frozen=True)
 class Removed:
-    """A job for points none of which is wanted any more, or several of them.
+    """A job for a point that is wanted no more.
 
     Attributes:
-        point: the first of its points.
-        points: all points of that job.
+        point: the point.
         job: its id.
         state: in SLURM.
         user: whose it is.
     """
 
     point: str
-    points: tuple[str, ...]
     job: str
     state: str
     user: str
-
-
-@dataclass(frozen=True)
-class Outdated:
-    """Jobs that wait and ask for something else than the file.
-
-    Attributes:
-        jobs: their ids.
-        asked: name of a resource -> what they ask for. Of `points` there is a change, too, if only some of
-            them are wanted.
-        now: the same names -> what the file says.
-        _jobs: each job with the ids of its points.
-    """
-
-    jobs: list[str]
-    asked: Mapping[str, Any]
-    now: Mapping[str, Any]
-    _jobs: list[tuple[Job, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
@@ -68,22 +45,20 @@ class Troubles:
 
     Attributes:
         removed: jobs for points that it no longer has.
-        outdated: jobs that wait and ask for other resources than the file, by what differs.
-        ended_early: jobs that ended before a run of theirs began; their points wait, without a later job.
+        outdated: this user's jobs that wait and ask for other resources than the file.
+        ended_early: jobs that ended before their run began; their points wait, without a later job.
     """
 
     removed: list[Removed] = field(default_factory=list)
-    outdated: list[Outdated] = field(default_factory=list)
+    outdated: list[str] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
 
-    def notes(self, sweep: str, *, replaced: int | None = None) -> list[Note]:
-        """For people; `replaced`: how many of the outdated jobs were; None: that was not asked for."""
-        began = sum(len(group.jobs) for group in self.outdated) - (replaced or 0)
-        stayed = [Note("jobs_began_meanwhile", sweep=sweep, jobs=began)] if began else []
+    def notes(self, sweep: str) -> list[Note]:
+        """For people."""
         return [
             *early_ends.notes(sweep, self.ended_early),
             *_of_removed(sweep, self.removed),
-            *(stayed if replaced is not None else [_of_outdated(sweep, one) for one in self.outdated]),
+            *([Note("jobs_outdated", sweep=sweep, jobs=len(self.outdated))] if self.outdated else []),
         ]
 
 
@@ -121,7 +96,7 @@ def look(
 def removed(
     root: Path, sweep: str, arrays: Sequence[Submission], jobs: Mapping[str, Job], wanted: Collection[str]
 ) -> list[Removed]:
-    """The jobs in the queue whose points are wanted neither by their sweep nor by another one of the store.
+    """The jobs in the queue whose point is wanted neither by their sweep nor by another one of the store.
 
     Args:
         root: the store.
@@ -131,60 +106,31 @@ def removed(
         wanted: the ids of its points.
     """
     mine = set(wanted)
-    rest = [(points, job) for _, points, job in queue.in_queue(arrays, jobs) if mine.isdisjoint(points)]
-    others = {point.id for own in of_others(root, sweep).values() for point in own} if rest else set[str]()
-    return [
-        Removed(points[0], points, job.id, job.state, job.user)
-        for points, job in rest
-        if others.isdisjoint(points)
-    ]
+    rest = [(point, job) for _, point, job in queue.in_queue(arrays, jobs) if point not in mine]
+    others = _points_of_others(root, sweep) if rest else set[str]()
+    return [Removed(point, job.id, job.state, job.user) for point, job in rest if point not in others]
 
 
-def of_others(root: Path, sweep: str) -> dict[str, list[Point]]:
-    """The points of the other sweeps of the store, by their names."""
-    plans = dict[str, list[Point]]()
+def _points_of_others(root: Path, sweep: str) -> set[str]:
+    """The points of the other sweeps of the store."""
+    points = set[str]()
     for name in sweep_names(root):
         with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
-            plans |= {name: read_points(root, name)} if name != sweep else {}
-    return plans
-
-
-def left_to_others(store: Store, sweep: str, gone: Collection[str]) -> dict[str, int]:
-    """How many unfinished points without a job other sweeps want: sweep -> number.
-
-    Args:
-        store: the store.
-        sweep: the sweep whose jobs were exchanged.
-        gone: points of these jobs that it wants no more and that have no other job.
-    """
-    counts = {}
-    for name, points in of_others(store.root, sweep).items() if gone else ():
-        own = states(store, [point for point in points if point.id in gone]).values()
-        counts[name] = sum(not state.status.is_settled for state in own)
-    return {name: n for name, n in counts.items() if n}
+            points |= {point.id for point in read_points(root, name)} if name != sweep else set()
+    return points
 
 
 def _of_removed(sweep: str, jobs: Sequence[Removed]) -> list[Note]:
     if not jobs:
         return []
-    named = [
-        Note("job_of_points", job=one.job, point=one.point, more=len(one.points) - 1)
-        for one in jobs[:MOST_NAMED]
-    ]
-    points, more = len({point for one in jobs for point in one.points}), len(jobs) - len(named)
-    return [Note("jobs_unwanted", sweep=sweep, jobs=len(jobs), points=points, named=named, more=more)]
-
-
-# --- other resources ---
+    named = [Note("job_of_point", job=one.job, point=one.point) for one in jobs[:MOST_NAMED]]
+    return [Note("jobs_unwanted", sweep=sweep, jobs=len(jobs), named=named, more=len(jobs) - len(named))]
 
 
 def outdated(
-    spec: SweepSpec,
-    points: Sequence[Point],
-    arrays: Sequence[Submission],
-    jobs: Mapping[str, Job],
-) -> list[Outdated]:
-    """The jobs of this user that wait and ask for something else than the file, by what that is.
+    spec: SweepSpec, points: Sequence[Point], arrays: Sequence[Submission], jobs: Mapping[str, Job]
+) -> list[str]:
+    """The jobs of this user that wait and ask for something else than the file.
 
     Args:
         spec: the sweep.
@@ -193,27 +139,9 @@ def outdated(
         jobs: the queue.
     """
     wanted = {point.id: point for point in points}
-    groups: list[Outdated] = []
-    for array, ids, job in queue.in_queue(arrays, jobs):
-        still = [wanted[id] for id in ids if id in wanted]
-        if not still or not job.pending or job.user != current_user() or not array.resources:
-            continue
-        changes = differences(array.resources, block_of(spec, still[0]).resources.asked(still[0].processes))
-        if len(still) < len(ids):
-            changes[RUNS] = (len(ids), len(still))
-        if changes:
-            asked, now = ({name: pair[which] for name, pair in changes.items()} for which in (0, 1))
-            group = next((one for one in groups if (one.asked, one.now) == (asked, now)), None)
-            if group is None:
-                groups.append(group := Outdated([], asked, now, []))
-            group.jobs.append(job.id)
-            group._jobs.append((job, ids))
-    return groups
-
-
-def _of_outdated(sweep: str, group: Outdated) -> Note:
-    asked, now = ({k: v for k, v in side.items() if k != RUNS} for side in (group.asked, group.now))
-    parts = [Note("job_asks_otherwise", asked=words(asked), now=words(now))] if now else []
-    if RUNS in group.now:
-        parts.append(Note("job_has_more_runs", before=group.asked[RUNS], now=group.now[RUNS]))
-    return Note("jobs_outdated", sweep=sweep, jobs=len(group.jobs), parts=parts)
+    return [
+        job.id
+        for array, id, job in queue.in_queue(arrays, jobs)
+        if id in wanted and array.resources and job.pending and job.user == current_user()
+        if {**array.resources} != block_of(spec, wanted[id]).resources.asked(wanted[id].processes)
+    ]

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from htbench.harness.choice.winner import MIN_SEEDS
@@ -62,11 +63,9 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
 
 def _check_job(wanted: Resources, config: RunConfig) -> list[str]:
     """Warnings on a run in a job of these resources. Raises UsageError if the job can't train it."""
-    no_gpu = not wanted.gpus_per_node and not any("gpu" in line for line in wanted.setup)
+    of_sbatch = (*wanted.setup, *map(str, chain.from_iterable(wanted.options.items())))
+    no_gpu = not wanted.gpus_per_node and not any("gpu" in word for word in of_sbatch)
     if config.device == "cuda" and no_gpu:
         raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")
-    asked, idle = f"threads={config.threads}", wanted.idle_gpus(config.processes)
-    cores = limits.check_cores(asked, config.threads, wanted.cpus_per_task, "cpus_per_task asks for")
-    alone = wanted.runs_per_gpu > 1 and wanted.runs_per_job == 1
-    shares = [str(Note("gpu_not_shared", runs=wanted.runs_per_gpu))] if alone else []
-    return [*cores, *shares, *([str(idle)] if idle else [])]
+    asked = f"threads={config.threads}"
+    return limits.check_cores(asked, config.threads, wanted.cpus_per_task, "cpus_per_task asks for")

@@ -6,7 +6,6 @@ The server only imports modules.
 
 import collections
 import contextlib
-import io
 import multiprocessing
 import os
 import signal
@@ -27,7 +26,6 @@ from htbench.harness.show.note import Note
 from htbench.harness.store.points import Point
 from htbench.harness.system import environment, streams
 from htbench.harness.system.environment import our_code_only
-from htbench.harness.system.links import no_follow
 from htbench.harness.system.machine import default_workers, gpu_variable, visible_gpus
 from htbench.harness.train.monitor import Monitor, signals_held_back
 from htbench.sweeps.run.execute import execute
@@ -68,7 +66,6 @@ class Pool:
         root: the store.
         workers: number of processes; None: `per_gpu` on each GPU, or `default_workers()` without a GPU.
         preload: more modules that the server imports before it forks.
-        patience: seconds that a run waits for an owner whose job is ending.
         on_cpu: whether all runs ask for the CPU; GPUs neither limit their number nor are given to them.
         per_gpu: how many processes share a GPU, unless `workers` makes them more or fewer.
     """
@@ -78,12 +75,11 @@ class Pool:
         root: Path,
         workers: int | None = None,
         preload: Sequence[str] = (),
-        patience: float = 0.0,
         on_cpu: bool = False,
         per_gpu: int = 1,
     ) -> None:
         gpus = [] if on_cpu else visible_gpus()
-        self.root, self.patience = root, patience
+        self.root = root
         self.size = workers or len(gpus) * per_gpu or default_workers()
         self.gpus = len(gpus)
         shares = max(self.size, len(gpus))  # one run may need a process on each GPU
@@ -101,12 +97,11 @@ class Pool:
         gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # a run needs distinct GPUs
         return not busy or (busy + processes <= self.size and gpus)
 
-    def start(self, point: Point, log: Path | None = None) -> None:
+    def start(self, point: Point) -> None:
         """Start the processes of a point on the least busy GPUs, if there are any.
 
         Args:
             point: `has_room_for` must have allowed it.
-            log: the file that they print into; None: they print where this process does.
 
         Raises:
             RunFailedError: each server that was to start them was killed.
@@ -116,7 +111,7 @@ class Pool:
             self.free_gpus.remove(name)
         gpu = ",".join(gpus) or None
         counter: Any = self._context.RawValue("q", 0)
-        words = (self.root, point, counter, gpu, self.patience, log)
+        words = (self.root, point, counter, gpu)
         self.running[point.id] = Worker(point.id, self._start(point.processes, words), counter, gpu)
 
     def _start(self, processes: int, words: tuple[Any, ...]) -> Ranks:
@@ -155,31 +150,16 @@ class Pool:
             self.finished(timeout=1.0)
 
 
-def _work(
-    root: Path, point: Point, counter: Counter, gpu: str | None, patience: float, log: Path | None
-) -> None:
+def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
     streams.settle()
     if gpu is not None:
         os.environ[gpu_variable()] = gpu
-    if log is not None:
-        _print_into(log)
 
     def progress(step: int) -> None:
         if is_main():
             counter.value = step
 
-    tell = _print_usage_error if log is None else say
-    sys.exit(execute(root, point, Monitor(progress, patience=patience), tell))
-
-
-def _print_into(log: Path) -> None:
-    """Send all that this process prints, and those that it starts, to the end of a file."""
-    file = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    for number, stream in enumerate((sys.stdout, sys.stderr), start=1):
-        os.dup2(file, number)
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True)  # people follow the log
-    os.close(file)
+    sys.exit(execute(root, point, Monitor(progress), _print_usage_error))
 
 
 def _print_usage_error(error: Exception) -> None:

@@ -3,11 +3,17 @@
 It decides which point starts next, waits for points that other processes work on, and plans replicas when all
 search points of their objective are settled: before the first of them starts, they are in the store's plan. A
 settled point needs no more work: it has a result, has failed, or was given up after several killed workers.
+
+A point whose processes a signal has killed begins again, at most MOST_DEATHS times. So does one that failed
+and that a person has reset by the time its processes are gone.
 """
 
+import errno
+import os
 import signal
 import sys
 import time
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -21,92 +27,23 @@ from htbench.harness.show.progress import Progress
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
-from htbench.harness.store.layout import cache_folder
+from htbench.harness.store.layout import cache_folder, runs_folder
 from htbench.harness.store.points import Point
 from htbench.harness.store.record import RunRecord
+from htbench.harness.system import atomic
 from htbench.harness.train.monitor import Monitor, handle
-from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, ended, filled
-from htbench.sweeps.plan.replicas import next_round, replicas
-from htbench.sweeps.plan.stored import searched, write_plan
+from htbench.sweeps.plan.planned import Planned, describe, ended, filled, state
+from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL
 from htbench.sweeps.run.pool import Pool
-from htbench.sweeps.run.schedule import Schedule
+from htbench.sweeps.run.sweep import Sweep
 from htbench.sweeps.spec.sweep import SweepSpec
-from htbench.sweeps.studies import refresh
 
+POLL_SECONDS = 0.2
+MOST_DEATHS = 3
 STUDY_SECONDS = 5.0  # least time between two refreshes of the studies while runs are active
 
 
-class Sweep:
-    """The state of one sweep during the command: its points, the settled ones, and the replicas so far."""
-
-    def __init__(self, spec: SweepSpec, store: Store) -> None:
-        self.spec, self.store = spec, store
-        self.search = searched(store.root, spec)
-        self.groups = by_objective(spec, self.search)
-        self.replicas: dict[int, list[Planned]] = {}  # by objective
-        self.settled: dict[str, RunRecord | None] = {}
-        self._open = {i: {one.point.id for one in group} for i, group in enumerate(self.groups)}
-        self._written: list[Planned] = []
-
-    @property
-    def planned(self) -> list[Planned]:
-        """All points known so far. The slots of a search are in it as planned, without settings."""
-        return self.search + [one for i in sorted(self.replicas) for one in self.replicas[i]]
-
-    def sharing(self) -> Iterator[int]:
-        """Of each known run that may use a GPU: how many runs may share one."""
-        for one in self.planned:
-            if one.config.device != "cpu":
-                yield block_of(self.spec, one.point).resources.on_a_gpu(one.point.processes)
-
-    def steps_left(self) -> int:
-        """The number of updates that are left, with an estimate for replicas that are not known yet."""
-        steps = {one.point.id: one.config.steps or 0 for one in self.planned}
-        unknown = len(self._open) * self.spec.fresh_seeds
-        known = sum(count for name, count in steps.items() if name not in self.settled)
-        return known + unknown * (self.search[0].config.steps or 0)
-
-    def settle(self, name: str, record: RunRecord | None) -> list[Planned]:
-        """Note the record of the point with id `name` (None: none).
-
-        Returns:
-            the points that are now due: the next round of an objective, or the replicas of its winner.
-        """
-        self.settled[name] = record
-        due = []
-        for i in [i for i, names in self._open.items() if name in names]:
-            self._open[i].discard(name)
-            while i in self._open and not self._open[i]:
-                group = filled(self.store.root, self.groups[i])
-                settled = {one.point.key: self.settled[one.point.id] for one in group}
-                records = {key: record for key, record in settled.items() if record is not None}
-                if new := next_round(self.spec, group, records):
-                    self.search += new
-                    self.groups[i] += new  # another block may have trained a run of it already
-                    self._open[i] = {one.point.id for one in new} - self.settled.keys()
-                else:
-                    del self._open[i]
-                    self.replicas[i] = new = replicas(self.spec, group, records)
-                due += new
-        return due
-
-    def write(self, *, replace: bool = True) -> None:
-        """Write the points known so far into the store as the plan, if there are new ones.
-
-        Args:
-            replace: whether stored points that the file lacks may be dropped; it matters for the first time.
-        """
-        if self.planned != self._written:
-            self._written = self.planned
-            write_plan(self.store.root, self.spec, self.planned, replace=replace)
-
-    def refresh_studies(self, *, under_way: bool = False) -> None:
-        """Bring the Optuna studies up to date. Those of a running search are updated by its workers."""
-        if not (self.spec.search.has_slots and under_way):
-            refresh.refresh(self.store, self.spec, self.planned)
-
-
-class Runner(Schedule):
+class Runner:
     """Runs all points of some sweeps on a pool until every one is settled, here or by another process.
 
     Args:
@@ -129,12 +66,16 @@ class Runner(Schedule):
         quiet: bool = False,
         replace: bool = False,
     ) -> None:
-        super().__init__(store, Monitor())
+        self.store, self.monitor = store, Monitor()
         self.workers, self.quiet, self.replace = workers, quiet, replace
         self.sweeps = [Sweep(spec, store) for spec in specs]
         self.unfinished: dict[str, Note] = {}
         self._steps_done = 0  # of the runs that have ended
         self._known: dict[str, Planned] = {}
+        self._todo: deque[Point] = deque()
+        self._at_work: dict[str, Point] = {}
+        self._attempts: dict[str, int] = {}  # at a run when it was last started here
+        self._deaths: Counter[str] = Counter()
         self._elsewhere: dict[str, Point] = {}  # another process works on these
         self._studies_due = 0.0
 
@@ -155,7 +96,7 @@ class Runner(Schedule):
             sweep.write(replace=self.replace)
             if sweep.spec.search.has_slots:
                 sweep.refresh_studies()  # so that the first trial is sampled from all results
-        if self.todo:
+        if self._todo:
             left = sum(sweep.steps_left() for sweep in self.sweeps)
             # in updates, because runs differ in length
             with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
@@ -166,7 +107,7 @@ class Runner(Schedule):
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)
                 self._progress.few, self._progress.pace = pool.size, self._pace(pool.size)
-                self.work(pool)
+                self._work(pool)
         for sweep in self.sweeps:
             sweep.write()
             sweep.refresh_studies()
@@ -174,7 +115,7 @@ class Runner(Schedule):
     def _pace(self, workers: int) -> float | None:
         """Seconds per update of what is left, by finished runs of its classes; None if there is none."""
         known = from_records(self.store, [record for _, record in self.store.index.rows().values()])
-        configs = [self._known[point.id].config for point in self.todo]
+        configs = [self._known[point.id].config for point in self._todo]
         costs = [(known.get(run_class(config)), config, config.steps or 0) for config in configs]
         seen = [(cost.seconds(config, steps), steps) for cost, config, steps in costs if cost and steps]
         return sum(s for s, _ in seen) / sum(n for _, n in seen) / workers if seen else None
@@ -191,7 +132,7 @@ class Runner(Schedule):
             if name in records:
                 self._settle(name, records[name])
             else:
-                self.todo.append(one.point)
+                self._todo.append(one.point)
 
     def _settle(self, name: str, record: RunRecord | None, why: Note | None = None) -> None:
         if why is not None:
@@ -199,13 +140,63 @@ class Runner(Schedule):
         for sweep in self.sweeps:
             self._enqueue(sweep.settle(name, record))
 
-    def tick(self, pool: Pool) -> None:
+    def _work(self, pool: Pool) -> None:
+        """Train points until none is left, or until a stop is asked for; then all that run save first.
+
+        Raises:
+            OSError: the disk is full; so it would be for the next run.
+        """
+        while self._todo or self._at_work or self._elsewhere:
+            self._look_around(pool)
+            while self._todo and pool.has_room_for(self._todo[0].processes) and not self.interrupted:
+                point = self._todo.popleft()
+                if self._wants(point, now := self._state(point)):
+                    self._at_work[point.id], self._attempts[point.id] = point, now.attempts
+                    pool.start(point)
+            for name, status in pool.finished(timeout=POLL_SECONDS):
+                if status == EXIT_FULL:
+                    pool.stop()
+                    place = str(runs_folder(self.store.root))
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), place)
+                self._decide(self._at_work.pop(name), status)
+            if self.interrupted:
+                return pool.stop()
+
+    def _decide(self, point: Point, status: int) -> None:
+        """Decide what becomes of a point whose processes have ended with `status`, a signal if negative."""
+        now = self._state(point)
+        if self.interrupted:
+            return
+        if status < 0 and now.attempts > self._attempts[point.id]:
+            self.store.note_death(plans.filled(self.store.root, point).key, now.attempts)
+            now = self._state(point)
+        if not self._wants(point, now):
+            del self._deaths[point.id]
+            return
+        self._deaths[point.id] += status < 0
+        failed = status == EXIT_ENDED and now.attempts > self._attempts[point.id]
+        if status < 0 and self._deaths[point.id] <= MOST_DEATHS:
+            self._todo.appendleft(point)
+        elif failed and now.status is Status.WAITING and not now.said:  # no other end leaves it like this
+            self._todo.append(point)
+        else:
+            why = now.message and Note("run_unfinished", message=now.message)
+            self._settle(point.id, None, why or Note("run_died", status=status))
+
+    def _state(self, point: Point) -> RunState:
+        """The state of a point, read from its folder: the index may be long."""
+        run = plans.filled(self.store.root, point)
+        if run.key:  # another machine may have reset a failure
+            atomic.refresh_file_cache(self.store.files(run.key).attempts)
+        return state(self.store, run)
+
+    def _look_around(self, pool: Pool) -> None:
         """Write new points into the plans, look at what others work on, show and store the progress."""
         for sweep in self.sweeps:
             sweep.write()
         for point in list(self._elsewhere.values()):
-            if self.wants(point, self.state(point)):
-                self.todo.append(point)
+            if self._wants(point, self._state(point)):
+                self._todo.append(point)
         done, total = self._steps_done + pool.steps_done(), self._progress.total or 0
         self._progress.to(min(done, total), said=None if done else self._first())
         if time.monotonic() >= self._studies_due:
@@ -219,11 +210,7 @@ class Runner(Schedule):
         data = [name.rpartition("-")[0] for name in under_way(cache_folder(self.store.root))]
         return str(Note("preparing", tasks=data) if data else Note("starting"))
 
-    def expects_more(self) -> bool:
-        """Whether other processes work on points."""
-        return bool(self._elsewhere)
-
-    def wants(self, point: Point, now: RunState) -> bool:
+    def _wants(self, point: Point, now: RunState) -> bool:
         """Whether a point waits. Settle it if it has ended; remember it if another process works on it."""
         self._elsewhere.pop(point.id, None)
         if now.status is Status.RUNNING:
@@ -232,11 +219,6 @@ class Runner(Schedule):
             self._settle(point.id, now.record, outcome(now) if now.reason else None)
             self._show_end(plans.filled(self.store.root, point), now)
         return now.status is Status.WAITING
-
-    def left(self, point: Point, now: RunState, status: int) -> None:
-        """Settle a point that can't be finished."""
-        why = Note("run_unfinished", message=now.message) if now.message else Note("run_died", status=status)
-        self._settle(point.id, None, why)
 
     def _show_end(self, point: Point, now: RunState) -> None:
         """Show how a run has ended: on a terminal only a failure, elsewhere every run.

@@ -197,12 +197,10 @@ def warnings(row: Row) -> list[Note]:
     cost, work = row.cost, row.work
     if cost is None or row.seconds is None:
         return []
-    resources, together = work.resources, work.resources.side_by_side(work.config.processes)
-    notes = []
+    mem, notes = work.resources.mem, []
     # in SLURM, mem=0 means all memory of the node
-    if not cost.gpu and resources.mem and 0 < _size(resources.mem) < together * cost.peak_memory:
-        kind = "runs_need_memory" if together > 1 else "run_needs_memory"
-        notes.append(Note(kind, runs=together, needed=together * cost.peak_memory, mem=resources.mem))
+    if not cost.gpu and mem and 0 < _size(mem) < cost.peak_memory:
+        notes.append(Note("run_needs_memory", needed=cost.peak_memory, mem=mem))
     if work.wants_gpu and not cost.gpu:
         notes.append(Note("cost_of_cpu", processor=cost.processor))
     return notes + _of_time(row, cost)
@@ -221,25 +219,18 @@ def _of_time(row: Row, cost: Cost) -> list[Note]:
     minutes, delay = resources.timeout_min, resources.warning_seconds
     start = cost.startup_seconds + cost.overhead_seconds
     work = (row.seconds or 0.0) - cost.overhead_seconds
-    rounds = math.ceil(min(resources.runs_per_job, row.work.runs) / resources.side_by_side(config.processes))
-    # Only the first run of a job waits for the start of Python.
-    whole = cost.startup_seconds + rounds * (cost.overhead_seconds + work)
-    if whole <= 60 * minutes - delay:
+    if start + work <= 60 * minutes - delay:
         return []
     useful = 60 * minutes - delay - start
     if useful <= cost.step:
         return [Note("limit_too_short", minutes=minutes, start=start, step=cost.step, delay=delay)]
-    requeues = math.ceil((whole - start) / useful) - 1
-    kind = "job_comes_back" if rounds > 1 else "run_is_requeued"
-    time = whole if rounds > 1 else start + work
-    notes = [Note(kind, seconds=time, minutes=minutes, requeues=requeues, rounds=rounds)]
+    requeues = math.ceil(work / useful) - 1
+    notes = [Note("run_is_requeued", seconds=start + work, minutes=minutes, requeues=requeues)]
     longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
     if longest > delay:
         notes.append(Note("step_outlasts_warning", seconds=longest, delay=delay))
     every = config.checkpoint
     interval = min(every.every_seconds, every.every_steps * cost.step if every.every_steps else math.inf)
-    # Where a job has several runs, one that is cut off begins first when the job starts again. So only a run
-    # that is too long for a whole job depends on a checkpoint.
-    if start + interval > 60 * minutes and start + work > 60 * minutes - delay:
+    if start + interval > 60 * minutes:
         notes.append(Note("checkpoint_too_late", seconds=start + interval, minutes=minutes))
     return notes

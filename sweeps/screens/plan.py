@@ -17,7 +17,6 @@ from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
 from htbench.harness.system import environment
 from htbench.sweeps.cluster import queue, snapshot, submit
-from htbench.sweeps.cluster.submit import Array
 from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
@@ -67,24 +66,6 @@ class RowFacts:
     warnings: Sequence[Note]
 
 
-@dataclass(frozen=True)
-class JobsFacts:
-    """An array of jobs.
-
-    Attributes:
-        blocks: of an array that `submit` would make of the points that wait.
-        jobs, runs: in it.
-        runs_per_job: at most in each of its jobs.
-        runs_at_once: of these, side by side.
-    """
-
-    blocks: list[str]
-    jobs: int
-    runs: int
-    runs_per_job: int
-    runs_at_once: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class PointFacts(Point):
     """A point of the plan. A slot that nobody has asked for has an empty key.
@@ -109,7 +90,6 @@ class PlanFacts:
         to_run: runs that are left, these among them.
         seconds: of one worker for them, as far as known.
         card: the runs that are left, by class.
-        jobs: the arrays that `submit` would make.
         other_code: finished runs by version of other code.
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
@@ -125,7 +105,6 @@ class PlanFacts:
     to_run: int
     seconds: float
     card: Sequence[RowFacts]
-    jobs: Sequence[JobsFacts]
     other_code: Mapping[str, int]
     trained_again: Mapping[Note, int]
     edited: Mapping[str, int]
@@ -168,7 +147,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     left = [
         (one.config, _resources(spec, one)) for one in planned if not found[one.point.id].status.is_settled
     ]
-    waiting = [one.point for one in planned if found[one.point.id].status is Status.WAITING]
     to_come = _to_come(spec, planned, found)
     codes = Counter(
         str(record.environment.get("code", "unknown"))
@@ -177,7 +155,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     )
     now = _versions_now(store, planned) if codes else []
     rows = costs.rows(cost_card.gather(left + to_come))
-    jobs = submit.group_into_arrays(spec, waiting, submit.USUAL_ARRAY_SIZE)
     facts = PlanFacts(
         sweep=spec.name,
         states=dict(Counter(found[one.point.id].status.value for one in planned)),
@@ -185,7 +162,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         to_run=sum(row.work.runs for row in rows),
         seconds=sum(row.total or 0.0 for row in rows),
         card=list(map(_row, rows)),
-        jobs=list(map(_array, jobs)),
         other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         trained_again=trained_again(store, spec, planned, found),
         edited=Counter(name for one in planned for name in _edited(one.config, found[one.point.id])),
@@ -229,16 +205,6 @@ def _to_come(
         group for group in groups if not all(found[one.point.id].status.is_settled for one in group)
     ]
     return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
-
-
-def _array(array: Array) -> JobsFacts:
-    return JobsFacts(
-        blocks=list(dict.fromkeys(point.block for point in array.points)),
-        jobs=array.jobs,
-        runs=len(array.points),
-        runs_per_job=array.resources.runs_per_job,
-        runs_at_once=array.resources.side_by_side(array.processes),
-    )
 
 
 def _row(row: Row) -> RowFacts:
@@ -288,7 +254,7 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     }
     head = Note("plan_counts", sweep=view.spec.name, **numbers)
     lines, letters = _lines(view.rows), _letters(view)
-    notes = _rounds(view) + _sums(view) + _jobs(view) + _others(view) + _trouble(lines)
+    notes = _rounds(view) + _sums(view) + _others(view) + _trouble(lines)
     notes += [
         Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
     ]
@@ -396,18 +362,6 @@ def _sums(view: Preview) -> list[Note]:
     if cold := max((cost.startup_seconds for cost in costs), default=0.0):
         notes.append(Note("job_starts_python", seconds=cold))
     return notes
-
-
-def _jobs(view: Preview) -> list[Note]:
-    """How many jobs have several runs; where each has one, their number is that of the runs."""
-    jobs = Counter[tuple[int, int]]()
-    for array in view.facts.jobs:
-        if array.runs_per_job > 1:
-            jobs[array.runs_per_job, array.runs_at_once] += array.jobs
-    return [
-        Note("jobs_of_runs" if at_once > 1 else "jobs_of_runs_in_turn", jobs=n, runs=runs, at_once=at_once)
-        for (runs, at_once), n in jobs.items()
-    ]
 
 
 def _others(view: Preview) -> list[Note]:

@@ -140,8 +140,8 @@ class Looks:
         owner = Owner.from_json(self._store.attempt(point.key, state.attempts).get("owner"))
         host, job = (owner.host, owner.job) if owner else ("", "")
         array = self._arrays.get(job.partition("_")[0]) if job else None
-        logs = early_ends.log_paths(self._store.root, array, job, point.id) if array else []
-        log = next((path for path in logs if path.exists()), self._store.files(point.key).log)
+        log = early_ends.log_path(self._store.root, array, job) if array else None
+        log = log if log and log.exists() else self._store.files(point.key).log
         return Failed(
             point.key, describe(point), state.reason, state.message, host, job, state.attempts, str(log)
         )

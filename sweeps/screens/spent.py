@@ -97,7 +97,7 @@ class Bill:
     def _processors(self, stint: Stint, point: Point, state: RunState) -> tuple[float, int]:
         """The GPUs and the cores of an attempt: those of its job, else those that its processes use.
 
-        In a job with several runs each has its share; runs that share a GPU have a part of it.
+        Runs that share a GPU have a part of it.
         """
         seen = state.record is not None and state.record.environment.get("device") == "cuda"
         used = point.processes * (seen or point.overrides.get("device") == "cuda")
@@ -107,11 +107,8 @@ class Bill:
             cores = point.processes * int(point.overrides.get("threads") or 1)
             return used / of_file.on_a_gpu(point.processes), cores
         wants = self._jobs.get(job) or of_file
-        cores = wants.cpus_per_task * point.processes
-        if wants.runs_per_job > 1 and wants.gpus_per_node:
-            return point.processes / wants.runs_per_gpu, cores
-        # Lines like `#SBATCH --gres` in `setup` ask for GPUs, too.
-        return max(used, wants.nodes * wants.gpus_per_node), cores
+        # Options like `gres` ask for GPUs, too.
+        return max(used, wants.nodes * wants.gpus_per_node), wants.cpus_per_task * point.processes
 
     @functools.cached_property
     def _submissions(self) -> list[submissions.Submission]:
@@ -125,7 +122,7 @@ class Bill:
     @functools.cached_property
     def _jobs(self) -> dict[str, Resources]:
         """The GPUs and cores that each job asked for, as noted when it was submitted."""
-        names = ("nodes", "gpus_per_node", "cpus_per_task", "runs_per_job", "runs_per_gpu")
+        names = ("nodes", "gpus_per_node", "cpus_per_task")
         asked: dict[str, Resources] = {}
         for array in self._submissions:
             numbers = {n: v for n, v in array.resources.items() if n in names}

@@ -1,22 +1,26 @@
-"""What a job may use on a cluster: the section `resources` of a sweep file and of its blocks. Torch-free."""
+"""What a job may use on a cluster: the section `resources` of a sweep file and of its blocks. Torch-free.
+
+The keys that this code acts on are checked. Every other key is an option of `sbatch`, handed to it as it is:
+`partition: gpu` is `--partition=gpu`. What it does not take, `sbatch` says itself.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import difflib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from htbench.harness.errors import UsageError
-from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting
 from htbench.sweeps.spec import keys
 from htbench.sweeps.spec.keys import key, whole, word
 
 _PYXIS = "--container-"
+GONE = ("runs_per_job", "runs_at_once")  # of version 0.1.0, whose stored sweeps have them
 # What a job's script tells `srun` (`sweeps/cluster/job_array.py`). Long options may be shortened.
 _OURS_OF_SRUN = (
     *("--export", "--kill-on-bad-exit", "--cpus-per-task", "--output", "--error"),
@@ -47,8 +51,25 @@ def _srun_args(name: str, value: Any) -> tuple[str, ...]:
     return tuple(words)
 
 
-# A space would end the option in the script, and sbatch would read the rest as options of its own.
-_OPTION = word()
+# What a job's script tells `sbatch` itself, and what would have `sbatch` answer something else.
+_OURS_OF_SBATCH = tuple(
+    "array chdir error export job-name no-requeue ntasks ntasks-per-node open-mode output parsable requeue "
+    "signal test-only time wait wrap".split()
+)
+_LIKE_OURS = 0.77  # of a key, for a slip of the pen; `nodelist` is less like `nodes`
+
+
+def _option(name: str, value: Any, where: str) -> Any:
+    """The value of an option of `sbatch`; neither it nor its name may break the line in the script."""
+    if not re.fullmatch(r"[a-z][\w-]*", name, re.ASCII):
+        raise UsageError(
+            f"Unknown resource {name!r} in {where}; options of `sbatch` are written like mail_type."
+        )
+    if type(value) not in (str, int, float, bool) or not str(value).strip() or not str(value).isprintable():
+        raise UsageError(f"{name} in {where} must be a word, a number or true, in one line, not {value!r}.")
+    return value
+
+
 _SIZE = word(r"\d+[KMGT]?B?", "a size such as 16G")
 # 0 is all memory of the node.
 _WITHOUT_UNIT = re.compile(r"(?:mem: |(?:#SBATCH\s+)?--mem(?:-per-[cg]pu)?[=\s]\s*)(0*[1-9]\d*)\s*")
@@ -59,22 +80,21 @@ _IMAGE = word(r"/\S*|\S*://\S*", "an absolute path or a URI such as docker://...
 
 @dataclass(frozen=True)
 class Resources:
-    """A resource class. Points of one class go into the same job arrays."""
+    """A resource class. Points of one class go into the same job arrays.
+
+    Attributes:
+        options: those of `sbatch`, by their names; a switch is true, and left out if it is false.
+    """
 
     timeout_min: int = key(
         whole(1), 60, "time limit of a job; shortly before it the run is saved, and its job queued again"
     )
-    runs_per_job: int = key(whole(1), 1, "runs of a job, side by side and one after another on one node")
-    runs_per_gpu: int = key(
-        whole(1), 1, "runs that share a GPU at the same time, in such a job and in `sweep run`"
-    )
-    runs_at_once: int = key(whole(1), 1, "runs side by side in such a job without GPUs")
+    runs_per_gpu: int = key(whole(1), 1, "runs that share a GPU at the same time in `sweep run`")
     nodes: int = key(whole(1), 1, "over which the processes of a run are spread evenly")
     gpus_per_node: int = key(
         whole(0),
         0,
-        "GPUs of a job on each node, one for each of its processes there; with `runs_per_job` those of all "
-        "its runs together",
+        "GPUs of a job on each node, one for each of its processes there",
     )
     cpus_per_task: int = key(whole(1), 1, "cores of each process")
     mem: str | None = key(_SIZE, None, "memory of a job on each node, such as `16G`; default: the site's")
@@ -87,18 +107,10 @@ class Resources:
         None,
         "seconds before the limit at which a run is told to save; default: a tenth, at most 120",
     )
-    account: str | None = key(_OPTION, None, "of `sbatch`")
-    partition: str | None = key(_OPTION, None, "of `sbatch`")
-    qos: str | None = key(_OPTION, None, "of `sbatch`")
-    constraint: str | None = key(_OPTION, None, "of `sbatch`")
-    exclude: str | None = key(_OPTION, None, "nodes not to use")
-    mail_type: str | None = key(_OPTION, None, "when to write mail, such as `FAIL`")
-    mail_user: str | None = key(_OPTION, None, "to whom")
     setup: tuple[str, ...] = key(
         _lines,
         (),
-        "list of shell lines that come before the job, such as `module load cuda`. Lines like `#SBATCH "
-        "--gres=gpu:a100:1` before all others are options of `sbatch` that have no name here",
+        "list of shell lines that come before the job, such as `module load cuda`",
     )
     python: str | None = key(
         _PYTHON,
@@ -112,6 +124,7 @@ class Resources:
     container: str | None = key(
         _IMAGE, None, "image that `apptainer exec` runs the job in, an absolute path or a URI"
     )
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def interpreter(self) -> str:
@@ -136,26 +149,6 @@ class Resources:
         """How many runs of so many processes share a GPU; those of several have theirs alone."""
         return 1 if processes > 1 else self.runs_per_gpu
 
-    def side_by_side(self, processes: int = 1) -> int:
-        """How many runs of so many processes a job trains at the same time."""
-        on_gpus = self.gpus_per_node * self.runs_per_gpu // processes
-        return max(1, min(self.runs_per_job, on_gpus if self.gpus_per_node else self.runs_at_once))
-
-    def idle_gpus(self, processes: int = 1) -> Note | None:
-        """A warning if each job of several runs leaves GPUs idle.
-
-        Args:
-            processes: of each run.
-        """
-        gpus, runs = self.gpus_per_node, self.side_by_side(processes)
-        busy, most = runs * processes, gpus // processes
-        if self.runs_per_job == 1 or busy >= gpus:
-            return None
-        more = most if most > runs else None
-        return Note(
-            "idle_gpus", gpus=gpus, runs=runs, busy=busy, idle=gpus - busy, more=more, used=most * processes
-        )
-
     def asked(self, processes: int = 1) -> dict[str, Any]:
         """What a job asks for, as JSON: its time limit, and the values that differ from the defaults.
 
@@ -164,11 +157,28 @@ class Resources:
         """
         values = {name: getattr(self, name) for name in _DEFAULTS}
         asked = {k: v for k, v in values.items() if k == "timeout_min" or v != _DEFAULTS[k]}
-        asked |= {"processes": processes} if processes > 1 else {}
+        asked |= {**self.options} | ({"processes": processes} if processes > 1 else {})
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()}
 
-    def check_units(self, path: Path) -> None:
-        """Raise UsageError if a memory size in the user's file has no unit: SLURM takes it for megabytes."""
+    def check_written(self, path: Path) -> None:
+        """Raise UsageError for what a user's file can't mean.
+
+        That is an option that a job's script sets itself, a key that is almost one of ours, or a memory size
+        without a unit, which SLURM takes for megabytes.
+        """
+        for name in self.options:
+            if name in GONE:
+                raise UsageError(
+                    f"{path}: '{name}' is gone: a job trains one run; `htbench sweep run FILE --workers N` "
+                    f"trains several in one allocation, docs/slurm.md shows how."
+                )
+            if any(ours.startswith(name.replace("_", "-")) for ours in _OURS_OF_SBATCH):
+                raise UsageError(
+                    f"{path}: resources can't have '{name}': the script of a job sets this option itself; "
+                    f"docs/config.md lists the keys of resources."
+                )
+            if like := difflib.get_close_matches(name, keys.declared(Resources), 1, _LIKE_OURS):
+                raise UsageError(f"{path}: Unknown resource '{name}'; did you mean '{like[0]}'?")
         for line in (f"mem: {self.mem}", *self.setup, *self.srun_args):
             if bare := _WITHOUT_UNIT.fullmatch(line):
                 n = bare[1]
@@ -181,12 +191,6 @@ class Resources:
                 f"signal_delay_s={self.warning_seconds} is no less than timeout_min={self.timeout_min}: "
                 f"every job would be told to save as soon as it starts, again and again."
             )
-        if self.runs_per_job > 1:
-            return self._check_shared(processes)
-        if self.runs_at_once > 1:
-            raise UsageError(
-                f"runs_at_once={self.runs_at_once} needs a job with several runs; add runs_per_job."
-            )
         tasks, left = divmod(processes, self.nodes)
         if left:
             raise UsageError(
@@ -197,41 +201,8 @@ class Resources:
             raise UsageError(
                 f"gpus_per_node={self.gpus_per_node} does not suit processes={processes} on "
                 f"nodes={self.nodes}: each process has one GPU, so it must be gpus_per_node={tasks} or "
-                f"processes={self.gpus_per_node * self.nodes}; for several runs in a job add runs_per_job."
+                f"processes={self.gpus_per_node * self.nodes}."
             )
-
-    def _check_shared(self, processes: int) -> None:
-        """Raise UsageError if a job can't hold several runs of so many processes."""
-        if self.nodes > 1:
-            raise UsageError(
-                f"runs_per_job={self.runs_per_job} is for jobs on one node, not on nodes={self.nodes}."
-            )
-        if not self.gpus_per_node and self.runs_per_gpu > 1:
-            raise UsageError(
-                f"runs_per_gpu={self.runs_per_gpu} needs gpus_per_node; without GPUs runs_at_once says how "
-                f"many runs a job trains side by side."
-            )
-        if self.gpus_per_node and self.runs_at_once > 1:
-            raise UsageError(
-                f"runs_at_once={self.runs_at_once} is for jobs without GPUs; with gpus_per_node="
-                f"{self.gpus_per_node} each GPU takes runs_per_gpu={self.runs_per_gpu} runs at once."
-            )
-        if self.gpus_per_node and (
-            processes > self.gpus_per_node or (processes > 1 and self.runs_per_gpu > 1)
-        ):
-            raise UsageError(
-                f"processes={processes} does not suit gpus_per_node={self.gpus_per_node} and runs_per_gpu="
-                f"{self.runs_per_gpu}: each process of a run has a GPU, and those of several have it alone."
-            )
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What differs between what two jobs ask for (`Resources.asked`): name -> the two values."""
-    usual = _DEFAULTS | {"processes": 1, "setup": [], "srun_args": []}
-    names = dict.fromkeys([*old, *new])
-    pairs = {name: (old.get(name, usual.get(name)), new.get(name, usual.get(name))) for name in names}
-    # `submit_limit` is a matter between `submit` and the file; no job knows it.
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and name != "submit_limit"}
 
 
 def words(asked: Mapping[str, Any]) -> str:
@@ -239,16 +210,28 @@ def words(asked: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={setting(value)}" for name, value in asked.items())
 
 
-_DEFAULTS = dataclasses.asdict(Resources())
+# What jobs ask for; they know neither `submit_limit` nor `runs_per_gpu`.
+_DEFAULTS = {
+    name: declaration.default
+    for name, declaration in keys.declared(Resources).items()
+    if name not in ("submit_limit", "runs_per_gpu")
+}
 
 
 def read(tree: Mapping[str, Any], where: str) -> Resources:
     """Read the section of a sweep file or a block.
 
     Raises:
-        UsageError: an unknown name or an impossible value; one sentence.
+        UsageError: an impossible value; one sentence.
     """
-    wanted = Resources(**keys.read(Resources, tree, where, after=f" in {where}", what="resource"))
+    known = keys.declared(Resources)
+    ours = {name: value for name, value in tree.items() if name in known}
+    options = {
+        str(name): _option(str(name), value, where)
+        for name, value in tree.items()
+        if name not in known and value is not None and value is not False
+    }
+    wanted = Resources(**keys.read(Resources, ours, where, after=f" in {where}"), options=options)
     if (wanted.signal_delay_s or 0) >= 60 * wanted.timeout_min:
         raise UsageError(
             f"signal_delay_s={wanted.signal_delay_s} in {where} must be less than the time limit, "

@@ -45,7 +45,7 @@ def load_all(
     from_user = [(path, spec) for path, spec in loaded if not _is_stored(path, root)]
     for path, spec in from_user:  # a stored one may have been submitted already
         for block in spec.blocks:
-            block.resources.check_units(path)
+            block.resources.check_written(path)
     allowed = [spec for _, spec in (loaded if trains else from_user)]
     parts.allow({name for spec in allowed for name in spec.parts()}, *(path.parent for path, _ in from_user))
     return [spec for _, spec in loaded]

@@ -17,6 +17,5 @@ CRASH_POINTS = (
 # The same for `sweep submit`; its tests need a SLURM.
 SUBMIT_CRASH_POINTS = (
     "submit.before",  # the intent is noted, nothing is submitted
-    "submit.exchange",  # queued jobs are cancelled, those in their place are not submitted
     "submit.after",  # the array is in the queue, its id is not noted
 )

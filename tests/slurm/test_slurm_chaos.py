@@ -44,18 +44,3 @@ def test_a_search_under_fire_has_each_trial_once(site, cluster, write_spec):
     finish_search(site, spec, "--retry")
     tell("search", fire, site)
     assert len(fire.happened) >= 4 and sum(attempts(site.root).values()) > len(attempts(site.root))
-
-
-def test_runs_in_jobs_of_six_under_fire_end_as_undisturbed_ones(site, cluster, write_spec, tmp_path):
-    many = LONG.replace("steps: 400", "steps: 150").replace(
-        "[0.03, 0.1, 0.2, 0.3]", "{low: 0.01, high: 0.3, num: 24}"
-    )
-    spec = write_spec(many.replace("timeout_min: 20", "timeout_min: 20, runs_per_job: 6, runs_at_once: 3"))
-    fire = Fire(site, cluster, spec, seed=2)
-    fire.burn(SECONDS)
-    finish(site, spec, "few", "--retry", failures=True)
-    tell("jobs of six", fire, site)
-    calm = Htbench(tmp_path / "calm")
-    assert calm("sweep", "run", spec, timeout=3600).returncode == 0
-    assert results(site.root, "few") == results(calm.root, "few") and len(attempts(site.root)) == 24
-    assert len(fire.happened) >= 4 and sum(attempts(site.root).values()) > 24

@@ -68,17 +68,15 @@ def in_container(pid):
     return f"APPTAINER_CONTAINER={IMAGE}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["one run per job", "several"])
-def test_a_run_in_a_container_is_told_to_save_and_its_job_comes_back(site, inside, write_spec, together):
-    more = ", runs_per_job: 2, runs_at_once: 2" if together else ""
+def test_a_run_in_a_container_is_told_to_save_and_its_job_comes_back(site, inside, write_spec):
     text = LONG.replace("[0.03, 0.1, 0.2, 0.3]", "[0.03, 0.1]")
-    spec = write_spec(text.replace("timeout_min: 20", inside + more))
+    spec = write_spec(text.replace("timeout_min: 20", inside))
     assert accepted(site, spec) == 2
     folders = run_folders(site.root, "few")
     wait_for(lambda: all((folder / "checkpoint.pt").exists() for folder in folders))
     assert all(in_container(pid_here(owner(folder))) for folder in folders)
     jobs = {owner(folder)["job"] for folder in folders}
-    assert len(jobs) == (1 if together else 2)
+    assert len(jobs) == 2
     ask("scancel", "--signal=USR2", *jobs)
     wait_for(lambda: all((folder / "attempts" / "2.json").exists() for folder in folders))
     for folder in folders:

@@ -162,33 +162,28 @@ def test_jobs_of_removed_points_are_reaped(site, write_spec, held):
     spec = write_spec(FEW)
     assert accepted(site, spec) == 3
     write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"))
-    assert "are for 2 runs that the sweep no longer plans" in site("sweep", "status", spec).stdout
+    assert (
+        "2 jobs in the queue are for runs that the sweep no longer plans"
+        in site("sweep", "status", spec).stdout
+    )
     assert "few: 2 jobs of runs that the sweep no longer plans cancelled" in lines(
         site("sweep", "reap", spec, "--replace")
     )
     wait_for(lambda: len(queue()) == 1)
 
 
-def test_queued_jobs_are_exchanged_and_running_ones_go_on(site, write_spec):
-    wide = LONG.replace("0.3]", "0.3, 0.4, 0.5]").replace(
-        "timeout_min: 20", "timeout_min: 20, array_parallelism: 2"
-    )
-    spec = write_spec(wide)
-    assert accepted(site, spec) == 6
-    wait_for(lambda: list(queue().values()).count("RUNNING") == 2)
-    write_spec(wide.replace("timeout_min: 20", "timeout_min: 30"))
-    said = "few: 4 queued jobs asked for timeout_min=20, the file now says timeout_min=30"
+def test_queued_jobs_that_ask_for_something_else_are_replaced(site, write_spec, held):
+    spec = write_spec(FEW)
+    assert accepted(site, spec) == 3
+    write_spec(FEW.replace("timeout_min: 20", "timeout_min: 30, nice: 7"))
+    said = "few: 3 queued jobs ask for other resources than the file"
     assert said in site("sweep", "status", spec).stdout
-    killed = submit(site, spec, "--replace", HTBENCH_CRASH="submit.exchange")
-    assert killed.returncode == -signal.SIGKILL
-    wait_for(lambda: not {state for state in queue().values()} & {"PENDING"})
-    assert accepted(site, spec, "--replace") >= 4
-    limits = ask("squeue", "-h", "-r", "-t", "PENDING", "-o", "%l").split()
-    assert set(limits) <= {"30:00"}
+    assert "3 jobs cancelled" in site("sweep", "cancel", spec).stdout
     wait_for(lambda: not queue())
-    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
-    assert row["completed"] == 6
-    assert set(attempts(site.root).values()) == {1}, "nobody has stopped those at work"
+    assert accepted(site, spec) == 3
+    assert set(ask("squeue", "-h", "-r", "-o", "%l").split()) == {"30:00"}
+    assert " Nice=7 " in ask("scontrol", "show", "job", "-o", min(queue()))
+    assert said not in site("sweep", "status", spec).stdout
 
 
 # --- reap ---

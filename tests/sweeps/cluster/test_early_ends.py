@@ -7,8 +7,7 @@ import pytest
 
 from htbench.harness.store import Store, submissions
 from htbench.harness.store.owner import Owner
-from htbench.harness.system import slurm
-from htbench.sweeps.cluster import early_ends, job_log, troubles
+from htbench.sweeps.cluster import early_ends, troubles
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec import sweep_file as specs
@@ -82,10 +81,10 @@ def test_jobs_are_grouped_by_reason_and_node(sweep):
     sweep.log(3, "n4", execve("n4").replace("python", "python-3"))
     sweep.log(4, "n4", "htbench: job 7_4 on node n4: setup line 2 exited with 3: exit 3\n")
     rows = sweep.look().ended_early
-    assert [(row.node, row.jobs, row.runs) for row in rows] == [
-        ("n2", ["7_0", "7_1", "7_2"], 3),
-        ("n4", ["7_3"], 1),
-        ("n4", ["7_4"], 1),
+    assert [(row.node, row.jobs) for row in rows] == [
+        ("n2", ["7_0", "7_1", "7_2"]),
+        ("n4", ["7_3"]),
+        ("n4", ["7_4"]),
     ]
     assert rows[2].log.endswith("7_4_0_log.out")
     first, _, third = map(str, early_ends.notes("tiny", rows))
@@ -110,50 +109,3 @@ def test_what_is_in_the_queue_or_was_submitted_again_has_not_ended(sweep, cluste
     sweep.log(0, "n2", execve("n2"))
     cluster._write({"7_0": ["RUNNING", sweep.array.name]})
     assert sweep.look().ended_early == []
-
-
-# --- jobs with several runs ---
-
-
-@pytest.fixture
-def packed(sweep):
-    """The twelve points once more, in four jobs of three."""
-    sweep.array = sweep.submitted("8", runs_per_job=3)
-    return sweep
-
-
-def own_log(sweep, place, said):
-    """The log of a run of such a job; its first lines are of a start before that."""
-    job = f"8_{place // 3}"
-    path = job_log.of_run(
-        early_ends.log_path(sweep.store.root, sweep.array, job).parent, job, sweep.points[place].id
-    )
-    start = f"htbench: job {job} on node n2 starts at {NOW - 120}\n"
-    path.write_text(f"{start}OSError: of the first start\n{start}{said}")
-    return path
-
-
-def test_a_job_with_several_runs_of_which_none_began_counts_once(packed, cluster):
-    for task in range(3):
-        packed.log(task, "n2", execve("n2"))
-    cluster._write({"8_1": ["PENDING", packed.array.name]})
-    (line,) = packed.lines()
-    assert line.startswith(f"tiny: 2 jobs ended before their 6 runs began: {EXECVE} (on n2; log: ")
-    (row,) = packed.look().ended_early
-    assert (row.jobs, row.runs) == (["8_0", "8_2"], 6)
-    again = packed.submitted("9", runs_per_job=2)
-    cluster._write({id: ["PENDING", again.name] for id in again.jobs()})
-    assert packed.look(jobs=slurm.queue()).ended_early == [], "a later job has been submitted for each run"
-
-
-def test_a_run_that_could_not_begin_is_told_by_its_own_log(packed):
-    packed.log(0, "n2", "submitit INFO (x) - Loading pickle\n")
-    path = own_log(packed, 1, "ImportError: libcudart.so\n")
-    (row,) = packed.look().ended_early
-    assert (row.reason, row.node, row.log) == ("ImportError: libcudart.so", "n2", str(path))
-
-
-def test_a_job_of_which_a_run_began_did_not_end_early(packed, monkeypatch):
-    packed.log(0, "n2", execve("n2"))
-    packed.run(1, 20, {"reason": "stopped"}, monkeypatch, job="8_0")
-    assert packed.look().ended_early == []

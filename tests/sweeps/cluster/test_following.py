@@ -37,11 +37,10 @@ def planned(tmp_path, write_spec):
     return root, spec, points
 
 
-def works(tmp_path, root, points, runs_per_job=1):
-    """The exit status of a job with these points, and what it has printed."""
-    words = order_words(root, snapshot.HOME, tmp_path / "logs", points, runs_per_job)
-    told = {"SLURM_JOB_ID": "8"} | ({"SLURM_ARRAY_TASK_ID": "2"} if runs_per_job > 1 else {})
-    process = Command(["-c", JOB, *words], os.environ | told, tmp_path)
+def works(tmp_path, root, point):
+    """The exit status of a job with this point, and what it has printed."""
+    words = order_words(root, snapshot.HOME, tmp_path / "logs", point)
+    process = Command(["-c", JOB, *words], os.environ | {"SLURM_JOB_ID": "8"}, tmp_path)
     out, err = process.communicate(timeout=240)
     return process.returncode, out + err
 
@@ -57,19 +56,10 @@ def check_all_trained(root, spec):
 
 def test_the_job_that_ends_a_round_goes_on(tmp_path, planned):
     root, spec, (one, other) = planned
-    status, said = works(tmp_path, root, [one])
+    status, said = works(tmp_path, root, one)
     assert status == 0, said
-    assert len(read_points(root, "tiny")) == 2 and not following(root, [one]), (
-        "the other has a job of its own"
-    )
-    status, said = works(tmp_path, root, [other])
-    assert status == 0, said
-    check_all_trained(root, spec)
-
-
-def test_a_job_with_several_runs_goes_on(tmp_path, planned):
-    root, spec, points = planned
-    status, said = works(tmp_path, root, points, runs_per_job=2)
+    assert len(read_points(root, "tiny")) == 2 and not following(root, one), "the other has a job of its own"
+    status, said = works(tmp_path, root, other)
     assert status == 0, said
     check_all_trained(root, spec)
 
@@ -78,6 +68,6 @@ def test_what_another_file_has_made_of_the_sweep_is_left_alone(tmp_path, planned
     root, spec, points = planned
     other = sweep_file.load(write_spec(TEXT.replace("steps: 4", "steps: 5")))
     write_plan(root, other, search_points(other), replace=True)
-    assert following(root, points) == []
+    assert following(root, points[0]) == []
     (root / "sweeps/tiny/spec.yaml").write_text("nonsense: 1")
-    assert following(root, points) == [] and submissions.read(root, "tiny")
+    assert following(root, points[0]) == [] and submissions.read(root, "tiny")

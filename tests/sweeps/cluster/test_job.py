@@ -41,15 +41,13 @@ def task(tmp_path, tiny, key="", code=snapshot.HOME):
     return {"root": str(tmp_path / "store"), "code": str(code), "point": point(tiny, key)}
 
 
-def scripted(root, points, runs_per_job=1, **wants):
+def scripted(root, point):
     """The words after `srun` of a real submission, from a real snapshot, and that snapshot."""
-    code, ids = snapshot.take(root), tuple(one.id for one in points)
-    array = Submission("tiny", "w", ids, runs_per_job=runs_per_job)
-    folder, content = job_array.log_folder(root, array), job_array.order(array, points)
+    code, array = snapshot.take(root), Submission("tiny", "w", (point.id,))
+    folder, content = job_array.log_folder(root, array), job_array.order(array, [point])
     folder.mkdir(parents=True)
     (folder / ORDER).write_bytes(content)
-    wants = Resources(runs_per_job=runs_per_job, **wants)
-    words = srun_words(job_array.text(root, code, array, wants, 1, content))
+    words = srun_words(job_array.text(root, code, array, Resources(), 1, content))
     return words[words.index("--export=ALL") + 1 :], code.folder.resolve()
 
 
@@ -65,7 +63,7 @@ def job_of(tmp_path, taken, tiny):
     """A store with a snapshot of its own, the words that start a job of it, the snapshot."""
     root = tmp_path / "store"
     shutil.copytree(taken, root)
-    words, code = scripted(root, [point(tiny)])
+    words, code = scripted(root, point(tiny))
     return root, words, code
 
 
@@ -145,9 +143,7 @@ def test_other_things_in_the_working_folder_of_jobs_do_no_harm(tmp_path, taken, 
     assert snapshot.take(root).folder.resolve() == code
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [('"lr": 0.1', '"lr": 9.9'), ("", '{"jobs": [], "together": true}')]
-)
+@pytest.mark.parametrize(("before", "after"), [('"lr": 0.1', '"lr": 9.9'), ("", "[]")])
 def test_a_job_does_nothing_but_what_was_submitted(tmp_path, taken, tiny, before, after):
     """Its order lies in a folder of the store; SLURM keeps the digest."""
     tiny = tiny | {"optimizer.lr": 0.1}
@@ -219,7 +215,7 @@ def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny, number, sho
     )
     (tmp_path / "scontrol").chmod(0o755)
     root = tmp_path / "store"
-    words, code = scripted(root, [point(tiny)])
+    words, code = scripted(root, point(tiny))
     told = {"SLURM_JOB_ID": "8", "SUBMITIT_EXECUTOR": "slurm", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     process = subprocess.Popen(words, cwd=code, env=os.environ | told | {"PYTHONPATH": str(code)})
     wait_for(lambda: holds_back(process.pid, number))
@@ -238,7 +234,7 @@ def test_a_job_waits_for_the_one_before_it_that_is_saving(tmp_path, tiny, monkey
     with monkeypatch.context() as job_before:
         job_before.setenv("SLURM_JOB_ID", "7")
         before = store.claim(one.key, "")
-    given = order_words(store.root, snapshot.HOME, tmp_path / "logs", [one])
+    given = order_words(store.root, snapshot.HOME, tmp_path / "logs", one)
     told = {"SLURM_JOB_ID": "8", "PATH": f"{folder}:{os.environ['PATH']}"}
     process = Command(["-c", JOB, *given], os.environ | told, snapshot.HOME)
     wait_for(asked.exists)  # it has found the run at work
@@ -251,7 +247,7 @@ def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_p
     """A node with a broken driver would train all runs that come to it on its CPU."""
     root, code = tmp_path / "store", snapshot.HOME
     told = {"HTBENCH_GPUS_PER_NODE": "1", "SLURMD_NODENAME": "gpu-03", "CUDA_VISIBLE_DEVICES": ""}
-    given = order_words(root, code, tmp_path / "logs", [point(tiny)])
+    given = order_words(root, code, tmp_path / "logs", point(tiny))
     process = Command(["-c", JOB, *given], os.environ | told, code)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 1
@@ -279,7 +275,7 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     # The last task of an array to start has the number of the whole array: that must not be requeued.
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
     env |= {"SLURM_JOB_NAME": "tiny.only.0123456789"}
-    given = order_words(root, snapshot.HOME, tmp_path / "logs", [slow])
+    given = order_words(root, snapshot.HOME, tmp_path / "logs", slow)
     process = Command(["-c", JOB, *given], os.environ | env, snapshot.HOME)
     wait_for((folder / "metrics.jsonl").exists)
     process.send_signal(number)

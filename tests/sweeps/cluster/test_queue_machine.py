@@ -21,7 +21,7 @@ from htbench.harness.store.points import sweep_folder
 from htbench.harness.system import slurm
 from htbench.sweeps.cluster import queue, reap, submit
 from htbench.sweeps.cluster.snapshot import Snapshot
-from htbench.sweeps.cluster.submit import Wishes
+from htbench.sweeps.cluster.submit import SubmitOptions
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers.fake_slurm import FakeSlurm
@@ -33,18 +33,18 @@ base: {{task: digits, model: resnet-nano, steps: 8, batch_size: 16}}
 blocks:
   - {{name: sgdm, set: {{optimizer.name: sgdm}}, space: {{optimizer.lr: [{rates}]}}}}
   - {{name: adamw, set: {{optimizer.name: adamw}}, space: {{optimizer.lr: [0.01, 0.02]}}}}
-resources: {{timeout_min: {minutes}, runs_per_job: {share}}}
+resources: {{timeout_min: {minutes}}}
 """
-FILES = list(itertools.product(("0.1, 0.2, 0.3", "0.1, 0.2"), (30, 60), (1, 2)))
+FILES = list(itertools.product(("0.1, 0.2, 0.3", "0.1, 0.2"), (30, 60)))
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
     """The sweep as each edit of its file makes it, with its points."""
     folder, made = tmp_path_factory.mktemp("files"), []
-    for rates, minutes, share in FILES:
+    for rates, minutes in FILES:
         path = folder / "tiny.yaml"
-        path.write_text(TEXT.format(rates=rates, minutes=minutes, share=share))
+        path.write_text(TEXT.format(rates=rates, minutes=minutes))
         spec = specs.load(path)
         made.append((spec, search_points(spec)))
     return made
@@ -77,9 +77,9 @@ class Sweep(RuleBasedStateMachine):
 
     @property
     def shares(self):
-        """The jobs in the queue and the points of each."""
+        """The jobs in the queue and the point of each."""
         arrays = submissions.read_all(self.store.root)
-        return [(job, ids) for _, ids, job in queue.in_queue(arrays, slurm.queue())]
+        return [(job, id) for _, id, job in queue.in_queue(arrays, slurm.queue())]
 
     def check_numbers(self):
         """What is in the queue is known by its number."""
@@ -95,33 +95,31 @@ class Sweep(RuleBasedStateMachine):
     def edit(self, file):
         self.spec, self.planned = self.files[file]
 
-    @rule(retry=st.booleans(), exchange=st.booleans(), block=st.sampled_from(["", "", "sgdm"]))
-    def submit(self, retry, exchange, block):
-        wishes = Wishes(block, retry, replace=True) if exchange else Wishes(block, retry)
+    @rule(retry=st.booleans(), replace=st.booleans(), block=st.sampled_from(["", "", "sgdm"]))
+    def submit(self, retry, replace, block):
+        options = SubmitOptions(block, retry, replace)
         try:
-            report = submit.submit(self.store, self.spec, self.planned, wishes)
+            report = submit.submit(self.store, self.spec, self.planned, options)
         except submit.UsageError as error:
             assert "--replace" in str(error), "the file lacks stored points"
             return
         self.check_numbers()
-        wanted = wishes.of_block(self.planned)
+        wanted = options.of_block(self.planned)
         told = (report.finished, report.queued, report.live, len(report.failed), report.submitted)
         assert sum(told) == len(wanted) and not report.left
-        taken = {id for _, ids in self.shares for id in ids}
+        taken = {id for _, id in self.shares}
         for one in wanted:
             state = self._states()[one.point.id]
             assert state.is_settled or one.point.id in taken, "nothing that waits is left without a job"
-        assert not submit.submit(self.store, self.spec, self.planned, wishes).submitted, "once is enough"
+        assert not submit.submit(self.store, self.spec, self.planned, options).submitted, "once is enough"
 
     @rule(block=st.sampled_from(["", "sgdm"]))
     @precondition(lambda self: self.slurm.jobs())
     def cancel(self, block):
         mine = {point.id for point in self.points if point.block == block}
-        others = {id for _, ids in self.shares for id in ids} - mine
-        note = queue.cancel(self.store.root, "tiny", mine if block else None, others)
-        assert note["others"] == 0
-        left = {id for _, ids in self.shares for id in ids}
-        assert not left if not block else note["shared"] or left.isdisjoint(mine)
+        note = queue.cancel(self.store.root, "tiny", mine if block else None)
+        left = {id for _, id in self.shares}
+        assert note["others"] == 0 and (left.isdisjoint(mine) if block else not left)
 
     @rule()
     @precondition(lambda self: (self.store.root / "sweeps").is_dir())
@@ -129,8 +127,8 @@ class Sweep(RuleBasedStateMachine):
         reap.reap(self.store, self.spec, self.planned, replace=True)
         wanted = {point.id for point in self.points}
         known = self._states()
-        for job, ids in self.shares:
-            useless = all(id not in wanted or known[id].is_settled for id in ids)
+        for job, id in self.shares:
+            useless = id not in wanted or known[id].is_settled
             assert not (job.pending and useless)
         self.check_numbers()
         again = {note.kind for note in reap.reap(self.store, self.spec, self.planned)}
@@ -158,20 +156,19 @@ class Sweep(RuleBasedStateMachine):
     def end(self, data, how):
         running = sorted(id for id, state in self.slurm.jobs().items() if state == "RUNNING")
         job = data.draw(st.sampled_from(running))
-        (ids,) = [ids for one, ids in self.shares if one.id == job]
-        for key in ids if how != "died" else ():
-            if self.store.state(key).status is Status.WAITING:
-                attempt = self.store.claim(key, "")
-                if how == "failed":
-                    attempt.end(Reason.ERROR, "no room")
-                else:
-                    record = scored("digits", val_accuracy=0.5, val_loss=1.0)
-                    self.store.write_record(dataclasses.replace(record, key=key))
+        (key,) = [id for one, id in self.shares if one.id == job]
+        if how != "died" and self.store.state(key).status is Status.WAITING:
+            attempt = self.store.claim(key, "")
+            if how == "failed":
+                attempt.end(Reason.ERROR, "no room")
+            else:
+                record = scored("digits", val_accuracy=0.5, val_loss=1.0)
+                self.store.write_record(dataclasses.replace(record, key=key))
         self.slurm.change(job, state="")
 
     @invariant()
     def a_point_has_one_job_at_most(self):
-        counts = Counter(id for _, ids in self.shares for id in ids)
+        counts = Counter(id for _, id in self.shares)
         assert not counts or max(counts.values()) == 1
 
 

@@ -1,20 +1,17 @@
 """`sweep reap`: what a kill leaves behind is counted and tidied, and nothing that somebody is at."""
 
 import os
-import shutil
 import signal
 import time
 
 import pytest
 
-from htbench.harness.store import Reason, Store, submissions
+from htbench.harness.store import Store, submissions
 from htbench.harness.store.points import sweep_folder
 from htbench.sweeps.cluster import reap
 from htbench.sweeps.plan.planned import search_points
-from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec import sweep_file as specs
 from tests.helpers import squeue
-from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.sweeping import check_whole, trials_by_state
 
 SPEC = """
@@ -105,25 +102,3 @@ def test_a_trial_whose_teller_was_killed_is_told(htbench, write_spec):
     assert "COMPLETE" not in trials_by_state(htbench.root)
     assert htbench("sweep", "reap", spec).returncode == 0
     assert trials_by_state(htbench.root)["COMPLETE"] == [record.parent.name]
-
-
-def test_a_job_with_several_runs_stays_while_another_sweep_waits_for_one(
-    planned, write_spec, tmp_path, monkeypatch
-):
-    store, spec, points = planned
-    cluster = FakeSlurm(tmp_path / "slurm", monkeypatch)
-    write_plan(store.root, spec, points)
-    first, second = (one.point for one in points)
-    both = submissions.intend(store.root, spec.name, [first.id, second.id], {"runs_per_job": 2})
-    submissions.answer(store.root, both, job="7")
-    cluster._write({"7": ["PENDING", both.name]})
-    other = specs.load(write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml"))
-    write_plan(store.root, other, points)
-    attempt = store.claim(first.key, "")
-    attempt.end(Reason.ERROR, "too large")
-    assert "cancelled" not in counts(store, spec, points), "one of its runs waits"
-    assert "cancelled" not in counts(store, spec, points[:1], replace=True), (
-        "the other sweep waits for the second"
-    )
-    shutil.rmtree(sweep_folder(store.root, "other"))
-    assert counts(store, spec, points[:1])["cancelled"] == 1 and cluster.jobs() == {}

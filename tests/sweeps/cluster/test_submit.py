@@ -54,7 +54,7 @@ def job(id, name, state="PENDING", restarts=0, user="anna"):
 
 
 def test_a_block_overrides_the_resources_of_its_sweep(tiny_spec):
-    common = Resources(timeout_min=30, partition="short")
+    common = Resources(timeout_min=30, options={"partition": "short"})
     expected = [common, dataclasses.replace(common, gpus_per_node=1), common]
     assert [block.resources for block in tiny_spec.blocks] == expected
 
@@ -62,22 +62,20 @@ def test_a_block_overrides_the_resources_of_its_sweep(tiny_spec):
 @pytest.mark.parametrize(
     ("tree", "sentence"),
     [
-        ({"timeout": 5}, "Unknown resource 'timeout' in block 'x'; did you mean 'timeout_min'?"),
         ({"timeout_min": 0}, "timeout_min in block 'x' must be a whole number from 1, not 0."),
         ({"gpus_per_node": "two"}, "gpus_per_node in block 'x' must be a whole number from 0, not 'two'."),
         ({"cpus_per_task": True}, "cpus_per_task in block 'x' must be a whole number from 1, not True."),
         ({"mem": "much"}, "mem in block 'x' must be a size such as 16G, not 'much'."),
-        ({"account": ["a"]}, "account in block 'x' must be a word without spaces, not ['a']."),
-        ({"account": ""}, "account in block 'x' must be a word without spaces, not ''."),
         (
-            {"account": "a --exclusive"},
-            "account in block 'x' must be a word without spaces, not 'a --exclusive'.",
+            {"account": ["a"]},
+            "account in block 'x' must be a word, a number or true, in one line, not ['a'].",
         ),
-        ({"partition": True}, "partition in block 'x' must be a word without spaces, not True."),
+        ({"account": ""}, "account in block 'x' must be a word, a number or true, in one line, not ''."),
         (
             {"qos": "high\n#SBATCH -n 9"},
-            "qos in block 'x' must be a word without spaces, not 'high\\n#SBATCH -n 9'.",
+            "qos in block 'x' must be a word, a number or true, in one line, not 'high\\n#SBATCH -n 9'.",
         ),
+        ({"a b": 1}, "Unknown resource 'a b' in block 'x'; options of `sbatch` are written like mail_type."),
         (
             {"timeout_min": 2, "signal_delay_s": 120},
             "signal_delay_s=120 in block 'x' must be less than the time limit, timeout_min=2 (120 s).",
@@ -89,6 +87,45 @@ def test_a_wrong_resource_is_one_sentence(tree, sentence):
     with pytest.raises(UsageError) as caught:
         read(tree, "block 'x'")
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("timeout: 5", "Unknown resource 'timeout'; did you mean 'timeout_min'?"),
+        ("gpu_per_node: 1", "Unknown resource 'gpu_per_node'; did you mean 'gpus_per_node'?"),
+        ("time: 5", "resources can't have 'time': the script of a job sets this option itself; "
+         "docs/config.md lists the keys of resources."),
+        ("job_name: x", "resources can't have 'job_name': the script of a job sets this option itself; "
+         "docs/config.md lists the keys of resources."),
+        ("runs_per_job: 4", "'runs_per_job' is gone: a job trains one run; `htbench sweep run FILE --workers "
+         "N` trains several in one allocation, docs/slurm.md shows how."),
+    ],
+)  # fmt: skip
+def test_an_option_of_sbatch_that_is_none_of_a_file_is_one_sentence(
+    write_spec, tmp_path, capsys, line, sentence
+):
+    path = write_spec(SPEC.replace("partition: short", line))
+    assert cli.main(["sweep", "plan", str(path), "--root", str(tmp_path)]) == EXIT_USAGE
+    assert capsys.readouterr().err == f"htbench: {path}: {sentence}\n"
+
+
+def test_all_other_keys_go_to_sbatch_as_they_are(tmp_path):
+    tree = {"gres": "gpu:a100:1", "nodelist": "n1", "constraint": "a100|h100", "exclusive": True}
+    tree |= {"comment": "two words", "nice": 10, "oversubscribe": False, "reservation": None}
+    array = Submission("s", "w", ("a",))
+    text = job_array.text(tmp_path, Snapshot(tmp_path, ""), array, read(tree, "resources"))
+    lines = text.splitlines()
+    expected = [
+        "gres=gpu:a100:1",
+        "nodelist=n1",
+        "constraint='a100|h100'",
+        "exclusive",
+        "comment='two words'",
+    ]
+    assert {f"#SBATCH --{option}" for option in [*expected, "nice=10"]} <= {*lines}
+    assert "oversubscribe" not in text and "reservation" not in text
+    assert read(tree, "resources").asked()["gres"] == "gpu:a100:1", "so `submit` says it"
 
 
 def test_the_warning_comes_a_tenth_before_the_limit_or_as_told():
@@ -218,8 +255,14 @@ def test_the_queue_tells_which_runs_have_a_job(tmp_path):
     assert queue.recover(tmp_path, jobs) == 1
     lost = submissions.read_all(tmp_path)[0]
     assert lost == dataclasses.replace(many, job="8")
-    assert lost.jobs() == {"8_0": ("aa",), "8_1": ("bb",), "8_2": ("cc",)}
-    assert known[1].jobs() == {"9": ("dd",)}, "one run is no array for submitit"
+    assert lost.jobs() == {"8_0": "aa", "8_1": "bb", "8_2": "cc"}
+    assert known[1].jobs() == {"9": "dd"}, "one run is no array for submitit"
+
+
+def test_an_array_of_version_0_1_whose_jobs_had_several_runs_is_left_out(tmp_path):
+    submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb"], {"runs_per_job": 2})
+    one = submissions.intend(tmp_path, "tiny", ["cc"], {"runs_per_job": 1})
+    assert submissions.read(tmp_path, "tiny") == [one] and not submissions.is_damaged(tmp_path)
 
 
 def tmp_path_with_sweep(root):
@@ -437,24 +480,6 @@ def test_the_jobs_of_one_block_are_cancelled(write_spec, tmp_path, monkeypatch, 
     assert capsys.readouterr().out == "tiny: 2 jobs cancelled\n"
 
 
-def test_a_job_with_several_runs_is_not_cancelled_for_a_run_that_two_blocks_want(
-    tiny_spec, tmp_path, monkeypatch
-):
-    planned = search_points(tiny_spec)
-    write_plan(tmp_path, tiny_spec, planned)
-    ids = [one.point.id for one in planned]
-    one = submissions.intend(tmp_path, "tiny", ids, {"runs_per_job": 3})
-    jobs = {name: job(name, one.name) for name in ("8_0", "8_1", "8_2")}
-    called = []
-    monkeypatch.setattr(slurm, "queue", lambda age=0.0: jobs)
-    monkeypatch.setattr(queue, "current_user", lambda: "anna")
-    monkeypatch.setattr(slurm, "call", lambda *words: called.append(words))
-    note = queue.cancel(tmp_path, "tiny", ids[2:6], [*ids[:3], *ids[6:]])
-    assert note == Note("jobs_cancelled", sweep="tiny", jobs=1, others=0, shared=1)
-    assert called == [("scancel", "--quiet", "8_1")], "8_0 has two runs of the other block"
-    assert str(note) == "tiny: 1 job cancelled; 1 job with runs of other blocks, too, goes on"
-
-
 # --- the text and the order ---
 
 
@@ -465,13 +490,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
         cpus_per_task=8,
         mem="16G",
         array_parallelism=3,
-        account="lab",
-        partition="long",
-        qos="low",
-        constraint="a100",
-        exclude="n7",
-        mail_type="FAIL",
-        mail_user="a@b.c",
+        options={"account": "lab", "mail_type": "FAIL"},
         setup=("module load cuda",),
     )
     text = job_array.text(
@@ -479,14 +498,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     )
     for line in (
         *("--time=90", "--gpus-per-node=2", "--cpus-per-task=8", "--mem=16G", "--array=0-3%3", "--requeue"),
-        *("--account=lab", "--partition=long", "--qos=low", "--constraint=a100", "--exclude=n7"),
-        *(
-            "--mail-type=FAIL",
-            "--mail-user=a@b.c",
-            "--signal=USR2@120",
-            "--job-name=s.w",
-            "--open-mode=append",
-        ),
+        *("--account=lab", "--mail-type=FAIL", "--signal=USR2@120", "--job-name=s.w", "--open-mode=append"),
         f"--output={tmp_path}/sweeps/s/logs/w/%A_%a_0_log.out",
     ):
         assert f"#SBATCH {line}\n" in text

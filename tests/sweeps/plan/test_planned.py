@@ -7,7 +7,8 @@ from htbench.harness.store.points import REPLICATE, read_points
 from htbench.sweeps.plan.planned import by_objective, search_points
 from htbench.sweeps.plan.replicas import replicas
 from htbench.sweeps.run.pool import Pool
-from htbench.sweeps.run.runner import Runner, Sweep
+from htbench.sweeps.run.runner import Runner
+from htbench.sweeps.run.sweep import Sweep
 from htbench.sweeps.spec import sweep_file as specs
 
 TEXT = """
@@ -88,7 +89,7 @@ def test_replicas_are_due_when_their_objective_is_settled_and_not_before(spec, t
 
 def test_a_finished_sweep_is_settled_without_a_pool(spec, tmp_path, monkeypatch):
     monkeypatch.setattr("htbench.sweeps.run.runner.Pool", None)
-    monkeypatch.setattr("htbench.sweeps.run.runner.refresh.refresh", lambda *_: [])
+    monkeypatch.setattr("htbench.sweeps.run.sweep.refresh.refresh", lambda *_: [])
     store = Store(tmp_path)
     monkeypatch.setattr(store, "records", lambda keys: {key: fake_record(None, 0.5) for key in keys})
     runner = Runner(store, [spec], None, quiet=True)

@@ -16,7 +16,7 @@ from htbench.harness.store.record import RunRecord
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.replicas import courses, everything, everything_with_states
 from htbench.sweeps.plan.stored import refuse_losses, searched, write_plan
-from htbench.sweeps.run.runner import Sweep
+from htbench.sweeps.run.sweep import Sweep
 from htbench.sweeps.screens import status
 from htbench.sweeps.spec import sweep_file as specs
 

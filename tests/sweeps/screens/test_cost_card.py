@@ -256,25 +256,7 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
         ({"mem": "4G"}, {}, []),
         ({"mem": "0"}, {}, []),
         ({"mem": "4095"}, {}, [("run_needs_memory", {"needed": 4 << 30, "mem": "4095"})]),
-        ({"mem": "8G", "runs_per_job": 6, "runs_at_once": 2}, {}, []),
-        (
-            {"mem": "8G", "runs_per_job": 6, "runs_at_once": 3},
-            {},
-            [("runs_need_memory", {"runs": 3, "needed": 12 << 30, "mem": "8G"})],
-        ),
-        ({"timeout_min": 10, "runs_per_job": 3, "runs_at_once": 3}, {}, []),
-        (
-            {"timeout_min": 10, "runs_per_job": 3},
-            {},
-            [("job_comes_back", {"rounds": 3, "seconds": 680.0, "minutes": 10, "requeues": 1})],
-        ),
-        # A run of 220 s is done before its first checkpoint; the runs of a job each have their own.
-        ({"timeout_min": 5, "runs_per_job": 3}, {}, [("job_comes_back", {"rounds": 3, "seconds": 680.0})]),
-        (
-            {"timeout_min": 1, "runs_per_job": 3},
-            {},
-            [("job_comes_back", {"rounds": 3, "minutes": 1}), ("checkpoint_too_late", {"seconds": 310.0})],
-        ),
+        ({"timeout_min": 5}, {}, []),  # a run of 220 s is done before its first checkpoint
         ({"gpus_per_node": 1}, {}, [("cost_of_cpu", {"processor": "Testium"})]),
         # 200 s of steps and 20 s of evaluations; of 60 s 6 are to save in and 10 to start in.
         ({"timeout_min": 1}, {"checkpoint.every_steps": 10}, [("run_is_requeued", {"requeues": 4})]),

@@ -124,13 +124,12 @@ def test_a_run_here_that_shares_a_gpu_takes_its_part_and_one_of_two_processes_bo
 @pytest.mark.parametrize(
     ("block", "resources", "wanted"),
     [
-        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12, "runs_per_gpu": 2}, (1.5, 9)),
-        (0, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 12}, (3, 9)),
-        (2, {"gpus_per_node": 4, "cpus_per_task": 3, "runs_per_job": 2, "processes": 2}, (6, 18)),
-        (0, {"cpus_per_task": 3, "runs_per_job": 12, "runs_at_once": 4}, (0, 9)),
+        (0, {"gpus_per_node": 1, "cpus_per_task": 3}, (3, 9)),
+        (2, {"gpus_per_node": 2, "cpus_per_task": 3, "processes": 2}, (6, 18)),
+        (0, {"cpus_per_task": 3}, (0, 9)),
     ],
 )
-def test_a_run_in_a_job_with_several_takes_its_share(sweep, block, resources, wanted):
+def test_a_run_takes_what_its_job_asked_for(sweep, block, resources, wanted):
     _, spec, store, points = sweep
     submit(store, points, "7", {"timeout_min": 60} | resources)
     own = points[block]

@@ -19,7 +19,6 @@ from htbench.harness.store import Reason, Store, submissions
 from htbench.harness.store.index import Index
 from htbench.harness.store.points import REPLICATE, sweep_folder
 from htbench.harness.system import atomic, slurm
-from htbench.sweeps.cluster import job_log
 from htbench.sweeps.cluster.job_log import NO_TASK
 from htbench.sweeps.plan.planned import search_points
 from htbench.sweeps.plan.replicas import everything
@@ -152,23 +151,6 @@ def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(plann
     assert (twins["key"], twins["point"]) == (points[0].key, rows[0]["point"])
     assert (other["key"], other["nodes"], other["job"]) == (points[4].key, ["gpu18"], "7_4")
     assert (other["message"], other["log"]) == ("KeyError: 'x'", rows[4]["log"])
-
-
-def test_a_failure_in_a_job_with_several_runs_has_the_log_of_its_run(planned, monkeypatch):
-    store, spec, points = planned
-    own = points[:3]
-    one = submissions.intend(store.root, spec.name, [point.id for point in own], {"runs_per_job": 3})
-    submissions.answer(store.root, one, job="7")
-    folder = sweep_folder(store.root, spec.name) / "logs" / one.word
-    folder.mkdir(parents=True)
-    logs = [job_log.of_run(folder, "7", own[0].id), folder / "7_0_log.out"]
-    for log in logs:
-        log.touch()
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
-    for point in own[:2]:
-        fail(store, point, "KeyError: 'x'")
-    rows = status.look(store, [(spec, points)]).blocks[0].failures
-    assert [row.log for row in rows] == [str(log) for log in logs]
 
 
 def at_work(store, points, steps):

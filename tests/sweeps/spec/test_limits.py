@@ -140,35 +140,6 @@ def test_jobs_are_held_against_what_they_ask_for(tmp_path, capsys, write_spec):
     assert of("{timeout_min: 5}", "device=cuda")[0] == EXIT_USAGE
 
 
-@pytest.mark.parametrize(
-    ("gpus", "runs", "processes", "sentence"),
-    [
-        (4, 2, 1, "gpus_per_node=4, but a job trains 2 runs at once on 2 of these GPUs, which leaves 2 idle; "
-         "runs_per_job=4 or more would use 4 of them, or gpus_per_node=2 would do."),
-        (4, 8, 3, "trains 1 run at once on 3 of these GPUs, which leaves 1 idle; gpus_per_node=3 would do."),
-        (5, 8, 2, "trains 2 runs at once on 4 of these GPUs, which leaves 1 idle; gpus_per_node=4 would do."),
-        (4, 4, 1, ""),
-        (4, 2, 2, ""),
-    ],
-)  # fmt: skip
-def test_gpus_that_a_job_with_several_runs_leaves_idle_are_named(
-    tmp_path, capsys, write_spec, gpus, runs, processes, sentence
-):
-    text = f"resources: {{gpus_per_node: {gpus}, runs_per_job: {runs}}}"
-    status, err = plan(write_spec, tmp_path, capsys, text, f"processes={processes}", "batch_size=24")
-    assert status == 0 and err.count("\n") == bool(sentence), err
-    assert not sentence or err.startswith("htbench: warning: tiny: gpus_per_node=") and sentence in err
-
-
-def test_a_job_with_one_run_shares_no_gpu(tmp_path, capsys, write_spec):
-    status, err = plan(write_spec, tmp_path, capsys, "resources: {gpus_per_node: 1, runs_per_gpu: 2}")
-    assert status == 0 and err == (
-        "htbench: warning: tiny: runs_per_gpu=2, but a job trains one run; add runs_per_job for jobs whose "
-        "runs share a GPU\n"
-    )
-    assert plan(write_spec, tmp_path, capsys, "resources: {runs_per_gpu: 2}") == (0, ""), "it is for `run`"
-
-
 def test_a_few_threads_too_many_are_a_warning(tmp_path, capsys, write_spec):
     status, err = plan(write_spec, tmp_path, capsys, "", "threads=5")
     assert status == 0 and err.startswith("htbench: warning: tiny: processes=1 with threads=5 each is more")
