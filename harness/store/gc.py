@@ -26,7 +26,7 @@ from htbench.harness.store.points import (
     writes_anew,
 )
 from htbench.harness.system import atomic, slurm
-from htbench.harness.system.environment import HOME
+from htbench.harness.system.environment import CODE
 
 # A temporary file's name has its writer's pid, but not the machine: only its age counts.
 ABANDONED_SECONDS = 6 * 3600.0
@@ -128,8 +128,7 @@ def _code(store: Store) -> Iterator[Path]:
     with submitting(store.root):  # a submission takes its snapshot before it notes the use
         needed = _needed_code(store)
         for path in versions:
-            is_needed = path in (newest, HOME.parent) or needed is None or path.name in needed
-            if not is_needed and path.resolve() != HOME.parent:
+            if path != newest and path.resolve() != CODE and needed is not None and path.name not in needed:
                 yield path
 
 

@@ -20,7 +20,8 @@ from htbench.harness.system.machine import ask, gpu_driver, usable_cores
 
 CODE_VERSION_VARIABLE = "HTBENCH_CODE_VERSION"  # a pool asks git once and sets it for its workers
 HOME = Path(__file__).resolve().parents[2]  # of the code that this process runs: where the packages lie
-PACKAGE = Path(htbench.__file__).parent  # of what is imported; in a clone it has links to the packages
+PACKAGE = Path(htbench.__file__).resolve().parent  # what is imported; in a clone it has links to the packages
+CODE = PACKAGE.parent  # the folder from which this process imports htbench
 PACKAGES = ("harness", "sweeps", "optimizers", "models", "results")
 CPU_FLAGS = ("fma", "avx2", "avx512f", "avx512_bf16", "amx_bf16")  # decide how fast matrices are multiplied
 BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}  # the last one is Arm's
@@ -103,8 +104,8 @@ def our_code_only() -> Iterator[None]:
     a module of ours or of Python, such as `subprocess.py`. Python 3.10 has no way to leave it out.
     """
     ours = {"PYTHONSAFEPATH": "1"}
-    if str(PACKAGE.parent) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
-        before_others = [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]
+    if str(CODE) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
+        before_others = [str(CODE), os.environ.get("PYTHONPATH")]
         ours["PYTHONPATH"] = os.pathsep.join(filter(None, before_others))
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update(ours)

@@ -23,7 +23,7 @@ from htbench.harness.show.emit import say
 from htbench.harness.store.owner import STALE_SECONDS
 from htbench.harness.store.points import Point
 from htbench.harness.system import slurm, streams
-from htbench.harness.system.environment import HOME
+from htbench.harness.system.environment import CODE
 from htbench.harness.train.monitor import Monitor
 from htbench.sweeps.cluster.following import following
 from htbench.sweeps.cluster.job_log import EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
@@ -102,8 +102,8 @@ def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
 
 def check_code(code: str) -> None:
     """End the job if it imports other code than it was submitted with."""
-    if Path(code).resolve() != HOME.parent:
-        sys.exit(f"htbench: this job imports from {HOME.parent} instead of its snapshot {code}.")
+    if Path(code).resolve() != CODE:
+        sys.exit(f"htbench: this job imports from {CODE} instead of its snapshot {code}.")
 
 
 def comes_back(monitor: Monitor) -> bool:

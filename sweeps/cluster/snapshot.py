@@ -1,6 +1,6 @@
 """A copy of this code in the store, from which jobs run: editing the code afterwards doesn't change them.
 
-    <root>/code/<version>/htbench/     tracked and untracked, not ignored files of the packages
+    <root>/code/<version>/htbench/     the files of the package
     <root>/code/<version>/outside/     a user's own optimizers, models and tasks, next on the jobs' path
     <root>/code/<version>/digests.json what each of these files held (`sweeps/cluster/verify.py`)
 
@@ -13,8 +13,7 @@ import json
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from htbench.harness.show.numbers import memory
 from htbench.harness.store.layout import code_folder
 from htbench.harness.system import environment
 from htbench.harness.system.atomic import temporaries, temporary_name
-from htbench.harness.system.environment import HOME, PACKAGE, PACKAGES
+from htbench.harness.system.environment import CODE, PACKAGE, PACKAGES
 from htbench.harness.system.folders import make_folder
 from htbench.sweeps.cluster import verify
 
@@ -52,9 +51,8 @@ def version(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
         root: the store.
         configs: of the runs that use it.
     """
-    code = HOME.parent
-    if code.parent == code_folder(root).resolve():  # a job submits, and runs from a snapshot
-        return Snapshot(code, hashlib.sha256((code / verify.LIST).read_bytes()).hexdigest())
+    if CODE.parent == code_folder(root).resolve():  # a job submits, and runs from a snapshot
+        return Snapshot(CODE, hashlib.sha256((CODE / verify.LIST).read_bytes()).hexdigest())
     return _named(code_folder(root), _digests(_files(root, configs)))
 
 
@@ -111,7 +109,7 @@ def _named(folder: Path, listed: bytes) -> Snapshot:
 def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
     """The files of a snapshot: path in it -> file now."""
     store = root.resolve()
-    found = {Path("htbench", path): source for path, source in _ours().items()}
+    found = {path.relative_to(CODE): path for path in _ours()}
     found |= {OUTSIDE / path: source for path, source in parts.files(configs).items()}
     files = {
         path: source
@@ -128,20 +126,8 @@ def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
     return files
 
 
-def _ours() -> dict[Path, Path]:
-    """The files of htbench by their path in the package; without git, the package as installed."""
-    here = [path for path in PACKAGE.iterdir() if path.is_file()]
-    if (HOME / ".git").exists():
-        words = [*environment.git(HOME), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        words += ["--", *PACKAGES]
-        try:
-            listed = subprocess.run(words, check=True, capture_output=True, timeout=60).stdout
-        except (OSError, subprocess.SubprocessError) as error:
-            said = os.fsdecode(getattr(error, "stderr", None) or str(error).encode())
-            raise UsageError(f"git can't list the files of '{HOME}': {' '.join(said.split())}") from None
-        files = [HOME / os.fsdecode(name) for name in listed.split(b"\0") if name]
-    else:
-        files = [path for package in PACKAGES for path in (HOME / package).rglob("*")]
-    return {Path(path.name): path for path in here} | {
-        path.relative_to(HOME): path for path in files if "__pycache__" not in path.parts
-    }
+def _ours() -> Iterator[Path]:
+    """The files of htbench, in a clone those behind the links."""
+    yield from PACKAGE.iterdir()
+    for name in PACKAGES:
+        yield from (path for path in (PACKAGE / name).rglob("*") if "__pycache__" not in path.parts)

@@ -4,14 +4,15 @@ import hashlib
 import shlex
 
 from htbench.harness.store.submissions import Submission
-from htbench.sweeps.cluster import job_array, snapshot
+from htbench.harness.system.environment import CODE
+from htbench.sweeps.cluster import job_array
 from htbench.sweeps.cluster.queue import ORDER
 
 # Nothing of ours is on the path but the working folder.
 JOB = f"""
 import sys
 from pathlib import Path
-sys.path[1:] = [place for place in sys.path[1:] if Path(place).resolve() != Path({str(snapshot.HOME)!r})]
+sys.path[1:] = [place for place in sys.path[1:] if Path(place).resolve() != Path({str(CODE)!r})]
 from htbench.sweeps.cluster import job
 job.main(*sys.argv[1:])
 """

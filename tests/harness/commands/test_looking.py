@@ -13,7 +13,7 @@ import pytest
 from htbench.harness import tasks
 from htbench.harness.store import Store
 from htbench.harness.store.points import read_points
-from htbench.harness.system.environment import PACKAGE
+from htbench.harness.system.environment import CODE
 from tests.helpers.command import Htbench
 from tests.helpers.stored_runs import files
 
@@ -211,7 +211,7 @@ for words in sys.argv[1:]:
 def test_no_command_finds_anything_by_chance(place):
     looks = [words.format(key=place.keys[0]) for words in LOOKS]
     env = os.environ | {"HTBENCH_ROOT": str(place.store), "CANARY": str(place.mark)}
-    env["PYTHONPATH"] = str(PACKAGE.parent)
+    env["PYTHONPATH"] = str(CODE)
     done = subprocess.run([sys.executable, "-c", ALL, *looks], cwd=place.traps, env=env, capture_output=True)
     assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
     assert not place.mark.exists(), place.mark.read_text()

@@ -7,7 +7,7 @@ import pytest
 from htbench.harness.store import Store, layout, submissions
 from htbench.harness.store.points import REPLICATE, SEARCH, read_points
 from htbench.harness.store.submissions import intend
-from htbench.sweeps.cluster import snapshot
+from htbench.harness.system.environment import CODE
 from htbench.sweeps.cluster.following import following
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.replicas import everything
@@ -39,7 +39,7 @@ def planned(tmp_path, write_spec):
 
 def works(tmp_path, root, point):
     """The exit status of a job with this point, and what it has printed."""
-    words = order_words(root, snapshot.HOME, tmp_path / "logs", point)
+    words = order_words(root, CODE, tmp_path / "logs", point)
     process = Command(["-c", JOB, *words], os.environ | {"SLURM_JOB_ID": "8"}, tmp_path)
     out, err = process.communicate(timeout=240)
     return process.returncode, out + err

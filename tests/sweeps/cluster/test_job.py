@@ -21,6 +21,7 @@ from htbench.harness.store import Reason, Store
 from htbench.harness.store.points import SEARCH, Point
 from htbench.harness.store.submissions import Submission
 from htbench.harness.system import slurm
+from htbench.harness.system.environment import CODE
 from htbench.harness.train.monitor import STOP_SIGNALS, Monitor
 from htbench.sweeps.cluster import job, job_array, job_log, snapshot, verify
 from htbench.sweeps.cluster.job_log import NO_TASK
@@ -36,7 +37,7 @@ def point(tiny, key=""):
     return Point("tiny", "only", SEARCH, key or run_key(resolve_config(tiny)), tiny)
 
 
-def task(tmp_path, tiny, key="", code=snapshot.HOME):
+def task(tmp_path, tiny, key="", code=CODE):
     """What `job.work` is called with."""
     return {"root": str(tmp_path / "store"), "code": str(code), "point": point(tiny, key)}
 
@@ -89,7 +90,7 @@ def plant(line):
 
 def compiled_elsewhere(code, ran):
     """Bytecode that Python takes in place of an untouched source."""
-    source = code / "sweeps" / "__init__.py"
+    source = code / "htbench/sweeps/__init__.py"
     found = source.stat()
     kept = source.read_text()
     source.write_text(plant(ran))
@@ -99,12 +100,16 @@ def compiled_elsewhere(code, ran):
 
 
 ALTERATIONS = {
-    "a line": lambda code, ran: (code / "sweeps" / "run" / "execute.py").open("a").write(plant(ran)),
+    "a line": lambda code, ran: (
+        (code / "htbench/sweeps/run/execute.py").open("a").write(plant(ran))
+    ),
     "a module": lambda code, ran: (code / "numpy.py").write_text(plant(ran)),
     "bytecode": compiled_elsewhere,
     "a link": lambda code, ran: (code / "yaml").symlink_to(ran.parent),
-    "a link in place of a file": lambda code, ran: link_to_copy(code / "sweeps" / "__init__.py", ran.parent),
-    "a missing file": lambda code, ran: (code / "sweeps" / "run" / "execute.py").unlink(),
+    "a link in place of a file": lambda code, ran: link_to_copy(
+        code / "htbench/sweeps/__init__.py", ran.parent
+    ),
+    "a missing file": lambda code, ran: (code / "htbench/sweeps/run/execute.py").unlink(),
     "the list": lambda code, ran: (code / verify.LIST).write_text("{}"),
     "an entry of the list": lambda code, ran: approve(code, plant(ran)),
 }
@@ -234,9 +239,9 @@ def test_a_job_waits_for_the_one_before_it_that_is_saving(tmp_path, tiny, monkey
     with monkeypatch.context() as job_before:
         job_before.setenv("SLURM_JOB_ID", "7")
         before = store.claim(one.key, "")
-    given = order_words(store.root, snapshot.HOME, tmp_path / "logs", one)
+    given = order_words(store.root, CODE, tmp_path / "logs", one)
     told = {"SLURM_JOB_ID": "8", "PATH": f"{folder}:{os.environ['PATH']}"}
-    process = Command(["-c", JOB, *given], os.environ | told, snapshot.HOME)
+    process = Command(["-c", JOB, *given], os.environ | told, CODE)
     wait_for(asked.exists)  # it has found the run at work
     before.end(Reason.STOPPED)
     assert process.wait(timeout=60) == 0
@@ -245,7 +250,7 @@ def test_a_job_waits_for_the_one_before_it_that_is_saving(tmp_path, tiny, monkey
 
 def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_path, tiny):
     """A node with a broken driver would train all runs that come to it on its CPU."""
-    root, code = tmp_path / "store", snapshot.HOME
+    root, code = tmp_path / "store", CODE
     told = {"HTBENCH_GPUS_PER_NODE": "1", "SLURMD_NODENAME": "gpu-03", "CUDA_VISIBLE_DEVICES": ""}
     given = order_words(root, code, tmp_path / "logs", point(tiny))
     process = Command(["-c", JOB, *given], os.environ | told, code)
@@ -275,8 +280,8 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     # The last task of an array to start has the number of the whole array: that must not be requeued.
     env = {"SLURM_JOB_ID": "8", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "2", "PATH": str(tmp_path)}
     env |= {"SLURM_JOB_NAME": "tiny.only.0123456789"}
-    given = order_words(root, snapshot.HOME, tmp_path / "logs", slow)
-    process = Command(["-c", JOB, *given], os.environ | env, snapshot.HOME)
+    given = order_words(root, CODE, tmp_path / "logs", slow)
+    process = Command(["-c", JOB, *given], os.environ | env, CODE)
     wait_for((folder / "metrics.jsonl").exists)
     process.send_signal(number)
     assert process.wait(timeout=60) == 2
@@ -290,8 +295,8 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
 def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_cancelled(tmp_path, state):
     """Inside there is no `scontrol`."""
     words = "from htbench.sweeps.cluster.job import *; comes_back(Monitor()) and come_back()"
-    told = {"PATH": str(tmp_path / "image"), job_log.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(snapshot.HOME)}
-    inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=snapshot.HOME)
+    told = {"PATH": str(tmp_path / "image"), job_log.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(CODE)}
+    inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=CODE)
     assert inside.returncode == job_log.EXIT_AGAIN
     (tmp_path / "scontrol").write_text(
         f'#!/bin/sh\n[ $1 = show ] && echo JobState={state} || echo "$@" > {tmp_path}/called\n'

@@ -15,6 +15,7 @@ from htbench.harness.store import Attempt, Reason, Store, submissions
 from htbench.harness.store.points import Point, read_points
 from htbench.harness.store.submissions import Submission
 from htbench.harness.system import slurm
+from htbench.harness.system.environment import CODE
 from htbench.harness.system.squeue import Job
 from htbench.sweeps.cluster import job_array, queue, snapshot, submit
 from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
@@ -550,7 +551,7 @@ def test_what_jobs_do_is_there_before_they_are(tiny_spec, tmp_path, monkeypatch)
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    code = Snapshot(snapshot.HOME, "")
+    code = Snapshot(CODE, "")
     assert job_array.submit(tmp_path, code, one, Resources(), points) == "8"
     assert sorted(path.name for path in folder.iterdir()) == ["order.json", "submission.sh"]
     content = job_array.order(one, points)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from htbench.harness.store import Store
-from htbench.harness.system.environment import PACKAGE
+from htbench.harness.system.environment import CODE
 from tests.helpers.command import Htbench
 from tests.helpers.waiting import wait_for
 
@@ -95,7 +95,7 @@ def test_nothing_stands_in_for_a_module_of_python(htbench, write_spec, tmp_path)
     # The script of an installed command has its own folder first, not the working folder.
     script = "import sys; del sys.path[0]; from htbench.__main__ import main; sys.exit(main())"
     words = [sys.executable, "-c", script, "sweep", "run", spec, "--root", htbench.root]
-    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    environment = os.environ | {"PYTHONPATH": str(CODE)}
     done = subprocess.run(words, cwd=here, env=environment, capture_output=True, text=True)
     assert not ran.exists(), ran.read_text()
     assert done.returncode == 0, done.stderr

@@ -156,19 +156,20 @@ def test_the_measuring_process_finds_what_this_one_finds(user, tmp_path, monkeyp
 
 
 def test_a_snapshot_takes_own_parts_along(tmp_path, monkeypatch):
-    home, folder = tmp_path / "home", tmp_path / "user"
-    (home / "harness").mkdir(parents=True)
-    (home / "harness" / "a.py").write_text("1")
+    package, folder = tmp_path / "htbench", tmp_path / "user"
+    package.mkdir()
+    (package / "a.py").write_text("1")
     part, _ = lay_out(folder)
     part = part.rename(folder / "my_own_opt.py")
     monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(snapshot, "HOME", home)
+    monkeypatch.setattr(snapshot, "PACKAGE", package)
+    monkeypatch.setattr(snapshot, "CODE", tmp_path)
     base = {"task": "digits", "model": "resnet-nano", "steps": 1}
     names = ("my_own_opt:SignMomentum", "torch.optim:RAdam", "adamw")
     configs = [resolve_config(base | {"optimizer.name": name}) for name in names]
     taken = snapshot.take(tmp_path / "store", configs).folder
     assert sorted(str(path.relative_to(taken)) for path in taken.rglob("*.py")) == [
-        *("harness/a.py", "outside/my_own_opt.py")
+        *("htbench/a.py", "outside/my_own_opt.py")
     ]
     assert snapshot.version(tmp_path / "store", configs).folder == taken
     part.write_text(part.read_text() + "# edited\n")
