@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from htbench.harness.choice.winner import grouped
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
@@ -216,8 +215,9 @@ def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
 
 def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
     """The points as arrays: one resource class each, in the order of the plan, at most `largest` tasks."""
-    unique = {point.id: point for point in points}.values()  # two blocks may want the same run
-    classes = grouped(unique, lambda point: (block_of(spec, point).resources, point.processes))
+    classes: dict[tuple[Resources, int], list[Point]] = {}
+    for point in {point.id: point for point in points}.values():  # two blocks may want the same run
+        classes.setdefault((block_of(spec, point).resources, point.processes), []).append(point)
     return [
         Array(resources, tuple(members[first : first + largest]), processes)
         for (resources, processes), members in classes.items()

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 
 from htbench.harness.choice.winner import MIN_SEEDS
@@ -63,7 +62,7 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
 
 def _check_job(wanted: Resources, config: RunConfig) -> list[str]:
     """Warnings on a run in a job of these resources. Raises UsageError if the job can't train it."""
-    of_sbatch = (*wanted.setup, *map(str, chain.from_iterable(wanted.options.items())))
+    of_sbatch = (*wanted.setup, *wanted.options, str(wanted.options.get("gres")))
     no_gpu = not wanted.gpus_per_node and not any("gpu" in word for word in of_sbatch)
     if config.device == "cuda" and no_gpu:
         raise UsageError("device=cuda, but its resources ask for no GPU; add gpus_per_node: 1 to them.")

@@ -137,7 +137,8 @@ def test_jobs_are_held_against_what_they_ask_for(tmp_path, capsys, write_spec):
     status, err = of("{cpus_per_task: 2}", "threads=33")
     assert status == EXIT_USAGE and "threads=33 is more than the 2 cores that cpus_per_task asks for" in err
     assert of("{gpus_per_node: 1}", "device=cuda") == (0, ""), "a login node has no GPU"
-    assert of("{timeout_min: 5}", "device=cuda")[0] == EXIT_USAGE
+    assert of("{gres: 'gpu:a100:1'}", "device=cuda") == (0, "")
+    assert of("{partition: gpu}", "device=cuda")[0] == EXIT_USAGE
 
 
 def test_a_few_threads_too_many_are_a_warning(tmp_path, capsys, write_spec):
