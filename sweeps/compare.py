@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from htbench.harness import cli, tasks
 from htbench.harness.bench import zoo
 from htbench.harness.config import parts
-from htbench.harness.config.yaml_text import read_words
+from htbench.harness.config.yaml_text import read_words, read_yaml
 from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from htbench.harness.show.emit import emit, say
 from htbench.harness.show.note import Note
@@ -29,9 +29,8 @@ from htbench.optimizers.zoo.param import UNSET, Param
 from htbench.optimizers.zoo.registry import spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 from htbench.sweeps import commands
-from htbench.sweeps.experiments import ladder
 from htbench.sweeps.experiments.files import Block, SweepFile
-from htbench.sweeps.reproduce import step, sweep_step
+from htbench.sweeps.reproduce import SWEEPS, step, sweep_step
 
 T = TypeVar("T")
 
@@ -65,8 +64,7 @@ class Budget:
 
 
 QUICK, USUAL = Budget("quick", 8, 3), Budget("", 24, 5, (_MEMORY, _DECAY))
-LADDER = next(file for file in ladder.files() if file.name == "ladder-s1")  # --full: a block more in it
-FULL = Budget("full", LADDER.search["trials"], LADDER.fresh_seeds)
+FULL = Budget("full", 24, 16)  # those of the ladder's first sweep
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,12 @@ WORKLOADS = {
     "digits": Workload({"model": "resnet-nano", "batch_size": 64, **_SMALL}, {"quick": 50, "": 200}),
     "glyphs": Workload({"model": "resnet-nano", "batch_size": 64, **_SMALL}, {"quick": 100, "": 400}),
 }
+
+
+@functools.cache
+def ladder() -> dict[str, Any]:
+    """The first sweep of the ladder: `--full` puts a block more into it."""
+    return read_yaml(SWEEPS / "ladder" / "ladder-s1.yaml")
 
 
 def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,9 +114,9 @@ def compare(args: argparse.Namespace) -> int:
     """Check, write the file, tell the time, train what is missing, show the table."""
     rivals = [name.strip() for name in (args.against or "adamw,muon").split(",") if name.strip()]
     if args.full:
-        if args.against or args.task != LADDER.base["task"]:
+        if args.against or args.task != ladder()["base"]["task"]:
             raise UsageError(str(Note("compare_full")))
-        rivals = [block.name for block in LADDER.blocks]
+        rivals = [block["name"] for block in ladder()["blocks"]]
     budget = FULL if args.full else QUICK if args.quick else USUAL
     wanted = Comparison(args.optimizer, rivals, args.task, budget, read_words(args.words))
     parts.allow([wanted.optimizer, *wanted.against, args.task, *parts.named(wanted.words)])
@@ -208,7 +212,7 @@ class Comparison:
         _named(tasks.spec, self.task)
         given = {name: value for name, value in self.words.items() if name not in own}
         if self.budget is FULL:
-            return {**LADDER.base, **given}
+            return {**ladder()["base"], **given}
         if usual is None and (missing := [name for name in ("model", "steps") if name not in given]):
             raise UsageError(
                 str(Note("compare_task", task=self.task, known=list(WORKLOADS), missing=missing))
@@ -228,16 +232,19 @@ class Comparison:
         if not self.against or len({*labels}) < len(labels):
             raise UsageError(str(Note("compare_rivals", against=", ".join(self.against), name=labels[0])))
         full = self.budget is FULL
-        rivals = LADDER.blocks if full else [self._block(name, {}) for name in self.against]
+        of_ladder = [Block(**block) for block in ladder()["blocks"]]
+        rivals = of_ladder if full else [self._block(name, {}) for name in self.against]
         return SweepFile(
             self.name,
-            str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds)),
+            [
+                str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds)),
+                "Written by `htbench compare`; yours to keep and to edit.",
+            ],
             self.base,
-            LADDER.seeds if full else [0],
+            ladder()["seeds"] if full else [0],
             [self._block(self.optimizer, self.own), *rivals],
             self.budget.seeds,
             search={"mode": "refine", "trials": self.budget.trials},
-            by="htbench compare",
         )
 
     def _block(self, name: str, given: Mapping[str, Any]) -> Block:
@@ -251,11 +258,13 @@ class Comparison:
             fixed["optimizer.ns_dtype"] = "float32"  # many CPUs only emulate bfloat16
         rate = task.adamw_lr if name == "adamw" else row.lr.default
         if self.budget is FULL:  # the axes of the ladder's rules, as far as it has them
-            tuned = LADDER.blocks[0].others if row.has_weight_decay else {}
+            decays = ladder()["blocks"][0]["space"]["optimizer.weight_decay"]
+            tuned = {"optimizer.weight_decay": decays} if row.has_weight_decay else {}
         else:
             tuned = {name: x for table in self.budget.tunes for name, x in _first(row, table).items()}
+        rates = {"optimizer.lr": _octaves(rate, 5 if self.budget is FULL else 4)}
         others = {setting: values for setting, values in tuned.items() if setting not in given}
-        return Block(_label(name), fixed, _octaves(rate, 5 if self.budget is FULL else 4), others=others)
+        return Block(_label(name), fixed, rates | others)
 
 
 def _named(find: Callable[[str], T], name: str) -> T:

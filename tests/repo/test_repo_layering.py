@@ -68,7 +68,7 @@ PICTURE = {
     ),
     # sweeps
     "sweeps": "",
-    "sweeps.experiments": "harness.paper harness.show optimizers",
+    "sweeps.experiments": "harness.show",
     "sweeps.spec": "harness.config harness.errors harness.show harness.store",
     "sweeps.plan": (
         "harness.choice harness.config harness.errors harness.show harness.store harness.system "

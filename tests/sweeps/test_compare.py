@@ -8,9 +8,10 @@ from htbench.harness import cli
 from htbench.harness.config import parts, settings
 from htbench.harness.store import Store
 from htbench.harness.store.points import is_tuned, read_points
+from htbench.harness.system.environment import HOME
 from htbench.optimizers.zoo.registry import spec as row_of
 from htbench.sweeps import compare
-from htbench.sweeps.compare import FULL, LADDER, QUICK, USUAL, WORKLOADS, Budget, Comparison
+from htbench.sweeps.compare import FULL, QUICK, USUAL, WORKLOADS, Budget, Comparison
 from htbench.sweeps.spec import sweep_file
 from tests.helpers.own_parts import optimizer
 
@@ -133,11 +134,10 @@ def test_the_full_budget_is_a_block_more_in_the_ladder(folder):
         (OWN, {"optimizer.lr"}),
         ("torch.optim:RAdam", {"optimizer.lr", "optimizer.weight_decay"}),
     ):
-        wanted = Comparison(name, [block.name for block in LADDER.blocks], "pydocs", FULL)
+        theirs = sweep_file.load(HOME / "sweeps" / "ladder" / "ladder-s1.yaml")
+        wanted = Comparison(name, [block.name for block in theirs.blocks], "pydocs", FULL)
         path.write_text(wanted.file().text())
-        loaded, path_of_ladder = sweep_file.load(path), folder / "ladder.yaml"
-        path_of_ladder.write_text(LADDER.text())
-        theirs = sweep_file.load(path_of_ladder)
+        loaded = sweep_file.load(path)
         assert loaded.blocks[1:] == theirs.blocks, "their runs are those of the ladder"
         assert (loaded.base, loaded.seeds, loaded.fresh_seeds) == (
             theirs.base,
