@@ -67,12 +67,11 @@ def _full_scale(runs: dict[str, Ours]) -> Report:
             own = measured(runs[FULL], line)
             word = verdict(line, own, others)
             counts[word] += 1
-            mean = own.summary.mean - line.value if own.summary else None
-            difference = Cell(mean, line.digits)
+            difference = Cell(own.summary.mean - line.value if own.summary else None, line.digits)
             slip = [note for note in notes[line] if note not in shared]
             rows.append([*_beside(line, own, line.metric, line.digits, slip), difference, _word(own, word)])
-        difference = Column("difference", importance=4)
-        sections.append(_section(FULL, name, difference, rows, tuple(map(slips.sentence, shared))))
+        apart = Column("difference", importance=4)
+        sections.append(_section(FULL, name, apart, rows, tuple(map(slips.sentence, shared))))
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
