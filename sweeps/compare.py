@@ -11,6 +11,7 @@ import argparse
 import functools
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +30,11 @@ from htbench.optimizers.zoo.param import UNSET, Param
 from htbench.optimizers.zoo.registry import spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 from htbench.sweeps import commands
-from htbench.sweeps.experiments.files import Block, SweepFile
 from htbench.sweeps.reproduce import SWEEPS, step, sweep_step
 
 T = TypeVar("T")
 
+WIDTH = 110  # of the sweep file
 _UNKNOWN_LR = 1e-3  # of a class without a default; the search goes on beyond it
 
 # What is tuned beside the rate: a hyperparameter's default, and the first of these that is another value.
@@ -120,7 +121,7 @@ def compare(args: argparse.Namespace) -> int:
     budget = FULL if args.full else QUICK if args.quick else USUAL
     wanted = Comparison(args.optimizer, rivals, args.task, budget, read_words(args.words))
     parts.allow([wanted.optimizer, *wanted.against, args.task, *parts.named(wanted.words)])
-    text = wanted.file().text()  # before the check, which takes seconds: a misspelt name shows at once
+    text = wanted.text()  # before the check, which takes seconds: a misspelt name shows at once
     if not _learns(wanted):
         return EXIT_RUN_FAILED
     path = Path(f"{wanted.name}.yaml")
@@ -226,28 +227,37 @@ class Comparison:
         words = ["compare", _label(self.optimizer), self.task, self.budget.name]
         return "-".join(re.sub(r"[^\w.]+", "-", word) for word in words if word)
 
-    def file(self) -> SweepFile:
-        """The sweep file. Raises UsageError for a name that means nothing, or an argument without a value."""
+    def text(self) -> str:
+        """The sweep file.
+
+        Raises:
+            UsageError: a name that means nothing, or an argument without a value.
+        """
+        import yaml
+
         labels = [_label(name) for name in (self.optimizer, *self.against)]
         if not self.against or len({*labels}) < len(labels):
             raise UsageError(str(Note("compare_rivals", against=", ".join(self.against), name=labels[0])))
         full = self.budget is FULL
-        of_ladder = [Block(**block) for block in ladder()["blocks"]]
-        rivals = of_ladder if full else [self._block(name, {}) for name in self.against]
-        return SweepFile(
-            self.name,
+        rivals = ladder()["blocks"] if full else [self._block(name, {}) for name in self.against]
+        comment = str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds))
+        more = {
+            "seeds": ladder()["seeds"] if full else [0],
+            "blocks": [self._block(self.optimizer, self.own), *rivals],
+            "search": {"mode": "refine", "trials": self.budget.trials},
+            "replicate": {"seeds": self.budget.seeds},
+        }
+        look: dict[str, Any] = {"sort_keys": False, "width": WIDTH}
+        return "".join(
             [
-                str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds)),
-                "Written by `htbench compare`; yours to keep and to edit.",
-            ],
-            self.base,
-            ladder()["seeds"] if full else [0],
-            [self._block(self.optimizer, self.own), *rivals],
-            self.budget.seeds,
-            search={"mode": "refine", "trials": self.budget.trials},
+                *(f"# {line}\n" for line in textwrap.wrap(comment, WIDTH - 2)),
+                "# Written by `htbench compare`; yours to keep and to edit.\n",
+                yaml.safe_dump({"name": self.name, "base": self.base}, default_flow_style=False, **look),
+                yaml.safe_dump(more, default_flow_style=None, **look),  # lists and maps of values on a line
+            ]
         )
 
-    def _block(self, name: str, given: Mapping[str, Any]) -> Block:
+    def _block(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         row, task = _named(spec, name), _named(tasks.spec, self.task)
         for argument, param in row.params.items():
             default: object = param.default
@@ -259,12 +269,12 @@ class Comparison:
         rate = task.adamw_lr if name == "adamw" else row.lr.default
         if self.budget is FULL:  # the axes of the ladder's rules, as far as it has them
             decays = ladder()["blocks"][0]["space"]["optimizer.weight_decay"]
-            tuned = {"optimizer.weight_decay": decays} if row.has_weight_decay else {}
+            tuned = {"optimizer.weight_decay": [*decays]} if row.has_weight_decay else {}
         else:
             tuned = {name: x for table in self.budget.tunes for name, x in _first(row, table).items()}
         rates = {"optimizer.lr": _octaves(rate, 5 if self.budget is FULL else 4)}
         others = {setting: values for setting, values in tuned.items() if setting not in given}
-        return Block(_label(name), fixed, rates | others)
+        return {"name": _label(name), "set": fixed, "space": rates | others}
 
 
 def _named(find: Callable[[str], T], name: str) -> T:

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from htbench.harness import cli
 from htbench.harness.config import parts, settings
@@ -89,9 +90,9 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
 @pytest.mark.parametrize("task", WORKLOADS)
 def test_what_it_fixes_is_a_default_or_usual(folder, task):
     parts.allow([OWN])
-    made = Comparison(OWN, ["adamw", "muon"], task, QUICK).file()
-    for block in made.blocks:
-        for name, value in {**made.base, **block.set}.items():
+    made = yaml.safe_load(Comparison(OWN, ["adamw", "muon"], task, QUICK).text())
+    for block in made["blocks"]:
+        for name, value in {**made["base"], **block["set"]}.items():
             if is_tuned(name):
                 assert value in settings.USUAL.get(name, ())
 
@@ -102,7 +103,7 @@ def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, b
     parts.allow([OWN])
     wanted = Comparison(OWN, ["adamw", "muon"], task, budget)
     path = folder / f"{wanted.name}.yaml"
-    path.write_text(wanted.file().text())
+    path.write_text(wanted.text())
     loaded = sweep_file.load(path)
     assert loaded.search.mode == "refine" and loaded.search.trials == budget.trials
     assert loaded.fresh_seeds == budget.seeds and loaded.name == path.stem
@@ -136,7 +137,7 @@ def test_the_full_budget_is_a_block_more_in_the_ladder(folder):
     ):
         theirs = sweep_file.load(HOME / "sweeps" / "ladder" / "ladder-s1.yaml")
         wanted = Comparison(name, [block.name for block in theirs.blocks], "pydocs", FULL)
-        path.write_text(wanted.file().text())
+        path.write_text(wanted.text())
         loaded = sweep_file.load(path)
         assert loaded.blocks[1:] == theirs.blocks, "their runs are those of the ladder"
         assert (loaded.base, loaded.seeds, loaded.fresh_seeds) == (
