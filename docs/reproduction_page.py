@@ -15,10 +15,8 @@ import csv
 import io
 import itertools
 import math
-import re
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -37,7 +35,6 @@ from htbench.harness.show.emit import as_text
 from htbench.harness.show.report import Report
 from htbench.harness.store import Store
 from htbench.harness.store.points import REPLICATE, SEARCH, sweep_names
-from htbench.results.compare import claims
 from htbench.results.compare.draws import Estimate
 from htbench.results.compare.judge import Row
 from htbench.results.compare.ladder import Ladder
@@ -48,7 +45,6 @@ from htbench.results.figures.files import update, views
 from htbench.results.frames.load import load
 from htbench.results.page import overview
 from htbench.results.tables.answer import Answer, Place, answers
-from htbench.results.tables.ledger import ledger
 from htbench.results.tables.registry import TABLES
 from htbench.sweeps.experiments import ladder
 from htbench.sweeps.reproduce_card import SEEN
@@ -63,9 +59,6 @@ MOST_LINES = 16  # of a table that is not folded
 MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
 
-_CLAIMS = """\
-Every ordering that the paper states here, tested on our runs: [how]({up}decides.md#the-ledger). theta is our
-gap as a logarithm, positive if ordered as published, delta the published one."""
 # The grid of an experiment, where none of the tables of the paper has it already.
 _GRIDS = {"cifar": [], "p_grid_cifar": ["p_grid"]}
 _OF_PAPER = ("main_result", "optimizer_variants", "p_grid_c4", "interval_perplexity", "htmuon_ht")
@@ -82,9 +75,7 @@ class Page:
         name: of its file.
         sweeps: whose runs.
         tables: names, in their order.
-        sources: the tables of the paper whose claims it has; empty: none.
         scale: of the paper's experiments; empty for other sweeps.
-        family: of the claims whose verdicts it begins with; empty: all.
         figures: names of those that it has, if there is something to show.
         records: the folder of its records.
     """
@@ -92,9 +83,7 @@ class Page:
     name: str
     sweeps: Sequence[str]
     tables: Sequence[str]
-    sources: Sequence[str] = ()
     scale: str = ""
-    family: str = ""
     figures: Iterable[str] = tuple(FIGURES)
     records: Path = records.PLACE
 
@@ -110,7 +99,7 @@ def of_experiment(name: str) -> Page:
     own = [one for one, needed in needs.items() if needed[-1:] == [name] and one in TABLES]
     wanted = {name, *(experiment for one in own for experiment in needs[one])}
     sweeps = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE) if one in wanted]
-    return Page(name, sweeps, [*own, *_GRIDS.get(name, ["lr_grid"])], own or [name], SCALE)
+    return Page(name, sweeps, [*own, *_GRIDS.get(name, ["lr_grid"])], SCALE)
 
 
 def pages() -> dict[str, Page]:
@@ -121,9 +110,8 @@ def pages() -> dict[str, Page]:
     found = {page.name: page for page in every if there.issuperset(page.sweeps)}
     climbed = set(records.sweeps(LADDER))  # it grows with each sweep that is done
     if own := [name for name in ladder.ORDER if name in climbed]:
-        of_paper = [*dict.fromkeys(claim.source for claim in claims.of_paper())]
         shown = {"figures": _LADDER_FIGURES, "records": LADDER}
-        found["ladder"] = Page("ladder", own, _LADDER_TABLES, of_paper, "ladder", "core", **shown)
+        found["ladder"] = Page("ladder", own, _LADDER_TABLES, "ladder", **shown)
     return found
 
 
@@ -173,18 +161,15 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
     found = [TABLES[name](view) for name in page.tables]
     tables = [readable(brief(one) if one.name == "multipliers" else one) for one in found if one.sections]
-    told = _claims(page, store, frame)
     shown = view.ladders if page.scale == "ladder" else []
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
     parts += [split_section.split(every, store, EQUAL)]
     of_search = every[(every["sweep"] == ladder.SEARCHED) & (every["stage"] == SEARCH)]
     parts += [search_section.section(of_search, page.place.with_suffix("") / "searches.png")]
     parts += [answer(one) for part in split_section.workloads(every) for one in answers(part, store)]
-    parts += [_verdicts(told, page.family), *_answers(page, store, frame)]
+    parts += _answers(page, store, frame)
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
     parts += ["## Tables", *tables]
-    up = "../" if page.place.parent == FOLDER else ""
-    parts += ["## Claims", _CLAIMS.format(up=up), without_title(readable(told))] if told.sections else []
     parts += ["## Figures", *(_picture(page, name) for name in pictures)] if pictures else []
     costs = [one for one in overview.cost(every) if one.name in _COSTS]
     parts += ["## What it cost", *map(readable, (*costs, overview.environments(every)))]
@@ -350,30 +335,6 @@ def _place(place: Place) -> tuple[str, ...]:
     return place.rank, place.name, place.value.text(), behind, setting
 
 
-def _claims(page: Page, store: Store, frame: pd.DataFrame) -> Report:
-    """The claims of a page's tables, without notes where they are the same on many pages."""
-    if not page.sources:
-        return Report("ledger", "")
-    (found,) = ledger(frame, store, [page.scale])
-    own = [one for one in found.sections if one.identity["source"] in page.sources]
-    own = own if page.family else [replace(one, notes=()) for one in own]
-    return Report(found.name, found.title, own)
-
-
-def _verdicts(told: Report, family: str = "") -> str:
-    """How many claims have which verdict; of one family, or of all."""
-    rows = [
-        {column.name: cell.text() for column, cell in zip(section.columns, row, strict=True)}
-        for section in told.sections
-        for row in section.rows
-    ]
-    own = [row for row in rows if not family or row["family"] == family]
-    words = Counter(row["verdict"] if row["gap"] else "without a result" for row in own)
-    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
-    what = f"{family} claims" if family else "claims"
-    return f"**{sum(words.values())} {what}: {counts}.**" if words else ""
-
-
 # --- facts ---
 
 
@@ -477,11 +438,6 @@ def _folded(kind: str, block: list[str]) -> Iterator[str]:
 
 def _details(summary: str, block: list[str]) -> list[str]:
     return ["<details>", f"<summary>{summary}</summary>", "", *block, "", "</details>"]
-
-
-def without_title(text: str) -> str:
-    """A table under a heading of the page, which says what it is."""
-    return re.sub(r"\A### .*\n", "", text)
 
 
 def _picture(page: Page, name: str) -> str:

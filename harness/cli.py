@@ -49,7 +49,7 @@ COMMANDS = {
     "judge": ("results.commands", "Tell the answer of anybody's results: a CSV file with a line per run"),
     "figure": ("results.commands", "Draw figures from the stored runs"),
     "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
-    "ledger": ("results.commands", "Hold our runs against the paper: its numbers and its claims"),
+    "ledger": ("results.commands", "Hold our runs against the numbers of the paper"),
     "zoo": ("harness.commands.zoo", "List the optimizers"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure a step of each optimizer"),

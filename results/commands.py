@@ -155,8 +155,8 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=SCALES,
         default=[],
-        help="paper: the 329 published numbers; nano, quick, ladder: the orderings that the paper states, "
-        "tested there; may be repeated (default: every scale that the store has planned, else paper)",
+        help="whose runs stand beside the published numbers; may be repeated (default: every scale that the "
+        "store has planned, else paper)",
     )
     _add_format(parser, [name for name in SUFFIXES if name != PARQUET])
 

@@ -11,6 +11,7 @@ import argparse
 import functools
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 from htbench.harness import cli, tasks
 from htbench.harness.bench import zoo
 from htbench.harness.config import parts
-from htbench.harness.config.yaml_text import read_words
+from htbench.harness.config.yaml_text import read_words, read_yaml
 from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from htbench.harness.show.emit import emit, say
 from htbench.harness.show.note import Note
@@ -29,12 +30,11 @@ from htbench.optimizers.zoo.param import UNSET, Param
 from htbench.optimizers.zoo.registry import spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 from htbench.sweeps import commands
-from htbench.sweeps.experiments import ladder
-from htbench.sweeps.experiments.files import Block, SweepFile
-from htbench.sweeps.reproduce import step, sweep_step
+from htbench.sweeps.reproduce import SWEEPS, step, sweep_step
 
 T = TypeVar("T")
 
+WIDTH = 110  # of the sweep file
 _UNKNOWN_LR = 1e-3  # of a class without a default; the search goes on beyond it
 
 # What is tuned beside the rate: a hyperparameter's default, and the first of these that is another value.
@@ -65,8 +65,7 @@ class Budget:
 
 
 QUICK, USUAL = Budget("quick", 8, 3), Budget("", 24, 5, (_MEMORY, _DECAY))
-LADDER = next(file for file in ladder.files() if file.name == "ladder-s1")  # --full: a block more in it
-FULL = Budget("full", LADDER.search["trials"], LADDER.fresh_seeds)
+FULL = Budget("full", 24, 16)  # those of the ladder's first sweep
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,12 @@ WORKLOADS = {
     "digits": Workload({"model": "resnet-nano", "batch_size": 64, **_SMALL}, {"quick": 50, "": 200}),
     "glyphs": Workload({"model": "resnet-nano", "batch_size": 64, **_SMALL}, {"quick": 100, "": 400}),
 }
+
+
+@functools.cache
+def ladder() -> dict[str, Any]:
+    """The first sweep of the ladder: `--full` puts a block more into it."""
+    return read_yaml(SWEEPS / "ladder" / "ladder-s1.yaml")
 
 
 def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,13 +115,13 @@ def compare(args: argparse.Namespace) -> int:
     """Check, write the file, tell the time, train what is missing, show the table."""
     rivals = [name.strip() for name in (args.against or "adamw,muon").split(",") if name.strip()]
     if args.full:
-        if args.against or args.task != LADDER.base["task"]:
+        if args.against or args.task != ladder()["base"]["task"]:
             raise UsageError(str(Note("compare_full")))
-        rivals = [block.name for block in LADDER.blocks]
+        rivals = [block["name"] for block in ladder()["blocks"]]
     budget = FULL if args.full else QUICK if args.quick else USUAL
     wanted = Comparison(args.optimizer, rivals, args.task, budget, read_words(args.words))
     parts.allow([wanted.optimizer, *wanted.against, args.task, *parts.named(wanted.words)])
-    text = wanted.file().text()  # before the check, which takes seconds: a misspelt name shows at once
+    text = wanted.text()  # before the check, which takes seconds: a misspelt name shows at once
     if not _learns(wanted):
         return EXIT_RUN_FAILED
     path = Path(f"{wanted.name}.yaml")
@@ -208,7 +213,7 @@ class Comparison:
         _named(tasks.spec, self.task)
         given = {name: value for name, value in self.words.items() if name not in own}
         if self.budget is FULL:
-            return {**LADDER.base, **given}
+            return {**ladder()["base"], **given}
         if usual is None and (missing := [name for name in ("model", "steps") if name not in given]):
             raise UsageError(
                 str(Note("compare_task", task=self.task, known=list(WORKLOADS), missing=missing))
@@ -222,25 +227,37 @@ class Comparison:
         words = ["compare", _label(self.optimizer), self.task, self.budget.name]
         return "-".join(re.sub(r"[^\w.]+", "-", word) for word in words if word)
 
-    def file(self) -> SweepFile:
-        """The sweep file. Raises UsageError for a name that means nothing, or an argument without a value."""
+    def text(self) -> str:
+        """The sweep file.
+
+        Raises:
+            UsageError: a name that means nothing, or an argument without a value.
+        """
+        import yaml
+
         labels = [_label(name) for name in (self.optimizer, *self.against)]
         if not self.against or len({*labels}) < len(labels):
             raise UsageError(str(Note("compare_rivals", against=", ".join(self.against), name=labels[0])))
         full = self.budget is FULL
-        rivals = LADDER.blocks if full else [self._block(name, {}) for name in self.against]
-        return SweepFile(
-            self.name,
-            str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds)),
-            self.base,
-            LADDER.seeds if full else [0],
-            [self._block(self.optimizer, self.own), *rivals],
-            self.budget.seeds,
-            search={"mode": "refine", "trials": self.budget.trials},
-            by="htbench compare",
+        rivals = ladder()["blocks"] if full else [self._block(name, {}) for name in self.against]
+        comment = str(Note("compare_comment", trials=self.budget.trials, seeds=self.budget.seeds))
+        more = {
+            "seeds": ladder()["seeds"] if full else [0],
+            "blocks": [self._block(self.optimizer, self.own), *rivals],
+            "search": {"mode": "refine", "trials": self.budget.trials},
+            "replicate": {"seeds": self.budget.seeds},
+        }
+        look: dict[str, Any] = {"sort_keys": False, "width": WIDTH}
+        return "".join(
+            [
+                *(f"# {line}\n" for line in textwrap.wrap(comment, WIDTH - 2)),
+                "# Written by `htbench compare`; yours to keep and to edit.\n",
+                yaml.safe_dump({"name": self.name, "base": self.base}, default_flow_style=False, **look),
+                yaml.safe_dump(more, default_flow_style=None, **look),  # lists and maps of values on a line
+            ]
         )
 
-    def _block(self, name: str, given: Mapping[str, Any]) -> Block:
+    def _block(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         row, task = _named(spec, name), _named(tasks.spec, self.task)
         for argument, param in row.params.items():
             default: object = param.default
@@ -251,11 +268,13 @@ class Comparison:
             fixed["optimizer.ns_dtype"] = "float32"  # many CPUs only emulate bfloat16
         rate = task.adamw_lr if name == "adamw" else row.lr.default
         if self.budget is FULL:  # the axes of the ladder's rules, as far as it has them
-            tuned = LADDER.blocks[0].others if row.has_weight_decay else {}
+            decays = ladder()["blocks"][0]["space"]["optimizer.weight_decay"]
+            tuned = {"optimizer.weight_decay": [*decays]} if row.has_weight_decay else {}
         else:
             tuned = {name: x for table in self.budget.tunes for name, x in _first(row, table).items()}
+        rates = {"optimizer.lr": _octaves(rate, 5 if self.budget is FULL else 4)}
         others = {setting: values for setting, values in tuned.items() if setting not in given}
-        return Block(_label(name), fixed, _octaves(rate, 5 if self.budget is FULL else 4), others=others)
+        return {"name": _label(name), "set": fixed, "space": rates | others}
 
 
 def _named(find: Callable[[str], T], name: str) -> T:

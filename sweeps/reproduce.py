@@ -34,7 +34,7 @@ from htbench.sweeps.reproduce_card import Left
 
 SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
 DEMO = ("demo-pydocs", "demo-digits")
-LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py`
+LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py` has its parts
 _OF_LADDER = ("main_result", "multipliers")  # its tables
 # Tables show a failed run, so what can be printed is printed.
 _GOES_ON = (EXIT_OK, EXIT_RUN_FAILED)

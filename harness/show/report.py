@@ -25,7 +25,6 @@ _RULES = frozenset(
         *("bold", "bold_never", "judged", "spread", "time_step", "workloads_best_on"),
         *("flops_counted", "flops_formula", "flops_htmuon", "flops_muon", "flops_roots", "flops_unit"),
         *("hyper_ladder", "hyper_ours", "hyper_paper", "paper_published", "paper_search", "paper_selected"),
-        *("claims_families", "claims_few", "claims_first", "claims_verdicts"),
         *("ledger_noise", "ledger_no_spread", "ledger_scale"),
     ]
 )

@@ -17,6 +17,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -60,15 +61,6 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class SizeLaw:
-    """AdamW's law of a size: E of L = E + A D^-beta, and its group in the fit."""
-
-    model: str
-    group: int
-    floor: Estimate
-
-
-@dataclass(frozen=True)
 class Check:
     """How the law does on AdamW's longest run of the largest size, which is left out of its fit.
 
@@ -89,24 +81,39 @@ class Ladder:
 
     Attributes:
         task: of all its runs.
-        entries: of its rungs, by size, batch and length, the best first.
-        exponent: beta; None without a law, or if it misses what was left out.
-        laws: AdamW's, of each size that has one.
+        sizes: of each model its group in AdamW's law, or why it has none.
+        law: AdamW's; None where no size has one, or if it misses what was left out.
         check: of the law; None where too few points are left without that run.
         guards: of the law.
+        entries: of its rungs, by size, batch and length, the best first.
         ratio: of tokens to parameters, which most rows have.
         ratio_in_sight: that at which most multipliers are known.
     """
 
     task: str
-    entries: tuple[Entry, ...]
-    exponent: Estimate | None
-    laws: tuple[SizeLaw, ...]
-    check: Check | None
-    guards: tuple[Guard, ...]
-    ratio: float
-    ratio_in_sight: float
-    law: Law | None = field(repr=False, default=None)
+    sizes: Mapping[str, int | Guard]
+    law: Law | None = field(default=None, repr=False)
+    check: Check | None = None
+    guards: tuple[Guard, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    ratio: float = 0.0
+    ratio_in_sight: float = 0.0
+
+    @property
+    def exponent(self) -> Estimate | None:
+        """Beta of L = E + A D^-beta."""
+        return None if self.law is None else estimate(self.law.exponent)
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """Of each model that has a law its group in it."""
+        return {model: group for model, group in self.sizes.items() if not isinstance(group, Guard)}
+
+    @property
+    def floors(self) -> dict[str, Estimate]:
+        """E of each model that has a law."""
+        law = self.law
+        return {} if law is None else {one: estimate(law.floors[at]) for one, at in self.groups.items()}
 
 
 # --- the law ---
@@ -153,26 +160,16 @@ def _ladder(task: str, found: Sequence[Rung], draws: int) -> Ladder:
     noise = drawn([one.row for one in own], [one.place for one in own], draws)
     known = noise or Drawn(np.array([[_loss(one)] for one in own]), np.ones(len(own)))
     is_main = [one.batch == batches[one.model] for one in own]
-    fitted = _fitted(own, is_main, known)
-    ratio = _ratio([one for one, main in zip(own, is_main, strict=True) if main])
+    made = _with_law(task, own, is_main, known)
     places = {place: _Place(part) for place, part in grouped(own, lambda one: one.place).items()}
     entries = [
-        _entry(one, places[one.place], losses, fitted, main)
+        _entry(one, places[one.place], losses, made, main)
         for one, losses, main in zip(own, known.losses, is_main, strict=True)
     ]
-    missing = () if noise else (Guard.NO_SPREAD,)
+    ratio = _ratio([one.rung for one in entries if one.is_main])
     in_sight = _ratio([one.rung for one in entries if one.tokens and one.tokens.value]) or ratio
-    return Ladder(
-        task,
-        tuple(entries),
-        fitted.exponent,
-        fitted.laws,
-        fitted.check,
-        (*fitted.guards, *missing),
-        ratio,
-        in_sight,
-        fitted.law,
-    )
+    guards = (*made.guards, *(() if noise else (Guard.NO_SPREAD,)))
+    return replace(made, entries=tuple(entries), guards=guards, ratio=ratio, ratio_in_sight=in_sight)
 
 
 def _loss(rung: Rung) -> float:
@@ -199,59 +196,42 @@ def _ratio(found: Sequence[Rung]) -> float:
     return max(ratios, key=lambda own: (sum(one.is_at(own) for one in found), own), default=0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """AdamW's law: of each size the group in it, or why there is none."""
-
-    sizes: Mapping[str, int | Guard]
-    law: Law | None = None
-    exponent: Estimate | None = None
-    laws: tuple[SizeLaw, ...] = ()
-    check: Check | None = None
-    guards: tuple[Guard, ...] = ()
-    ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # tokens of shortest and longest
-
-
-def _fitted(own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> _Fitted:
+def _with_law(task: str, own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> Ladder:
+    """The ladder with AdamW's law, without its entries."""
     lengths = grouped(
         (at for at, one in enumerate(own) if is_main[at] and one.optimizer == BASELINE),
         lambda at: own[at].model,
     )
     sizes: dict[str, int | Guard] = {}
     points: list[int] = []
+    groups: list[int] = []
     for model, at in lengths.items():
         if len({own[i].tokens for i in at}) < HORIZONS:
             sizes[model] = Guard.FEW_HORIZONS
         elif any(own[i].at_edge for i in at):
             sizes[model] = Guard.BASELINE_EDGE
         else:
-            sizes[model] = len([group for group in sizes.values() if not isinstance(group, Guard)])
+            sizes[model] = group = len(set(groups))
             points += at
+            groups += [group] * len(at)
     if not points:
-        return _Fitted(sizes)
+        return Ladder(task, sizes)
     tokens = np.array([own[at].tokens for at in points])
-    groups = [int(sizes[own[at].model]) for at in points]
     losses, variances = known.losses[points], known.variances[points]
-    law = fit(tokens, groups, losses, variances)
     check = _without_longest(tokens, groups, losses, variances)
     if check is not None:
         rivals = [known.losses[at, 0] for at, one in enumerate(own) if one.place == own[points[-1]].place]
-        effect = float(losses[-1, 0] - min(rivals))
-        check = replace(check, effect=effect or None)
-    guards = (Guard.UNCHECKED,) if check is None else (Guard.MISSED,) if abs(check.misses) > MISSES else ()
-    models = {group: model for model, group in sizes.items() if not isinstance(group, Guard)}
-    for group, model in models.items():
-        if Guard.MISSED in guards or law.scales[group, 0] <= 0:
-            sizes[model] = Guard.MISSED if Guard.MISSED in guards else Guard.RISING
-    if Guard.MISSED in guards:
-        return _Fitted(sizes, check=check, guards=guards)
-    laws = [
-        SizeLaw(model, group, estimate(law.floors[group]))
-        for group, model in models.items()
-        if sizes[model] is not Guard.RISING
-    ]
-    ends = {model: (own[at[0]].tokens, own[at[-1]].tokens) for model, at in lengths.items()}
-    return _Fitted(sizes, law, estimate(law.exponent), tuple(laws), check, guards, ends)
+        check = replace(check, effect=float(losses[-1, 0] - min(rivals)) or None)
+    if check is not None and abs(check.misses) > MISSES:
+        missed = {
+            model: group if isinstance(group, Guard) else Guard.MISSED for model, group in sizes.items()
+        }
+        return Ladder(task, missed, None, check, (Guard.MISSED,))
+    law = fit(tokens, groups, losses, variances)
+    for model, at_size in sizes.items():
+        if not isinstance(at_size, Guard) and law.scales[at_size, 0] <= 0:
+            sizes[model] = Guard.RISING
+    return Ladder(task, sizes, law, check, (Guard.UNCHECKED,) if check is None else ())
 
 
 def _without_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> Check | None:
@@ -290,19 +270,19 @@ class _Place:
         return Estimate(-behind.gap if leads else behind.gap, low, high)
 
 
-def _entry(rung: Rung, place: _Place, losses: Array, fitted: _Fitted, is_main: bool) -> Entry:
+def _entry(rung: Rung, place: _Place, losses: Array, made: Ladder, is_main: bool) -> Entry:
     """What is known of a rung."""
     to_baseline, to_second = (place.distance(rung.optimizer, name) for name in (BASELINE, SECOND))
     guards = (Guard.EDGE,) if rung.at_edge else ()
     entry = Entry(rung, float(losses[0]), to_baseline, to_second, is_main=is_main, guards=guards)
-    group = fitted.sizes.get(rung.model, Guard.FEW_HORIZONS)
+    group = made.sizes.get(rung.model, Guard.FEW_HORIZONS)
     withheld = [Guard.CONTROL] if not is_main else [group] if isinstance(group, Guard) else []
     if rung.optimizer == BASELINE or withheld or rung.at_edge:
         told = withheld if rung.optimizer != BASELINE or not is_main else []
         return replace(entry, guards=(*entry.guards, *told))
-    assert fitted.law is not None and not isinstance(group, Guard)
-    least, most = (end / rung.tokens for end in fitted.ends[rung.model])
-    values = fitted.law.inverse(losses, group) / rung.tokens
+    assert made.law is not None and not isinstance(group, Guard)
+    least, most = (end / rung.tokens for end in made.law.ends[group])
+    values = made.law.inverse(losses, group) / rung.tokens
     # Of a law through its points the ends are those points, but for what rounding does.
     tokens = estimate(values, least * (1 - 1e-9), most * (1 + 1e-9))
     beyond = [Guard.ABOVE] if tokens.is_above else [Guard.BELOW] if tokens.is_below else []
@@ -320,15 +300,6 @@ def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Es
     if not of_baseline or not own:
         return None
     factor = of_baseline / own
-
-    def times(end: float | None) -> float | None:
-        return None if end is None else factor * end
-
-    return replace(
-        tokens,
-        value=times(tokens.value),
-        low=times(tokens.low),
-        high=times(tokens.high),
-        least=factor * tokens.least,
-        most=factor * tokens.most,
-    )
+    ends = {name: getattr(tokens, name) for name in ("value", "low", "high", "least", "most")}
+    times: dict[str, Any] = {name: None if end is None else factor * end for name, end in ends.items()}
+    return replace(tokens, **times)

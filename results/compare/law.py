@@ -32,6 +32,7 @@ class Law:
         scales: A, the part of the loss above E at the reference.
         reference: an x in the middle of the points.
         points: how many losses it is fitted to.
+        ends: of each group its least and largest x.
     """
 
     exponent: Array
@@ -39,6 +40,7 @@ class Law:
     scales: Array
     reference: float
     points: int
+    ends: Sequence[tuple[float, float]]
 
     @property
     def unknowns(self) -> int:
@@ -102,7 +104,8 @@ def fit(x: Array, groups: Sequence[int], losses: Array, variances: Array) -> Law
     across = design.transpose(0, 2, 1)
     found = np.linalg.solve(across @ design, across @ seen.T[:, :, None])
     parts = found[:, :, 0].T
-    return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x))
+    ends = [(float(x[own].min()), float(x[own].max())) for own in of_group.T.astype(bool)]
+    return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x), ends)
 
 
 def _finished(misfit: Callable[[float], float], at: int) -> float:

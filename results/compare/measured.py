@@ -1,7 +1,6 @@
 """What our runs achieved beside a published number: the paper's tables, figures and ledger read it here."""
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,27 +11,16 @@ from htbench.harness.show.note import Note, text
 from htbench.harness.show.status import HOPEFUL_FIRST, Status
 from htbench.harness.store import Store
 from htbench.results.compare import slips
-from htbench.results.compare.censored import Time
-from htbench.results.compare.claims import ALPHA, OF_FIGURES, TRAIN_LOSS
 from htbench.results.compare.contender import Contender, contender
 from htbench.results.compare.ours import Ours
 from htbench.results.compare.quantities import HOURS_TO, Quantity, is_decidable, is_time, quantity
 from htbench.results.compare.select import Choice, Row
 from htbench.results.compare.stats import Summary, summarize
-from htbench.results.compare.summary import finite_values
 from htbench.results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
 from htbench.results.frames.metrics import Metric, word
-from htbench.results.frames.spectra import of_runs, sound_layers
 
 UNPLANNED = "unplanned"
 UNDECIDABLE = Note("undecidable")  # the reason where a scale has no twin
-_CONDITIONS = ("machine", "threads", "processes", "compile")  # that times depend on
-_OF_FIGURES = {
-    ALPHA: "mean alpha",
-    TRAIN_LOSS: "training loss",
-    "sigma_max": "spectral norm",
-    "fro": "Frobenius norm",
-}
 
 
 @dataclass(frozen=True)
@@ -48,7 +36,6 @@ class Measured:
         runs: the rows of the frame behind the value, or those that should have it.
         choice: what was selected; None if nothing is planned.
         notes: footnotes.
-        times: of each run to a target, also of those that never reach it.
         questions: the column with the number of test items behind a share; empty: it is none.
     """
 
@@ -60,7 +47,6 @@ class Measured:
     choice: Choice | None = None
     notes: tuple[Note, ...] = ()
     questions: str = ""
-    times: tuple[Time, ...] = ()
 
     @property
     def summary(self) -> Summary | None:
@@ -77,11 +63,6 @@ class Measured:
         if self.metric is None:
             return None
         return contender(name, self.sample, self.metric, self.runs, self.questions, self.choice, store)
-
-    @property
-    def conditions(self) -> frozenset[tuple[str, ...]]:
-        """What times of these runs depend on: machines, threads and processes."""
-        return frozenset(tuple(str(run.get(name)) for name in _CONDITIONS) for run in self.runs)
 
 
 def measured(ours: Ours, line: Reported) -> Measured:
@@ -161,28 +142,24 @@ def _figure(
         runs, left_out = _of_one_machine(runs)
         notes = (*notes, *left_out)
     values: dict[Seeds, float] = {}
-    times = []
+    never = 0  # of how many runs do not reach the target
     for run in runs:
         value = what.value(run, split) if run["state"] == Status.COMPLETED else None
         share = 1.0 if reach is None else reach(run)
         if value is not None and share is not None:
-            times.append(Time(value * min(1.0, share), is_censored=share > 1))
-            if share <= 1:
-                values[seeds(run)] = value * share
-    if reach is not None and len(values) < len(times):  # a mean of those that reach it would be too good
-        reason = Note(
-            "censored", count=len(times) - len(values), total=len(times), reached=sorted(values.values())
-        )
+            never += share > 1
+            values |= {seeds(run): value * share} if share <= 1 else {}
+    if never:  # a mean of those that reach it would be too good
+        reason = Note("censored", count=never, total=never + len(values), reached=sorted(values.values()))
         used = [run for run in runs if run["state"] == Status.COMPLETED]
-        return Measured(what.metric, {}, Status.COMPLETED, reason, used, choice, notes, times=tuple(times))
+        return Measured(what.metric, {}, Status.COMPLETED, reason, used, choice, notes)
     used, without = ([run for run in runs if (seeds(run) in values) is counts] for counts in (True, False))
     if not values:
         return _without_value(what.metric, without, choice, notes)
     if without:
         notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=_tally(without)))
     questions = what.questions.format(split=split)
-    known = tuple(times) if reach is not None else ()
-    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, questions, known)
+    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
 
 
 def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
@@ -240,57 +217,3 @@ def _reach(ours: Ours, line: Reported) -> Callable[[Row], float | None]:
         return math.inf if step is None and curve else None if step is None else step / float(run["steps"])
 
     return share
-
-
-# --- the two numbers of a claim ---
-
-
-def pair(ours: Ours, better: Reported, worse: Reported) -> tuple[Measured, Measured]:
-    """Ours of two numbers that the paper compares, also of metrics that only its figures show."""
-    metric = better.metric
-    if metric not in OF_FIGURES:
-        return measured(ours, better), measured(ours, worse)
-    last = [[None, *ours.of(line)][-1] for line in (better, worse)]
-    choices = [choice if choice is not None and choice.winner is not None else None for choice in last]
-    if metric == TRAIN_LOSS:
-        values = [
-            {seeds(run): own[0] for run in _replicas(choice) if (own := finite_values([run], metric))}
-            for choice in choices
-        ]
-    else:
-        values = _of_spectra(ours, choices, metric)
-    first, second = (
-        Measured(
-            Metric(metric, _OF_FIGURES[metric], 1, 3, False),
-            own,
-            Status.COMPLETED if own else Status.WAITING,
-            None if own else Note("reason_unrecorded" if _replicas(choice) else "reason_waiting"),
-            _replicas(choice),
-            choice,
-        )
-        for own, choice in zip(values, choices, strict=True)
-    )
-    return first, second
-
-
-def _replicas(choice: Choice | None) -> list[Row]:
-    return [] if choice is None else choice.replicas
-
-
-def _of_spectra(ours: Ours, choices: Sequence[Choice | None], metric: str) -> list[dict[Seeds, float]]:
-    """By seed the mean over layers; of alpha over those that are sound in all runs of both."""
-    runs = {
-        str(at): of_runs(choice.replicas, ours.store) if choice is not None and ours.store is not None else []
-        for at, choice in enumerate(choices)
-    }
-    layers = sound_layers(runs) if metric == ALPHA else None
-    found = []
-    for spectra in runs.values():
-        means: dict[Seeds, float] = {}
-        for run in spectra:
-            names = run.weights if layers is None else layers
-            values = [float(run.weights[name][metric]) for name in names if name in run.weights]
-            if values and all(map(math.isfinite, values)):
-                means[run.seed, run.seed] = statistics.fmean(values)
-        found.append(means)
-    return found

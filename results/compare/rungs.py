@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import itemgetter
 from typing import Any
 
 from htbench.harness.choice.winner import grouped
@@ -101,8 +102,9 @@ def rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
         frame: the tidy frame.
         store: where records and test items are.
     """
-    if not _may_be(frame):
-        return []
+    own = (row for row in rows(frame) if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
+    if not _has_lengths(((row["task"], row["model"]), row["tokens"]) for row in own):
+        return []  # records are read only where there may be a ladder
     found = []
     for part in parts(frame, WORKLOAD):
         if reported(part)[0].is_log and has_stages(part[0]) and part[0]["protocol"] != "paper":
@@ -110,19 +112,17 @@ def rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
             found += [one for one in made if one is not None]
     several = [[rung for _, rung in own] for own in grouped(found, lambda one: one[0]).values()]
     tasks = list(dict.fromkeys(shared for shared, _ in found))
-    return [(shared[0], own) for shared, own in zip(tasks, several, strict=True) if _has_lengths(own)]
+    return [
+        (shared[0], part)
+        for shared, part in zip(tasks, several, strict=True)
+        if _has_lengths((rung.model, rung.tokens) for rung in part if rung.optimizer == BASELINE)
+    ]
 
 
-def _may_be(frame: Frame) -> bool:
-    """Whether AdamW has three lengths of a model at all: records are read only then."""
-    own = [row for row in rows(frame) if row["rule"] == BASELINE and not is_missing(row.get("tokens"))]
-    by_model = grouped(own, lambda row: (row["task"], row["model"]))
-    return any(len({row["tokens"] for row in part}) >= HORIZONS for part in by_model.values())
-
-
-def _has_lengths(own: Iterable[Rung]) -> bool:
-    by_size = grouped((rung for rung in own if rung.optimizer == BASELINE), lambda rung: rung.model)
-    return any(len({rung.tokens for rung in part}) >= HORIZONS for part in by_size.values())
+def _has_lengths(of_baseline: Iterable[tuple[Any, float]]) -> bool:
+    """Whether AdamW has three lengths of a size, by pairs of size and tokens."""
+    lengths = grouped(of_baseline, itemgetter(0)).values()
+    return any(len({tokens for _, tokens in own}) >= HORIZONS for own in lengths)
 
 
 def _rung(

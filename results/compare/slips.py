@@ -13,17 +13,11 @@ from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note, text
 
 NOISE = 0.025  # sd of a perplexity on C4: the ten reruns of the table `wall_clock` against their first runs
-_OF_NUMBER = ("number", "rate")
 
 
 def of_line(line: Reported) -> tuple[Note, ...]:
     """The footnotes to a published number."""
-    return _touching(line, ("all", *_OF_NUMBER))
-
-
-def of_number(line: Reported) -> tuple[Note, ...]:
-    """The footnotes that concern this number of this table only, not all that share its optimizer or data."""
-    return _touching(line, _OF_NUMBER)
+    return _touching(line, ("all", "number", "rate"))
 
 
 def of_rate(line: Reported) -> tuple[Note, ...]:

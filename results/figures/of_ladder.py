@@ -65,12 +65,9 @@ def _of_entry(one: Entry) -> list[Row]:
         return [replace(row, y=found.most if found.is_above else found.least, role=role)]
     if found.low is None and found.high is None:
         return [row]
-    low, high = (end if known is None else known for end, known in _ends(found))
+    low = found.least if found.low is None else found.low
+    high = found.most if found.high is None else found.high
     return [replace(row, y_low=low, y_high=high)]
-
-
-def _ends(found: Any) -> tuple[tuple[float, float | None], ...]:
-    return (found.least, found.low), (found.most, found.high)
 
 
 def _published() -> list[Row]:
@@ -102,15 +99,15 @@ def _share_of_hours(model: str) -> float:
 
 def _horizons(own: Ladder) -> list[Panel]:
     panels = []
-    laws = {one.model: one.group for one in own.laws}
+    groups = own.groups
     main = [one.rung for one in own.entries if one.is_main]
     for model, group in groupby(main, key=lambda rung: rung.model):
         rungs = list(group)
         if len({rung.tokens for rung in rungs}) < 2:
             continue
         rows = [_loss_of(rung, rung.ratio) for rung in sorted(rungs, key=lambda rung: rung.optimizer)]
-        if own.law is not None and model in laws:
-            n, at = rungs[0].parameters, laws[model]
+        if own.law is not None and model in groups:
+            n, at = rungs[0].parameters, groups[model]
             ratios = np.geomspace(rungs[0].ratio, rungs[-1].ratio, _POINTS_OF_LAW)
             rows += _curve(BASELINE, ratios, [own.law.loss(ratio * n, at)[0] for ratio in ratios])
         of = _about(own, f"{own.task} · {model}", [len(rung.row.values) for rung in rungs])

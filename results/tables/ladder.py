@@ -131,10 +131,8 @@ def _notes(own: Ladder) -> tuple[Note, ...]:
         notes.append(Note("ladder_missed", **check))
     elif own.exponent is not None and own.law is not None:
         sizes = [
-            Note(
-                "ladder_size", model=one.model, floor=one.floor.value, low=one.floor.low, high=one.floor.high
-            )
-            for one in own.laws
+            Note("ladder_size", model=model, floor=floor.value, low=floor.low, high=floor.high)
+            for model, floor in own.floors.items()
         ]
         ends = {"exponent": own.exponent.value, "low": own.exponent.low, "high": own.exponent.high}
         counts = {"points": own.law.points, "unknowns": own.law.unknowns}

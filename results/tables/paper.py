@@ -178,7 +178,7 @@ def _section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
             fixes=layout.fixes,
         ),
         *notes,
-        *(_miniature(lines, scale) if scale != "paper" else ()),
+        *(stand_ins(lines, scale) if scale != "paper" else ()),
         *(_on_published(lines) if side.published else ()),
         *(footnotes.origin(runs) if runs is not None and len(runs) else ()),
     )
@@ -233,7 +233,7 @@ def _on_published(lines: Iterable[Reported]) -> list[Note]:
     return [Note("paper_published"), *([Note("paper_hardware", hardware=hardware)] if hardware else [])]
 
 
-def _miniature(lines: Iterable[Reported], scale: str) -> list[Note]:
+def stand_ins(lines: Iterable[Reported], scale: str) -> list[Note]:
     """Which embedded data and models stand for the published ones."""
     twins, workloads = scales.twins(scale), dict.fromkeys((line.dataset, line.model) for line in lines)
     pairs = [f"{' '.join(twins[own])} for {' '.join(own)}" for own in workloads if own in twins]
@@ -277,18 +277,24 @@ def _published(line: Reported | None) -> Cell:
 
 
 @dataclass(frozen=True)
-class _Verdict:
+class FigureVerdict:
     """On one figure.
 
     Attributes:
         bold: whether it is better than every other one of its workload.
         notes: footnotes.
         outlook: what a better setting beyond an edge would mean (`Verdicts.outlook`); None: no comparison.
+        kind, rank: what the judge says of it; empty: nothing.
     """
 
     bold: bool = False
     notes: tuple[Note, ...] = ()
     outlook: Outlook | None = None
+    kind: str = ""
+    rank: str = ""
+
+
+NO_VERDICT = FigureVerdict()
 
 
 def _of_runs(
@@ -305,12 +311,12 @@ def _of_runs(
         else measured(ours, line)
         for line in lines
     }
-    verdicts, ties = _verdicts(layout, ours, found)
+    judged, ties = verdicts(layout, ours, found)
     times = _unlike_times(found)
     seeds = [len(own.sample) for own in found.values()]
     cells = {}
     for line, own in found.items():
-        verdict = verdicts.get(line, _Verdict())
+        verdict = judged.get(line, NO_VERDICT)
         few = footnotes.fewer("fewer_seeds", len(own.sample), seeds) if own.sample else ()
         cell = replace(_cell(own), bold=verdict.bold and not few)
         cell = cell.noted(*few, *verdict.notes, *times.get(line, ()))
@@ -381,9 +387,9 @@ def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
 # --- verdicts ---
 
 
-def _verdicts(
+def verdicts(
     layout: Layout, ours: Ours, found: Mapping[Reported, Measured]
-) -> tuple[dict[Reported, _Verdict], list[Note]]:
+) -> tuple[dict[Reported, FigureVerdict], list[Note]]:
     """The verdicts on the figures of a section. Rivals share workload and metric; in a grid also the row.
 
     Times have none, nor has a grid of learning rates, and neither has a p that was chosen: it was given more
@@ -398,7 +404,7 @@ def _verdicts(
         if layout.axis != "lr" and own.metric is not None and not is_time(line) and not leaves_p_open(line)
     ]
     fields = ("dataset", "model", "metric", *(layout.rows if layout.axis else ()))
-    verdicts: dict[Reported, _Verdict] = {}
+    judged: dict[Reported, FigureVerdict] = {}
     ties, tested = [], False
     for lines in grouped(compared, lambda line: key(line, fields)).values():
         own = [found[line] for line in lines]
@@ -424,8 +430,10 @@ def _verdicts(
         for at, (line, figure) in enumerate(zip(lines, own, strict=True)):
             bold = whole.bold[at] and not figure.notes
             one = (exact[names[at]],) if names[at] in exact else ()
-            verdicts[line] = _Verdict(bold, (*whole.budgets[at], *one), partial(whole.outlook, at))
-    return verdicts, [*dict.fromkeys(ties), *(RULES if tested else ())]
+            row = whole.rows[at]
+            told = ("", "") if row is None else (row.kind.value, f"{row.rank}{'=' * row.is_tied}")
+            judged[line] = FigureVerdict(bold, (*whole.budgets[at], *one), partial(whole.outlook, at), *told)
+    return judged, [*dict.fromkeys(ties), *(RULES if tested else ())]
 
 
 def _is_settled(own: Measured) -> bool:

@@ -15,11 +15,11 @@ from htbench.harness.paper.reported import Reported
 from htbench.harness.store import Store, layout
 from htbench.harness.store.points import sweep_folder, write_points
 from htbench.harness.store.record import RunRecord
-from htbench.sweeps.experiments import write as shipped
+from htbench.harness.system.environment import HOME
 from htbench.sweeps.plan.planned import Planned, search_points
 from htbench.sweeps.spec.sweep_file import load
 
-SWEEPS = Path(shipped.__file__).parents[1] / "paper"
+SWEEPS = HOME / "sweeps" / "paper"
 TIMES = {"rtxpro6000": "NVIDIA RTX PRO 6000", "": "NVIDIA RTX A6000"}  # by the word of a rerun
 STEPS = 10_000  # of every run: how many does not matter here
 

@@ -68,7 +68,7 @@ PICTURE = {
     ),
     # sweeps
     "sweeps": "",
-    "sweeps.experiments": "harness.paper harness.show optimizers",
+    "sweeps.experiments": "",
     "sweeps.spec": "harness.config harness.errors harness.show harness.store",
     "sweeps.plan": (
         "harness.choice harness.config harness.errors harness.show harness.store harness.system "
@@ -104,7 +104,7 @@ PICTURE = {
     ),
     "sweeps.compare": (
         "harness.bench harness.cli harness.config harness.errors harness.show harness.system harness.tasks "
-        "optimizers.zoo sweeps.commands sweeps.experiments sweeps.reproduce"
+        "optimizers.zoo sweeps.commands sweeps.reproduce"
     ),
     # results
     "results.frames": (

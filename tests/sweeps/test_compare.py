@@ -3,14 +3,16 @@
 import re
 
 import pytest
+import yaml
 
 from htbench.harness import cli
 from htbench.harness.config import parts, settings
 from htbench.harness.store import Store
 from htbench.harness.store.points import is_tuned, read_points
+from htbench.harness.system.environment import HOME
 from htbench.optimizers.zoo.registry import spec as row_of
 from htbench.sweeps import compare
-from htbench.sweeps.compare import FULL, LADDER, QUICK, USUAL, WORKLOADS, Budget, Comparison
+from htbench.sweeps.compare import FULL, QUICK, USUAL, WORKLOADS, Budget, Comparison
 from htbench.sweeps.spec import sweep_file
 from tests.helpers.own_parts import optimizer
 
@@ -88,9 +90,9 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
 @pytest.mark.parametrize("task", WORKLOADS)
 def test_what_it_fixes_is_a_default_or_usual(folder, task):
     parts.allow([OWN])
-    made = Comparison(OWN, ["adamw", "muon"], task, QUICK).file()
-    for block in made.blocks:
-        for name, value in {**made.base, **block.set}.items():
+    made = yaml.safe_load(Comparison(OWN, ["adamw", "muon"], task, QUICK).text())
+    for block in made["blocks"]:
+        for name, value in {**made["base"], **block["set"]}.items():
             if is_tuned(name):
                 assert value in settings.USUAL.get(name, ())
 
@@ -101,7 +103,7 @@ def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, b
     parts.allow([OWN])
     wanted = Comparison(OWN, ["adamw", "muon"], task, budget)
     path = folder / f"{wanted.name}.yaml"
-    path.write_text(wanted.file().text())
+    path.write_text(wanted.text())
     loaded = sweep_file.load(path)
     assert loaded.search.mode == "refine" and loaded.search.trials == budget.trials
     assert loaded.fresh_seeds == budget.seeds and loaded.name == path.stem
@@ -133,11 +135,10 @@ def test_the_full_budget_is_a_block_more_in_the_ladder(folder):
         (OWN, {"optimizer.lr"}),
         ("torch.optim:RAdam", {"optimizer.lr", "optimizer.weight_decay"}),
     ):
-        wanted = Comparison(name, [block.name for block in LADDER.blocks], "pydocs", FULL)
-        path.write_text(wanted.file().text())
-        loaded, path_of_ladder = sweep_file.load(path), folder / "ladder.yaml"
-        path_of_ladder.write_text(LADDER.text())
-        theirs = sweep_file.load(path_of_ladder)
+        theirs = sweep_file.load(HOME / "sweeps" / "ladder" / "ladder-s1.yaml")
+        wanted = Comparison(name, [block.name for block in theirs.blocks], "pydocs", FULL)
+        path.write_text(wanted.text())
+        loaded = sweep_file.load(path)
         assert loaded.blocks[1:] == theirs.blocks, "their runs are those of the ladder"
         assert (loaded.base, loaded.seeds, loaded.fresh_seeds) == (
             theirs.base,

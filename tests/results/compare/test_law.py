@@ -141,7 +141,7 @@ def test_without_noise_a_ladder_tells_what_a_rule_is_worth():
             continue
         assert ratio == 20 and one.tokens.value == pytest.approx(ladders.WORTH[optimizer], rel=1e-5)
         assert one.to_baseline.value < 0 and (one.to_second is None) == (optimizer == "muon")
-    assert [own.floor.value for own in made.laws] == pytest.approx(list(FLOORS.values()))
+    assert [floor.value for floor in made.floors.values()] == pytest.approx(list(FLOORS.values()))
 
 
 def test_multipliers_are_followed_where_most_are_in_sight():
@@ -218,7 +218,7 @@ def test_two_lengths_are_no_law():
     made = ladder("pydocs", exact(horizons=HORIZONS | {"s3": (10, 20)}))
     few = entries(made)["s3", "muon", 20]
     assert few.tokens is None and few.guards == (Guard.FEW_HORIZONS,) and few.to_baseline is not None
-    assert [own.model for own in made.laws] == ["s1", "s2"]
+    assert [*made.floors] == ["s1", "s2"]
     assert entries(made)["s2", "muon", 20].tokens.value == pytest.approx(1.5, rel=1e-5)
 
 
@@ -227,7 +227,7 @@ def test_an_optimum_at_an_edge_gives_no_number():
     assert own["s2", "muon", 20].tokens is None and own["s2", "muon", 20].guards == (Guard.EDGE,)
     assert own["s2", "htmuon", 20].tokens is not None
     made = ladder("pydocs", named(exact(), at=("s2", "adamw", 40), at_edge=True))
-    assert [one.model for one in made.laws] == ["s1", "s3"]
+    assert [*made.floors] == ["s1", "s3"]
     assert entries(made)["s2", "muon", 20].guards == (Guard.BASELINE_EDGE,)
 
 

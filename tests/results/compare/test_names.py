@@ -10,12 +10,11 @@ from htbench.harness.store.points import REPLICATE
 from htbench.optimizers.routing import split_parameters
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.compare.judge import Kind
-from htbench.results.compare.ours import Ours
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load, load_rows
 from htbench.results.page import page
 from htbench.results.tables.answer import answers
-from htbench.results.tables.ledger import examine
+from htbench.results.tables.ledger import ledger
 from htbench.results.tables.registry import GENERAL
 from tests.helpers.architecture import ROOT
 
@@ -207,8 +206,8 @@ def test_what_a_record_says_of_its_reach_is_told(bench, make):
     ]
 
 
-@pytest.mark.parametrize(("rank", "decided"), [(128, False), (8, True)])
-def test_the_ledger_gives_no_verdict_on_a_rule_that_is_another_one_here(bench, make, rank, decided):
+@pytest.mark.parametrize(("rank", "reaches"), [(128, False), (8, True)])
+def test_the_ledger_marks_a_rule_that_is_another_one_here(bench, make, rank, reaches):
     base = {"task": "pydocs", "model": "llama-nano-60m", "steps": 50}
     own = {"sweep": "nano-optimizer_variants", "base": base, "curve": False}
     for name, level, more in (
@@ -220,10 +219,7 @@ def test_the_ledger_gives_no_verdict_on_a_rule_that_is_another_one_here(bench, m
             metrics = make.text(level + seed % 3 * (0.01 if name == "galore" else 0.013), test=0)
             bench.add("pydocs", name, 0.02, stage=REPLICATE, seed=seed, metrics=metrics, **own, **more)
     store = bench.write()
-    [one] = [
-        one
-        for one in examine(Ours(load_rows(store), "nano", store))
-        if {one.claim.better.row, one.claim.worse.row} == {"htmuon", "galore"} and one.better.sample
-    ]
-    assert (one.verdict != "undecided") is decided
-    assert [note.kind for note in one.misnamed] == ([] if decided else ["idle_galore"])
+    (report,) = ledger(load_rows(store), store)
+    (row,) = [row for one in report.sections for row in one.rows if row[0].value == "galore" and row[6].value]
+    assert row[-1].value == "worse"
+    assert [note.kind for note in row[-2].notes] == ([] if reaches else ["idle_galore"])

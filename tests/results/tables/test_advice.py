@@ -47,7 +47,7 @@ def refined(*blocks, trials):
 
 
 OCTAVES, LOG = [0.01, 0.02, 0.04, 0.08], {"low": 0.001, "high": 0.1, "log": True}
-COMPARED = yaml.safe_load(Comparison("muon", ["adamw"], "digits", QUICK).file().text())
+COMPARED = yaml.safe_load(Comparison("muon", ["adamw"], "digits", QUICK).text())
 CORNER = {"optimizer.lr": 0.08, "optimizer.p": 0.1}
 
 # A file, the best rate (and the value of another axis), the draws of its search, rounds until it stops, the

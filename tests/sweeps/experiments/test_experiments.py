@@ -1,18 +1,17 @@
-"""The sweep files of the experiments: written from one list, with a run for all that the paper shows."""
+"""The shipped sweep files: they have a run for all that the paper shows."""
 
 import functools
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from htbench.harness.paper import experiments, reported, scales
 from htbench.harness.store.points import SEED_FIELDS
-from htbench.sweeps.experiments import equal, write
+from htbench.harness.system.environment import HOME
 from htbench.sweeps.plan.planned import Planned, search_points
 from htbench.sweeps.spec.sweep_file import load
 
-SHIPPED = Path(write.__file__).parents[1]
+SHIPPED = HOME / "sweeps"
 WHOLE = ("paper", "nano", "quick")  # scales that have all of the paper's rows on the workloads that they have
 
 
@@ -46,20 +45,6 @@ def runs(scale: str, place: experiments.Place, name: str = "") -> list[Planned]:
         for one in own
         if all(one.config.optimizer.hyper[name] == value for name, value in setting.hyper.items())
     ]
-
-
-def test_the_files_are_those_of_the_list() -> None:
-    texts = write.files()
-    for path, text in texts.items():
-        assert path.read_text(encoding="utf-8") == text, (
-            f"{path}: run `python -m htbench.sweeps.experiments.write`"
-        )
-    shipped = {
-        path
-        for folder in ("paper", "nano", "quick", "equal", "track3", "ladder")
-        for path in (SHIPPED / folder).iterdir()
-    }
-    assert shipped == set(texts)
 
 
 @pytest.mark.parametrize("scale", WHOLE)
@@ -157,8 +142,8 @@ def test_the_paper_scale_follows_its_protocol() -> None:
 def test_the_equal_budget_has_every_optimizer() -> None:
     from htbench.optimizers import ZOO
 
-    for file in equal.files():
-        spec = load(SHIPPED / "equal" / f"{file.name}.yaml")
+    for path in sorted((SHIPPED / "equal").glob("*.yaml")):
+        spec = load(path)
         sizes = Counter(one.config.optimizer.name for one in search_points(spec))
         assert set(sizes) == set(ZOO)
         assert set(sizes.values()) == {15}, "five rates by three weight decays"
