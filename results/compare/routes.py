@@ -46,6 +46,6 @@ def _word(run: Mapping[str, Any]) -> str:
 
 def _groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The named groups with settings of their own, each with its optimizer if that is another one."""
-    known = (name for name in sorted(run) if name.startswith("groups.") and name.endswith(".optimizer"))
+    known = sorted(name for name in run if name.startswith("groups.") and name.endswith(".optimizer"))
     own = [(name.split(".", 1)[1], str(run[name])) for name in known if not is_missing(run[name])]
     return tuple((name.rpartition(".")[0], rule if rule != run["rule"] else "") for name, rule in own)
