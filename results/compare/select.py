@@ -173,9 +173,9 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    own, planned, tried = (
-        count_settings(runs) for runs in (group, group + dropped, group + dropped + elsewhere)
-    )
+    own = count_settings(group)
+    planned = count_settings(group + dropped) if dropped else own
+    tried = count_settings(group + dropped + elsewhere) if elsewhere else planned
     ties = [candidates[name] for name in tied]
     counts = own, planned - own, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
