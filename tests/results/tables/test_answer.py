@@ -130,7 +130,7 @@ def test_two_names_of_one_rule_are_said_to_be_one_and_nothing_would_tell_them(be
     assert "htmuon at p 0 is muon" in str(told[1])
     whole = GENERAL["main_result"](View(load_rows(bench.store))).sections[0]
     (untold,) = [note for note in whole.notes if note.kind == "untold"]
-    assert [row.kind for row in untold["rows"]] == ["untold_rule"]
+    assert [row.kind for row in untold["rows"]] == ["open_rule"]
 
 
 def test_without_another_rule_there_is_no_winner_to_find(bench, make):
