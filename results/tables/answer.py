@@ -65,11 +65,6 @@ class Place:
         """Whether a value of its setting lies at an edge of what was tried."""
         return any(note.kind == "edge" for note in self.notes)
 
-    @property
-    def dangers(self) -> tuple[Note, ...]:
-        """Those that could mislead, a short line each."""
-        return tuple(dangers((self.name, note) for note in self.notes))
-
 
 @dataclass(frozen=True)
 class Answer:

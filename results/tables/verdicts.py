@@ -1,6 +1,6 @@
 """What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from htbench.harness.choice.winner import grouped
@@ -78,48 +78,29 @@ class Verdicts:
     def columns(self) -> list[tuple[Column, list[Cell]]]:
         """Rank, distance to the best with its interval, and what is known of each row."""
         scale, unit = self.metric.gap
-        rows = [row if row is not None and row.n >= MIN_SEEDS else None for row in self.rows]
-        rivals = [None if row is None or row.kind is Kind.BEST else row for row in rows]
+        ranked = [row if row is not None and row.n >= MIN_SEEDS else None for row in self.rows]
+        behind = [None if row is None or row.kind is Kind.BEST else row for row in ranked]
 
-        def numbers(values: Iterable[float | None], digits: int | None) -> list[Cell]:
-            return [Cell(value, digits) for value in values]
+        def numbers(value: Callable[[Verdict], float | None], digits: int | None = None) -> list[Cell]:
+            return [Cell(None if row is None else value(row), digits) for row in behind]
 
-        place = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap")
-        gaps = [
-            (
-                Column(place + name, label),
-                [None if row is None else scale * getattr(row, field) for row in rivals],
-            )
-            for name, label, field in (
-                ("", f"gap ({unit})", "gap"),
-                ("_low95", "from", "low"),
-                ("_high95", "to", "high"),
-            )
-        ]
-        needed = [row.seeds_needed if row is not None else None for row in rivals]
+        def words(word: Callable[[Verdict], str]) -> list[Cell]:
+            return [Cell("" if row is None else word(row)) for row in ranked]
+
+        def needed(end: str) -> Callable[[Verdict], float | None]:
+            return lambda row: None if row.seeds_needed is None else getattr(row.seeds_needed, end)
+
+        place, digits = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap"), 4 if scale == 1 else 2
         return [
-            (
-                Column("rank", kind="text"),
-                [Cell("" if row is None else f"{row.rank}{'=' * row.is_tied}") for row in rows],
-            ),
-            *((column, numbers(values, 4 if scale == 1 else 2)) for column, values in gaps),
-            (
-                Column("p", "p-value"),
-                [Cell(None if row is None else float(f"{row.p_value:.2g}")) for row in rivals],
-            ),
-            (Column("verdict", kind="text"), [Cell("" if row is None else row.kind.value) for row in rows]),
-            (
-                Column("seeds_needed", "seeds needed"),
-                numbers((None if own is None else own.estimate for own in needed), 0),
-            ),
-            (
-                Column("seeds_needed_low", "from"),
-                numbers((None if own is None else own.low for own in needed), 0),
-            ),
-            (
-                Column("seeds_needed_high", "to"),
-                numbers((None if own is None else own.high for own in needed), 0),
-            ),
+            (Column("rank", kind="text"), words(lambda row: f"{row.rank}{'=' * row.is_tied}")),
+            (Column(place, f"gap ({unit})"), numbers(lambda row: scale * row.gap, digits)),
+            (Column(f"{place}_low95", "from"), numbers(lambda row: scale * row.low, digits)),
+            (Column(f"{place}_high95", "to"), numbers(lambda row: scale * row.high, digits)),
+            (Column("p", "p-value"), numbers(lambda row: float(f"{row.p_value:.2g}"))),
+            (Column("verdict", kind="text"), words(lambda row: row.kind.value)),
+            (Column("seeds_needed", "seeds needed"), numbers(needed("estimate"), 0)),
+            (Column("seeds_needed_low", "from"), numbers(needed("low"), 0)),
+            (Column("seeds_needed_high", "to"), numbers(needed("high"), 0)),
         ]
 
     def would_tell(self, what: str, drawn: bool, planned: bool) -> list[Note]:

@@ -398,7 +398,7 @@ def test_each_danger_has_a_line_on_the_first_screen_and_notes_add_to_it(
     assert protects(first, found) and protects(more, found)
     assert max(map(len, (first + more).splitlines())) <= width
     assert len(first.splitlines()) < 20 and len(first) + 500 < len(more), "what protects, and no more"
-    marked = [place.name for place in found.places if place.dangers]
+    marked = [place.name for place in found.places if any(note.danger() for note in place.notes)]
     assert [
         name for name in marked if not re.search(rf"^(\d=?)? *{re.escape(name)} (.* )?!", first, re.MULTILINE)
     ] == []
