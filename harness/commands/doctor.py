@@ -9,7 +9,6 @@ import importlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.cli import ABOVE
@@ -17,8 +16,7 @@ from htbench.harness.data.cache import MANIFEST, damaged, differing
 from htbench.harness.errors import UsageError
 from htbench.harness.show.emit import emit
 from htbench.harness.show.note import Note
-from htbench.harness.store import Store
-from htbench.harness.store.check import SECONDS, Survey
+from htbench.harness.store.check import Survey
 from htbench.harness.store.layout import cache_folder
 from htbench.harness.system import checks as machine
 from htbench.harness.system import finding, place
@@ -74,16 +72,6 @@ def _store(root: Path) -> Iterator[Finding]:
     yield from Survey(root).findings()
 
 
-def _rows(root: Path) -> Iterator[Finding]:
-    """Compare the rows that tables keep with what they were made of; tables trust them."""
-    cache: Any = importlib.import_module(ABOVE["rows"])
-    compared, differing = cache.differing(Store(root), SECONDS)
-    if differing:
-        yield problem("cache", Note("rows_differ", runs=differing), Note("delete_rows"))
-    elif compared:
-        yield ok("cache", Note("rows_agree", records=compared))
-
-
 def _data(root: Path) -> Iterator[Finding]:
     for name in tasks.TASKS:
         try:
@@ -122,4 +110,4 @@ def _made_again(cache: Path) -> dict[Path, list[str]]:
     return found
 
 
-CHECKS = (*machine.CHECKS, place.root, _store, _rows, _data)
+CHECKS = (*machine.CHECKS, place.root, _store, _data)

@@ -13,7 +13,7 @@ runs/<k2>/<key>/    one folder per run:
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
-cache/              prepared data, measured costs, rows of tables (`results/frames/row_cache.py`)
+cache/              prepared data, measured costs
 index.jsonl         all records once more (`harness/store/index.py`)
 store.json          the format of all of it, and what tells the store from others in the same database
 """

@@ -1,5 +1,6 @@
 """Which parameters a matrix rule has: with embedding and head it is another method than with hidden ones."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,7 +22,6 @@ def routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Note]]:
     """
     told = [run for run in runs if _word(run) or _groups(run)]
     parts = list[Note]()
-    routings = {(_word(run), _groups(run)) for run in told}
     # GaLore has Adam at its own rate for the rest, where others have an AdamW.
     alike = grouped(told, lambda run: (is_missing(run.get("aux_lr")), _word(run), _groups(run)))
     for (_, word, named), own in alike.items():
@@ -30,7 +30,7 @@ def routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Note]]:
         having = [Note("route_group", group=name, rule=rule) for name, rule in named]
         names = list(dict.fromkeys(str(run["optimizer"]) for run in own))
         parts.append(Note("route", names=names, where=where, rates=rates, groups=having))
-    if len(routings) > 1:
+    if len({(word, named) for _, word, named in alike}) > 1:
         return [Note("routing_unlike", parts=parts)], []
     return ([Note("routing", parts=parts)], [Note("routed", parts=parts)]) if parts else ([], [])
 
@@ -46,6 +46,12 @@ def _word(run: Mapping[str, Any]) -> str:
 
 def _groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The named groups with settings of their own, each with its optimizer if that is another one."""
-    known = (name for name in sorted(run) if name.startswith("groups.") and name.endswith(".optimizer"))
+    known = _of_groups(tuple(run))
     own = [(name.split(".", 1)[1], str(run[name])) for name in known if not is_missing(run[name])]
     return tuple((name.rpartition(".")[0], rule if rule != run["rule"] else "") for name, rule in own)
+
+
+@functools.lru_cache  # all rows of a frame have the same hundreds of columns
+def _of_groups(columns: tuple[str, ...]) -> list[str]:
+    """The columns that name the optimizers of groups."""
+    return sorted(name for name in columns if name.startswith("groups.") and name.endswith(".optimizer"))

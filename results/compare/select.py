@@ -173,9 +173,9 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    own, planned, tried = (
-        count_settings(runs) for runs in (group, group + dropped, group + dropped + elsewhere)
-    )
+    own = count_settings(group)
+    planned = count_settings(group + dropped) if dropped else own
+    tried = count_settings(group + dropped + elsewhere) if elsewhere else planned
     ties = [candidates[name] for name in tied]
     counts = own, planned - own, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
@@ -192,7 +192,7 @@ def count_settings(runs: Iterable[Row]) -> int:
     first = {run["candidate"]: run for run in runs}
     listed = [run for run in first.values() if not run["slot"]]
     tuned, least = tuned_columns(listed) if listed else [], dict[str, dict[float, float]]()
-    for name in filter(lambda name: is_rate(setting_name(name)), tuned):
+    for name in _rates(tuple(tuned)):
         values = numbers(x for run in listed if not is_missing(x := run[name]))
         if len(few := apart(values)) < len(values):
             least[name] = {value: max(x for x in few if x <= value) for value in values}
@@ -200,6 +200,12 @@ def count_settings(runs: Iterable[Row]) -> int:
         return len(first)
     ways = {tuple(least[at].get(own[at]) if at in least else repr(own[at]) for at in tuned) for own in listed}
     return len(first) - len(listed) + len(ways)
+
+
+@functools.cache  # a frame has hundreds of columns, and thousands of rows of tables
+def _rates(columns: tuple[str, ...]) -> list[str]:
+    """Those columns that have settings tried on a logarithmic scale."""
+    return [name for name in columns if is_rate(setting_name(name))]
 
 
 def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:

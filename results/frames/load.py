@@ -31,9 +31,9 @@ from htbench.harness.store.points import (
 from htbench.harness.store.record import RunRecord
 from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
-from htbench.results.frames import identity, row_cache, run_row
+from htbench.results.frames import identity, run_row
 from htbench.results.frames.rows import Frame, Rows, rows
-from htbench.results.frames.run_row import EDITED, MARK, PRUNED_BY, TUNED, TWIN, Row
+from htbench.results.frames.run_row import EDITED, PRUNED_BY, TUNED, TWIN, Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,17 +257,13 @@ def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
 
 
 def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
-    """The rows of all runs that have a record, by key; kept ones where nothing has changed."""
-    marks = {key: mark for key in keys if (mark := row_cache.mark(store, key))}
-    kept = row_cache.read(store)
-    rows = {key: row for key in marks if (row := kept.get(key, {})).get(MARK) == marks[key]}
-    new, left = {}, [key for key in marks if key not in rows]
-    with Progress(len(left), "records", brief=True) as progress:
-        for key, record in store.each_record(left):
-            new[key] = run_row.finished(record) | {MARK: marks[key]}
-            progress.to(len(new))
-    row_cache.write(store, kept, new)
-    return rows | new
+    """The rows of all runs that have a record, by key."""
+    rows: dict[str, Row] = {}
+    with Progress(len(keys), "records", brief=True) as progress:
+        for key, record in store.each_record(keys):
+            rows[key] = run_row.finished(record)
+            progress.to(len(rows))
+    return rows
 
 
 def _of_point(row: Row | None, point: Point) -> Row | None:

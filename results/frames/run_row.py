@@ -14,10 +14,10 @@ from htbench.results.frames import cost, identity, metrics, provenance
 Row = dict[str, Any]
 
 # Entries of a row that do not become columns: the names of its tuned settings, whether the optimizer's code
-# is of no release, the studies that pruned its run (None: it was not pruned), what the cache of rows notes,
-# the candidate without the word of a deliberate rerun.
-TUNED, EDITED, PRUNED_BY, MARK, TWIN = "tuned", "edited", "pruned_by", "mark", "twin"
-HIDDEN = (TUNED, EDITED, PRUNED_BY, MARK, TWIN)
+# is of no release, the studies that pruned its run (None: it was not pruned), the candidate without the word
+# of a deliberate rerun.
+TUNED, EDITED, PRUNED_BY, TWIN = "tuned", "edited", "pruned_by", "twin"
+HIDDEN = (TUNED, EDITED, PRUNED_BY, TWIN)
 
 FIRST = (
     *("sweep", "block", "stage", "slot", "look", "allowed", "refines", "row", "search", "ranges"),

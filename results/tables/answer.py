@@ -8,25 +8,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting as plain
 from htbench.harness.show.progress import each
 from htbench.harness.show.report import Cell, Column, Section, by_columns, dangers, without
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.results.compare.judge import MOST_ITEMS, MOST_SEARCH_SEEDS, MOST_SEEDS, Kind, Verdict
+from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.view import View
-from htbench.results.frames.metrics import Metric, task_kind
+from htbench.results.frames.metrics import Metric
 from htbench.results.frames.rows import Frame, rows
 from htbench.results.tables import footnotes, main_result
 from htbench.results.tables.outcome import Outcome, outcome_of, searched_parts
 from htbench.results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
-_MOST = {"open_test_set": MOST_ITEMS, "open_search": MOST_SEARCH_SEEDS}
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,6 @@ class Place:
     def has_edge(self) -> bool:
         """Whether a value of its setting lies at an edge of what was tried."""
         return any(note.kind == "edge" for note in self.notes)
-
-    @property
-    def dangers(self) -> tuple[Note, ...]:
-        """Those that could mislead, a short line each."""
-        return tuple(dangers((self.name, note) for note in self.notes))
 
 
 @dataclass(frozen=True)
@@ -146,7 +139,7 @@ def answer(found: Outcome, whole: Section) -> Answer:
         _verdict(found, verdict),
         places,
         dangers([*facts, *(("", note) for note in whole.notes)]),
-        _open(found, verdict) if verdict is not None else [],
+        [note for note in found.open if note.kind != "open_rule"],  # that two rows are one is a danger
         [*whole.footer, *_footer(found, verdict)],
     )
 
@@ -351,72 +344,10 @@ def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) ->
         return Note("answer_rule", rows=len(leaders))
     apart = [row for row in rivals if row.gap > 0 and not row.is_same_rule]
     if apart and all(row.limited_by_test_set for row in apart):
-        return Note("answer_items", rows=len(leaders), **_items(found, verdict))
+        return Note("answer_items", rows=len(leaders), items=verdict.items, what=found.items)
     if apart and all(row.limited_by_search for row in apart):
         return Note("answer_search", rows=len(leaders))
     return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
-
-
-def _items(found: Outcome, verdict: Verdicts) -> dict[str, Any]:
-    return {"items": verdict.items, "what": "images" if task_kind(found.part) == "image" else "items"}
-
-
-# --- what would tell ---
-
-
-def _open(found: Outcome, verdict: Verdicts) -> list[Note]:
-    """What is not told from the best, and what would tell it; rows that need the same are a line.
-
-    Of a row with its rule nothing would: that the two are one is told as a danger.
-    """
-    rivals = [row for row in verdict.untold if not row.is_same_rule or row.n < MIN_SEEDS]
-    lines = grouped(sorted(rivals, key=lambda row: row.gap), _needs)
-    return [_would_tell(kind, own, found, verdict) for kind, own in lines.items()]
-
-
-def _needs(row: Verdict) -> str:
-    """The kind of line that says what would tell a row from the best."""
-    if row.n < MIN_SEEDS:
-        return "open_few"
-    if row.kind is Kind.EQUAL:
-        return "open_equal"
-    if row.gap == 0:
-        return "open_same"
-    if row.limited_by_test_set:
-        return "open_test_set"
-    if row.limited_by_search:
-        return "open_search"
-    return "open_seeds" if row.seeds_needed is not None else "open_never"
-
-
-def _would_tell(kind: str, own: Sequence[Verdict], found: Outcome, verdict: Verdicts) -> Note:
-    scale, unit = found.metric.gap
-    needed = [
-        row.seeds_needed.estimate if row.seeds_needed else row.items_needed or row.search_seeds_needed
-        for row in own
-    ]
-    # A search that draws has one seed for each setting, and a file that asks for more is refused.
-    drawn = kind == "open_search" and any(run["slot"] for choice in found.choices for run in choice.rows)
-    needed = [None] * len(own) if drawn else needed
-    seeds = MIN_SEEDS if kind == "open_few" else max(filter(None, needed), default=0)
-    fields = {
-        "names": [row.name for row in own],
-        "best": verdict.best,
-        "needed": needed,
-        "rows": [
-            Note("open_row", name=row.name, needed=count)
-            for row, count in zip(own, needed, strict=True)
-            if count is not None
-        ],
-        "over": [row.name for row, count in zip(own, needed, strict=True) if count is None and not drawn],
-        "most": _MOST.get(kind, MOST_SEEDS),
-        "seeds": seeds,
-        "plan": seeds if found.staged and not found.file else 0,  # a sweep file can ask for them
-        "margin": f"{scale * found.metric.margin:g}",
-        "unit": unit,
-        **_items(found, verdict),
-    }
-    return Note(kind, **fields)
 
 
 def _footer(found: Outcome, verdict: Verdicts | None) -> list[Note]:

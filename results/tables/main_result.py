@@ -40,7 +40,7 @@ def section(found: Outcome) -> Section:
         *_terms(part),
         *axes.unlike(choices, found.names),
         footnotes.SPREAD,
-        *((RULES if verdict is None else verdict.notes()) if judged else ()),
+        *((RULES if verdict is None else verdict.notes(found.open)) if judged else ()),
         *([Note("time_step")] if timed else []),
         *footnotes.origin(part),
     )

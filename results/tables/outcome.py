@@ -5,9 +5,9 @@ The table `main_result` shows all of it, the answer on a screen what a person ne
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from htbench.harness.config import hyper_schedules
 from htbench.harness.show.note import Note
@@ -25,7 +25,7 @@ from htbench.results.compare.summary import finite_values, metric_summary, value
 from htbench.results.compare.view import View
 from htbench.results.frames import from_csv
 from htbench.results.frames.load import tuned_columns
-from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, reported
+from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, reported, task_kind
 from htbench.results.frames.rows import Frame, Rows, parts, rows
 from htbench.results.tables import footnotes, timing
 from htbench.results.tables.verdicts import Verdicts, compare
@@ -84,6 +84,18 @@ class Outcome:
         return next(iter(self.verdicts))
 
     @property
+    def items(self) -> str:
+        """What a test item is called."""
+        return "images" if task_kind(self.part) == "image" else "items"
+
+    @functools.cached_property
+    def open(self) -> list[Note]:
+        """What is not told from the best row, with what would tell it."""
+        drawn = any(run["slot"] for choice in self.choices for run in choice.rows)
+        planned = self.staged and not self.file
+        return [] if self.verdict is None else self.verdict.would_tell(self.items, drawn, planned)
+
+    @property
     def verdict(self) -> Verdicts | None:
         """What the statistics say of that metric."""
         return self.verdicts[self.metric]
@@ -129,7 +141,9 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         ],
         [name for name in columns if name in shown],
         [
-            footnotes.caveats(own, axes, partial(first.outlook, at) if first else None) if own.winner else {}
+            footnotes.caveats(own, axes, functools.partial(first.outlook, at) if first else None)
+            if own.winner
+            else {}
             for at, own in enumerate(choices)
         ],
         [

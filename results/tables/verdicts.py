@@ -1,8 +1,9 @@
 """What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column
 from htbench.results.compare import judge
@@ -12,6 +13,7 @@ from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.frames.metrics import Metric
 
 RULES = (Note("bold", level=judge.LEVEL), Note("bold_never", seeds=MIN_SEEDS))
+_MOST = {"open_test_set": judge.MOST_ITEMS, "open_search": judge.MOST_SEARCH_SEEDS}
 UNEQUAL_SPREAD = 0.05  # level of Bartlett's test below which rows are said to scatter unlike
 
 
@@ -76,56 +78,81 @@ class Verdicts:
     def columns(self) -> list[tuple[Column, list[Cell]]]:
         """Rank, distance to the best with its interval, and what is known of each row."""
         scale, unit = self.metric.gap
-        rows = [row if row is not None and row.n >= MIN_SEEDS else None for row in self.rows]
-        rivals = [None if row is None or row.kind is Kind.BEST else row for row in rows]
+        ranked = [row if row is not None and row.n >= MIN_SEEDS else None for row in self.rows]
+        behind = [None if row is None or row.kind is Kind.BEST else row for row in ranked]
 
-        def numbers(values: Iterable[float | None], digits: int | None) -> list[Cell]:
-            return [Cell(value, digits) for value in values]
+        def numbers(value: Callable[[Verdict], float | None], digits: int | None = None) -> list[Cell]:
+            return [Cell(None if row is None else value(row), digits) for row in behind]
 
-        place = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap")
-        gaps = [
-            (
-                Column(place + name, label),
-                [None if row is None else scale * getattr(row, field) for row in rivals],
-            )
-            for name, label, field in (
-                ("", f"gap ({unit})", "gap"),
-                ("_low95", "from", "low"),
-                ("_high95", "to", "high"),
-            )
-        ]
-        needed = [row.seeds_needed if row is not None else None for row in rivals]
+        def words(word: Callable[[Verdict], str]) -> list[Cell]:
+            return [Cell("" if row is None else word(row)) for row in ranked]
+
+        def needed(end: str) -> Callable[[Verdict], float | None]:
+            return lambda row: None if row.seeds_needed is None else getattr(row.seeds_needed, end)
+
+        place, digits = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap"), 4 if scale == 1 else 2
         return [
-            (
-                Column("rank", kind="text"),
-                [Cell("" if row is None else f"{row.rank}{'=' * row.is_tied}") for row in rows],
-            ),
-            *((column, numbers(values, 4 if scale == 1 else 2)) for column, values in gaps),
-            (
-                Column("p", "p-value"),
-                [Cell(None if row is None else float(f"{row.p_value:.2g}")) for row in rivals],
-            ),
-            (Column("verdict", kind="text"), [Cell("" if row is None else row.kind.value) for row in rows]),
-            (
-                Column("seeds_needed", "seeds needed"),
-                numbers((None if own is None else own.estimate for own in needed), 0),
-            ),
-            (
-                Column("seeds_needed_low", "from"),
-                numbers((None if own is None else own.low for own in needed), 0),
-            ),
-            (
-                Column("seeds_needed_high", "to"),
-                numbers((None if own is None else own.high for own in needed), 0),
-            ),
+            (Column("rank", kind="text"), words(lambda row: f"{row.rank}{'=' * row.is_tied}")),
+            (Column(place, f"gap ({unit})"), numbers(lambda row: scale * row.gap, digits)),
+            (Column(f"{place}_low95", "from"), numbers(lambda row: scale * row.low, digits)),
+            (Column(f"{place}_high95", "to"), numbers(lambda row: scale * row.high, digits)),
+            (Column("p", "p-value"), numbers(lambda row: float(f"{row.p_value:.2g}"))),
+            (Column("verdict", kind="text"), words(lambda row: row.kind.value)),
+            (Column("seeds_needed", "seeds needed"), numbers(needed("estimate"), 0)),
+            (Column("seeds_needed_low", "from"), numbers(needed("low"), 0)),
+            (Column("seeds_needed_high", "to"), numbers(needed("high"), 0)),
         ]
 
-    def notes(self) -> tuple[Note, ...]:
-        """What stands under the table: what is not told apart, what would tell it, rules and method."""
+    def would_tell(self, what: str, drawn: bool, planned: bool) -> list[Note]:
+        """What would tell the other rows from the best one, by distance; rows that need the same are a line.
+
+        Args:
+            what: test items are called.
+            drawn: whether a search drew settings. It has one seed for each, and a file that asks for more is
+                refused.
+            planned: whether a sweep file can ask for more seeds.
+        """
+        lines = grouped(sorted(self.untold, key=lambda row: row.gap), _needs)
+        return [self._would_tell(kind, own, what, drawn, planned) for kind, own in lines.items()]
+
+    def _would_tell(self, kind: str, rows: Sequence[Verdict], what: str, drawn: bool, planned: bool) -> Note:
+        scale, unit = self.metric.gap
+        drawn = drawn and kind == "open_search"
+        needed = [
+            None
+            if drawn
+            else row.seeds_needed.estimate
+            if row.seeds_needed
+            else row.items_needed or row.search_seeds_needed
+            for row in rows
+        ]
+        pairs = list(zip([row.name for row in rows], needed, strict=True))
+        seeds = MIN_SEEDS if kind == "open_few" else max(filter(None, needed), default=0)
+        return Note(
+            kind,
+            names=[name for name, _ in pairs],
+            best=self.best,
+            needed=needed,
+            rows=[Note("open_row", name=name, needed=count) for name, count in pairs if count is not None],
+            over=[name for name, count in pairs if count is None and not drawn],
+            most=_MOST.get(kind, judge.MOST_SEEDS),
+            seeds=seeds,
+            plan=seeds if planned else 0,
+            margin=f"{scale * self.metric.margin:g}",
+            unit=unit,
+            items=self.items,
+            what=what,
+        )
+
+    def notes(self, untold: Sequence[Note]) -> tuple[Note, ...]:
+        """What stands under the table: what is not told apart, rules and method.
+
+        Args:
+            untold: as from `would_tell`.
+        """
         judged = self.judgement
         if judged is None:
             return RULES
-        untold = [_untold(row, self.metric) for row in self.untold]
         parts = [row.parts for row in self.rows if row is not None]
         causes = [
             Note("cause_seeds"),
@@ -133,7 +160,7 @@ class Verdicts:
             *((Note("cause_items"),) if any(own.items > 0 for own in parts) else ()),
         ]
         return (
-            *((Note("untold", best=self.best, rows=untold),) if untold else ()),
+            *((Note("untold", rows=untold),) if untold else ()),
             *RULES,
             Note("judged", level=1 - judge.LEVEL, unit=self.metric.gap[1], causes=causes),
             *((Note("looked", looks=self.looks, level=judged.level),) if self.looks else ()),
@@ -218,32 +245,18 @@ def _unequal_budgets(
     ]
 
 
-def _untold(row: Verdict, metric: Metric) -> Note:
-    """Why a row is not told from the best, and what would tell it."""
-    scale, unit = metric.gap
-    digits = 4 if scale == 1 else 2
-    fields = {"name": row.name, "gap": f"{scale * row.gap:.{digits}f}", "unit": unit}
+def _needs(row: Verdict) -> str:
+    """The kind of line that says what would tell a row from the best."""
     if row.n < MIN_SEEDS:
-        return Note("untold_few", seeds=MIN_SEEDS, **fields)
-    if row.kind is Kind.EQUAL:
-        return Note("untold_equal", margin=f"{scale * (metric.margin or 0):g}", **fields)
+        return "open_few"
     if row.is_same_rule:
-        return Note("untold_rule", **fields)
+        return "open_rule"
+    if row.kind is Kind.EQUAL:
+        return "open_equal"
     if row.gap == 0:
-        return Note("untold_same", name=row.name)
+        return "open_same"
     if row.limited_by_test_set:
-        return Note("untold_test_set", items=row.items_needed, p=row.p_value, **fields)
+        return "open_test_set"
     if row.limited_by_search:
-        return Note("untold_search", seeds=row.search_seeds_needed, p=row.p_value, **fields)
-    if row.seeds_needed is not None:
-        needed = row.seeds_needed
-        return Note(
-            "untold_seeds",
-            p=row.p_value,
-            needed=needed.estimate,
-            low=needed.low,
-            high=needed.high,
-            most=0 if needed.high else judge.MOST_SEEDS,
-            **fields,
-        )
-    return Note("untold_never", p=row.p_value, most=judge.MOST_SEEDS, **fields)
+        return "open_search"
+    return "open_seeds" if row.seeds_needed is not None else "open_never"

@@ -130,7 +130,7 @@ def test_two_names_of_one_rule_are_said_to_be_one_and_nothing_would_tell_them(be
     assert "htmuon at p 0 is muon" in str(told[1])
     whole = GENERAL["main_result"](View(load_rows(bench.store))).sections[0]
     (untold,) = [note for note in whole.notes if note.kind == "untold"]
-    assert [row.kind for row in untold["rows"]] == ["untold_rule"]
+    assert [row.kind for row in untold["rows"]] == ["open_rule"]
 
 
 def test_without_another_rule_there_is_no_winner_to_find(bench, make):
@@ -398,7 +398,7 @@ def test_each_danger_has_a_line_on_the_first_screen_and_notes_add_to_it(
     assert protects(first, found) and protects(more, found)
     assert max(map(len, (first + more).splitlines())) <= width
     assert len(first.splitlines()) < 20 and len(first) + 500 < len(more), "what protects, and no more"
-    marked = [place.name for place in found.places if place.dangers]
+    marked = [place.name for place in found.places if any(note.danger() for note in place.notes)]
     assert [
         name for name in marked if not re.search(rf"^(\d=?)? *{re.escape(name)} (.* )?!", first, re.MULTILINE)
     ] == []

@@ -300,8 +300,8 @@ def test_rows_that_cannot_be_told_apart_share_a_rank_and_the_notes_say_what_woul
     found = {name: row(text, name) for name in ("muon", "adamw", "sgdm")}
     assert [cells["rank"] for cells in found.values()] == ["1=", "1=", "3"]
     assert [cells["verdict"] for cells in found.values()] == ["best", "unknown", "worse"]
-    assert "- Not told from the best row, muon: adamw (gap 0.17 points, p-value " in text
-    assert "limited by the test set" in text, "the sampling error of 360 pictures alone is larger"
+    told = "- Not told from the best: 360 test images are too few; "
+    assert told in text, "the sampling error of 360 pictures alone is larger"
 
 
 def test_the_notes_say_how_many_seeds_would_tell_two_rows_apart(bench, make):
@@ -310,18 +310,14 @@ def test_the_notes_say_how_many_seeds_would_tell_two_rows_apart(bench, make):
         for seed, loss in enumerate(losses, start=1):
             bench.add("pydocs", optimizer, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss))
     text = main_result(bench)
-    assert re.search(
-        r"- Not told from the best row, muon: adamw \(gap 0\.\d{4} nats, p-value 0\.\d+: "
-        r"\d+ seeds would tell, \d+ to \d+\)",
-        text,
-    )
+    assert re.search(r"- Not told from the best: muon or adamw: \d+ seeds would tell", text)
 
 
 def test_two_fresh_seeds_are_too_few_for_any_verdict(bench, make):
     contest(bench, make, muon=[0.90, 0.91], adamw=[0.50, 0.51])
     text = main_result(bench)
     assert bold(text) == [] and "rank" not in row(text, "muon")
-    assert "adamw (gap 40.00 points, fewer than 3 seeds)" in text
+    assert "Not told from the best: adamw: it takes 3 fresh seeds to be ranked" in text
 
 
 def test_a_search_that_ends_before_its_budget_is_spent_is_no_unequal_budget(bench, make):

@@ -1,0 +1,64 @@
+"""The rows of finished runs come from the index, and follow every change of a record."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+
+from htbench.harness.store import Store
+from htbench.results.frames.load import load
+from tests.helpers import large_store
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    return large_store.fill(tmp_path_factory.mktemp("large") / "store", 60).root
+
+
+@pytest.fixture
+def store(filled, tmp_path):
+    return Store(shutil.copytree(filled, tmp_path / "store"))
+
+
+def test_the_index_may_be_deleted(store):
+    first = load(store)
+    assert len(first) == 60 and first["score"].map(type).eq(tuple).all()
+    (store.root / "index.jsonl").unlink()
+    again = load(store)
+    assert again.equals(first) and list(again.dtypes) == list(first.dtypes)
+    assert not (store.root / "cache").exists()
+
+
+def test_an_amended_record_is_seen(store):
+    key = load(store)["key"].iloc[0]
+    store.amend(
+        key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "looked at again"}])
+    )
+    assert load(store)["reason"].iloc[0] == "looked at again"
+
+
+def test_a_changed_record_makes_the_run_damaged(store):
+    frame = load(store)
+    path = store.files(frame["key"].iloc[3]).record
+    path.write_text(path.read_text().replace('"val_loss": ', '"val_loss": 7'))
+    again = load(store)
+    assert again["state"].tolist() == [*frame["state"][:3], "damaged", *frame["state"][4:]]
+    assert again["reason"].iloc[3] == "record.json was changed after the run"
+
+
+def test_a_lost_record_is_no_longer_there(store):
+    frame = load(store)
+    store.files(frame["key"].iloc[0]).record.unlink()
+    assert load(store)["state"].iloc[0] == "damaged"
+
+
+def test_what_another_study_pruned_is_unfinished(bench):
+    bench.add("digits", "muon", 0.02, state="pruned", metrics={"val_loss": 3.0}, reason="by asha")
+    store = bench.write()
+    assert load(store)["state"].tolist() == ["pruned"]
+    points = store.root / "sweeps" / "demo-digits" / "points.jsonl"
+    point = json.loads(points.read_text())
+    del point["plan"]  # the digest, without which it counts as written by older code
+    points.write_text(json.dumps(point | {"slot": "another/0"}) + "\n")
+    assert load(store)["state"].tolist() == ["waiting"]
