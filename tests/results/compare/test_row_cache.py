@@ -15,6 +15,7 @@ from htbench.harness.store import Store
 from htbench.results.frames import row_cache, run_row
 from htbench.results.frames.load import load
 from tests.helpers import large_store, mutations
+from tests.helpers.records import change_record
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +116,10 @@ def test_a_record_of_the_same_size_and_time_is_read_again(store, made):
 
 def test_an_amended_record_is_seen(store):
     key = load(store)["key"].iloc[0]
-    store.amend(
-        key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "looked at again"}])
+    change_record(
+        store,
+        key,
+        lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "looked at again"}]),
     )
     assert load(store)["reason"].iloc[0] == "looked at again"
 
