@@ -95,8 +95,9 @@ def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "
         )
     except Exception as error:  # the hub has some twenty kinds
         place = hf_hub_url(repository, name, repo_type=kind, revision=revision)
+        why = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise UsageError(
-            f"'{name}' of {repository} can't be fetched ({reason(error)}); "
+            f"'{name}' of {repository} can't be fetched ({reason(why)}); "
             f"the same command goes on from here. Without a network, put '{place}' and the other files "
             f"into '{folder}'."
         ) from None
