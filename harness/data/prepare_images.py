@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ class PictureSource(Pictures):
     def begin(self, folder: Path, raw_folder: Path) -> None:
         """Nothing is needed."""
 
-    def write(self, file: RawFile, path: Path, folder: Path, advance: Callable[[int], None]) -> None:
+    def write(self, file: RawFile, path: Path, folder: Path) -> None:
         """Make the shard of a unit, then its stamp: the digest, and the hash and the class of every image.
 
         Raises:
@@ -114,10 +114,7 @@ class PictureSource(Pictures):
                 image = pixels if published["exact"] else encoded
                 hashes.append(int.from_bytes(hashlib.sha256(image).digest()[:8], "big"))
                 labels.append(label)
-                if len(labels) % BATCH == 0:
-                    advance(BATCH)
             stamp = {"sha256": shard.finish(), "hashes": hashes, "labels": labels}
-        advance(len(labels) % BATCH)
         atomic.write_json(folder / f"{name}.json", stamp)
 
     # --- the folder ---

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,13 @@ class CorpusSource(Corpus):
             return None
         return rows
 
-    def write(self, file: RawFile, path: Path, folder: Path, advance: Callable[[int], None]) -> None:
+    def write(self, file: RawFile, path: Path, folder: Path) -> None:
         """Make the shards of a raw file, then a stamp with their sizes and digests: `done` finds it.
 
         Args:
             file: which file.
             path: where it lies.
             folder: of the prepared data.
-            advance: is told the number of documents after every batch.
 
         Raises:
             UsageError: the file can't be read, or has another number of documents than the published one.
@@ -83,7 +82,6 @@ class CorpusSource(Corpus):
                 for tokens, document in batch:
                     writers[self.split_of(published, file.part, document)].append(tokens)
                 documents += len(batch)
-                advance(len(batch))
             part = published["parts"][file.part]
             least, more = divmod(part["documents"], part["files"])
             if not self.is_tokens and documents not in (least, least + bool(more)):

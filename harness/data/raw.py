@@ -9,9 +9,6 @@ import contextlib
 import hashlib
 import os
 import tempfile
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +19,6 @@ from htbench.harness.system import atomic
 VARIABLE = "HTBENCH_DATA"
 # Hugging Face converts each data set automatically, but only its first 5 GB: the names then begin with this.
 PARTIAL = "partial-"
-PATIENCE = 4.0  # seconds for an answer; name servers that are down take longer to say so
-_TRUE = ("1", "ON", "YES", "TRUE")  # as huggingface_hub reads its variables
 
 
 def folder(root: Path, task: str) -> Path:
@@ -78,30 +73,6 @@ def rows(path: Path, form: str, files: Iterable[Path], **options: Any) -> Iterat
 # --- the hub ---
 
 
-def endpoint() -> str:
-    """The address of the hub or of a mirror (HF_ENDPOINT)."""
-    return (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
-
-
-def obstacle() -> str:
-    """Why nothing can be fetched; empty if the hub answers. Takes PATIENCE at most."""
-    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
-        if os.environ.get(name, "").upper() in _TRUE:
-            return f"{name} is set"
-    answered = threading.Event()
-
-    def knock() -> None:
-        head = urllib.request.Request(endpoint(), method="HEAD")
-        with contextlib.suppress(OSError, ValueError):
-            with contextlib.suppress(urllib.error.HTTPError):  # also an answer
-                urllib.request.urlopen(head, timeout=PATIENCE).close()  # maybe through a proxy
-            answered.set()
-
-    # A thread, since looking up a name can't be given a time limit.
-    threading.Thread(target=knock, daemon=True).start()
-    return "" if answered.wait(PATIENCE) else f"{endpoint()} can't be reached"
-
-
 def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "dataset") -> Path:
     """Download one file into `folder`, going on with what a killed call has left there.
 
@@ -113,19 +84,22 @@ def fetch(repository: str, revision: str, name: str, folder: Path, kind: str = "
         kind: "dataset" or "model".
 
     Raises:
-        UsageError: it can't be had; the sentence has the hub's reason.
+        UsageError: it can't be had; the sentence has the hub's reason, and where to get it otherwise.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download, hf_hub_url
 
     try:
         return Path(
             hf_hub_download(repository, name, repo_type=kind, revision=revision, local_dir=str(folder))
         )
     except Exception as error:  # the hub has some twenty kinds
+        place = hf_hub_url(repository, name, repo_type=kind, revision=revision)
+        why = error.__cause__ if isinstance(error.__cause__, Exception) else error
         raise UsageError(
-            f"'{name}' of {repository} can't be fetched ({reason(error)}); "
-            f"the same command goes on from here."
+            f"'{name}' of {repository} can't be fetched ({reason(why)}); "
+            f"the same command goes on from here. Without a network, put '{place}' and the other files "
+            f"into '{folder}'."
         ) from None
 
 

@@ -1,7 +1,4 @@
-"""Finds damaged and leftover files of a store, and changes none of them.
-
-The store repairs most of them when it reads them; this check reports them before.
-"""
+"""Finds damaged files of a store, and changes none of them."""
 
 import contextlib
 import os
@@ -27,7 +24,7 @@ from htbench.harness.store.layout import (
     run_keys,
     sweeps_folder,
 )
-from htbench.harness.store.owner import STALE_SECONDS, Owner, is_ahead
+from htbench.harness.store.owner import Owner
 from htbench.harness.store.points import (
     POINTS,
     SLOTS,
@@ -62,15 +59,10 @@ class Survey:
     Attributes:
         runs: number of runs.
         sweeps: names of the sweeps that have a plan or a file.
-        records: run -> size of its sound record, in bytes.
-        index: run -> size of its record as the index has it.
-        differing: runs whose record is not what the index says, though it has the same size.
+        records: number of sound records.
         faults: run -> what is wrong with its record.
         without_curve: completed runs without a metrics.jsonl with which to compare their record.
-        torn_index_lines: lines of the index that are no JSON objects.
         damaged: link, record, attempt, points, slot, submissions or study -> files that can't be read whole.
-        ahead: attempts without an end whose heartbeat is from the future, which proves no life.
-        leftovers: temporary files that are older than STALE_SECONDS.
         complete: False if the time limit came before all files were read.
 
     Args:
@@ -83,18 +75,11 @@ class Survey:
         self.root, self.store, self.runs = root, Store(root), len(run_keys(root))
         plans = (path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}"))
         self.sweeps = sorted({path.parent.name for path in plans if not path.parent.is_symlink()})
-        self.records: dict[str, int] = {}
-        self.differing: list[str] = []
+        self.records = 0
         self.faults: dict[str, Note] = {}
         self.without_curve: list[str] = []
         self.damaged: dict[str, list[str]] = {}
-        self.ahead: list[str] = []
-        self.leftovers: list[str] = []
         self.complete = True
-        self._noted = self.store.index.rows()
-        self.index = {key: mark.size for key, (mark, _) in self._noted.items()}
-        lines = self.store.index.path
-        self.torn_index_lines = atomic.count_lines(lines) - len(atomic.read_json_lines(lines))
         for path in self._files():
             if time.monotonic() > until:
                 self.complete = False
@@ -124,22 +109,16 @@ class Survey:
             if path.parent != self.root or path.name == INDEX:
                 self._damage("link", path)
             return
-        if atomic.is_temporary(path.name):
-            if time.time() - path.stat().st_mtime > STALE_SECONDS:
-                self.leftovers.append(self._place(path))
+        if atomic.is_temporary(path.name):  # `runs gc` clears them away
             return
         if kind and not _is_sound(kind, path, self.root):
             self._damage(kind, path)
         elif kind == "record":
-            self.records[path.parent.name] = path.stat().st_size
-        if kind == "attempt" and not read_attempt(path).get("outcome") and is_ahead(path):
-            self.ahead.append(self._place(path))
+            self.records += 1
         files, key = RunFolder(path.parent), path.parent.name
         # Once for each run that has or had a record.
         if is_key(key) and (kind == "record" or (path.name == METRICS and not files.record.exists())):
             record = _record(files)
-            if record is not None and key in self._noted and self._noted[key][1] != record:
-                self.differing.append(key)
             if record is not None and record.status is Status.COMPLETED and not files.metrics.exists():
                 self.without_curve.append(key)
             if fault := _fault(self.store, key):
@@ -151,7 +130,7 @@ class Survey:
         """What was found, with advice."""
         root = shlex.quote(str(self.root))
         mend = f"htbench sweep index {' '.join(self.sweeps) or 'SPEC'} --root {root}"
-        whole = Note("store_has", runs=self.runs, records=len(self.records), sweeps=len(self.sweeps))
+        whole = Note("store_has", runs=self.runs, records=self.records, sweeps=len(self.sweeps))
         yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))
         if not self.complete:
             yield note("store", Note("store_is_large"))
@@ -159,34 +138,13 @@ class Survey:
             level = note if kind in _HARMLESS else problem
             what = Note("links", paths=paths) if kind == "link" else Note("damaged", kind=kind, paths=paths)
             yield level("store", what, Note(_ADVICE[kind], command=mend))
-        if self.ahead:
-            yield note("store", Note("heartbeats_ahead", **_few(self.ahead)), Note("set_the_clock"))
         for key, fault in self.faults.items():
             delete = Note("delete_the_run", folder=self.store.run_folder(key))
             what = Note("run_fault", run=key, what=fault)
             yield problem("records", what, "" if fault.kind in LOST else delete)
-        if self.without_curve:
-            yield note("records", Note("without_curve", **_few(self.without_curve)), Note("nothing_vouches"))
-        yield from self._index_findings(mend)
-        if self.leftovers:
-            yield note("store", Note("leftovers", **_few(self.leftovers)), Note("harmless_leftovers"))
-
-    def _index_findings(self, mend: str) -> Iterator[Finding]:
-        lacking = [key for key, size in self.records.items() if self.index.get(key) != size]
-        gone = self.index.keys() - self.records.keys() if self.complete else set()
-        differing = [key for key in self.differing if key not in lacking]
-        if lacking or gone or self.torn_index_lines:
-            counts = {"lacking": len(lacking), "gone": len(gone), "torn": self.torn_index_lines}
-            yield note("index", Note("index_lacks", **counts), Note("index_anew", command=mend))
-        elif differing:
-            yield problem("index", Note("index_differs", **_few(differing)), Note("index_anew", command=mend))
-        elif self.records:
-            yield ok("index", Note("index_agrees"))
-
-
-def _few(names: list[str]) -> dict[str, object]:
-    """The first three, and how many more there are."""
-    return {"names": names[:3], "more": len(names[3:])}
+        if names := self.without_curve:
+            few = Note("without_curve", names=names[:3], more=len(names[3:]))
+            yield note("records", few, Note("nothing_vouches"))
 
 
 def faults(store: Store) -> dict[str, Note]:
@@ -200,11 +158,7 @@ def _fault(store: Store, key: str) -> Note | None:
     if record is not None:
         return contradiction(files.path, record)
     gone = lost(files.path)
-    if gone is None or (files.record.exists() and key in store.index.rows()):
-        return None
-    if files.record.exists():  # do not call `store.state`: it would repair the record
-        return gone
-    status = store.state(key).status
+    status = store.state(key).status if gone else Status.WAITING
     return None if status is Status.RUNNING or status.has_ended else gone
 
 

@@ -200,8 +200,10 @@ def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
 
 def _copy_file(source: Path, target: Path) -> None:
     """Copy a file with its time; who may read it is up to the folder that it goes to."""
+    modified = source.stat().st_mtime_ns
     with source.open("rb") as file:
-        atomic.write_from(target, file, source.stat().st_mtime_ns)
+        atomic.write_with(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
+    os.utime(target, ns=(modified, modified))
 
 
 # --- sweeps ---

@@ -43,40 +43,24 @@ class Index:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read: tuple[tuple[int, ...], dict[str, tuple[Mark, RunRecord]]] = ((), {})
+        self._places: tuple[tuple[int, ...], dict[str, tuple[Mark, int, int]]] = ((), {})
 
-    def append(self, record: RunRecord, mark: Mark) -> None:
-        """Add a line: `record`, whose file has this mark. The caller holds the lock."""
-        self.append_all([(mark, record)])
-
-    def append_all(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
-        """Add a line for each; nothing without any."""
-        if text := "".join(map(_line, rows)):
+    def append(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
+        """Add a line for each record, whose file has this mark. The caller holds the lock."""
+        lines = (
+            {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
+            for mark, record in rows
+        )
+        if text := "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines):
             atomic.append_text(self.path, text)
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the lock: two writers would mix lines or remove each other's temporary files."""
+        """Hold the lock: two writers would mix lines."""
         return atomic.locked(self.path.with_name(f".{self.path.stem}.lock"))
 
-    def rows(self) -> dict[str, tuple[Mark, RunRecord]]:
-        """By key the mark of the record's file, and the record; damaged lines are left out.
-
-        Read again only if the file has changed.
-        """
-        mark = self._mark()
-        if mark != self._read[0]:
-            self._read = mark, self._parse()
-        return dict(self._read[1])
-
-    def _mark(self) -> tuple[int, ...]:
-        try:
-            now = self.path.stat()
-        except FileNotFoundError:
-            return (0,)
-        return now.st_ino, now.st_size, now.st_mtime_ns
-
     @without_collection()
-    def _parse(self) -> dict[str, tuple[Mark, RunRecord]]:
+    def rows(self) -> dict[str, tuple[Mark, RunRecord]]:
+        """By key the mark of the record's file, and the record; damaged lines are left out."""
         rows: dict[str, tuple[Mark, RunRecord]] = {}
         for row in atomic.read_json_lines(self.path):
             record, size, modified = (row.get(name) for name in ("record", "size", "modified"))
@@ -89,7 +73,7 @@ class Index:
     def lookup(self) -> Iterator[Callable[[str, Mark], RunRecord | None]]:
         """A function that reads the record of a key if the last line notes this mark of its file, else None.
 
-        It needs much less memory than `rows`: lines are parsed one by one.
+        Lines are parsed one by one: all at once need gigabytes.
         """
         try:
             file = self.path.open("rb")
@@ -97,7 +81,11 @@ class Index:
             yield lambda key, mark: None
             return
         with file:
-            lines = _lines(file)
+            now = os.fstat(file.fileno())
+            version = (now.st_ino, now.st_size, now.st_mtime_ns)
+            if version != self._places[0]:  # `status` asks for the runs of one sweep after the other
+                self._places = version, _lines(file)
+            lines = self._places[1]
 
             def find(key: str, mark: Mark) -> RunRecord | None:
                 noted, offset, length = lines.get(key, (None, 0, 0))
@@ -109,21 +97,10 @@ class Index:
                 start = _START.match(line)
                 whole = start is not None and seal.is_whole(line[start.end() : -1])
                 record = RunRecord.from_json(row.get("record"), whole)
-                return record if record is not None and record.key == key else None
+                same = record is not None and record.key == key and not record.digest
+                return record if same else None
 
             yield find
-
-    def replace(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
-        """Write the whole file anew. The caller holds the lock."""
-        text = "".join(map(_line, rows))
-        atomic.remove_temporaries(self.path.parent)
-        atomic.write_text(self.path, text)
-
-
-def _line(noted: tuple[Mark, RunRecord]) -> str:
-    mark, record = noted
-    row = {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
-    return json.dumps(row, allow_nan=False) + "\n"
 
 
 def _lines(file: BinaryIO) -> dict[str, tuple[Mark, int, int]]:

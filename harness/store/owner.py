@@ -139,12 +139,6 @@ def _is_fresh(heartbeat: Path) -> bool:
     return abs(seconds_since_touched(heartbeat)) < STALE_SECONDS  # it may beat between the two looks
 
 
-def is_ahead(heartbeat: Path) -> bool:
-    """Whether a heartbeat is from the future by the clock of its file server; ours is asked first."""
-    late = heartbeat.stat().st_mtime - time.time() > STALE_SECONDS
-    return late and seconds_since_touched(heartbeat) < -STALE_SECONDS
-
-
 def _process_lives(owner: Owner) -> bool | None:
     """Whether a process of this machine lives; None if we may not see it."""
     try:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, TypedDict
+from typing import Any
 
 from htbench.harness.config import RunConfig
 from htbench.harness.config.names import settings_of
@@ -51,14 +51,12 @@ class RunRecord:
         began: when the first attempt began, as from `timestamp`; empty if not known.
         ended: when the record was written, in the same format.
         repeated_steps: updates made again because a process died after its last checkpoint, as far as known.
-        downstream: by the name of a task of multiple-choice questions its accuracies, as an earlier version
-            added them after the run.
         pruned_by: the studies that pruned it. For every other study the run is unfinished and can be resumed.
         test_items, test_tokens: how many rows or images of the test split were scored, and how many targets
             they have; 0: they are not kept item by item (`harness/store/items.py`).
         test_split: how many the whole split has; more only where a task has a bound.
         items_digest: which items they are. Test metrics of runs with other ones can't be compared.
-        rest: what newer code has written besides, by name. It stays when the record is written again.
+        rest: what other code has written besides, by name. It stays when the record is written again.
         digest: empty if nobody has changed the file of the record since it was written, else BROKEN, which no
             rewriting mends.
     """
@@ -81,7 +79,6 @@ class RunRecord:
     timing: dict[str, float] = dataclasses.field(default_factory=dict)
     began: str = ""
     ended: str = ""
-    downstream: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
     test_items: int = 0
     test_tokens: int = 0
     test_split: int = 0
@@ -139,7 +136,6 @@ def _is_sound(record: RunRecord) -> bool:
         and type(config.get("task")) is str
         and "imported" not in config  # by 0.1.0 from another trainer: our defaults do not hold for it
         and typed.fits(RunConfig, config)
-        and all(typed.fits(_Evaluation, one) for one in record.downstream.values())
         and (not record.divergence or _is_fact(record.divergence, DIVERGENCES))
         and all(_is_fact(remark, REMARKS) for remark in record.remarks)
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
@@ -174,14 +170,3 @@ DIVERGENCES: dict[str, dict[str, type]] = {
 }
 # What else may be told of a run, likewise.
 REMARKS: dict[str, dict[str, type]] = {"text": {"text": str}}
-
-
-class _Accuracy(TypedDict):
-    acc: float
-
-
-class _Evaluation(_Accuracy, total=False):
-    """An entry of `downstream`, as far as our code reads it."""
-
-    questions: int
-    limit: int | None

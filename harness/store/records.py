@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,21 +79,11 @@ class Records:
         return sum(self.attempt(key, number).get("repeats", 0) for number in attempts)
 
     def record(self, key: str) -> RunRecord | None:
-        """The record of a finished run; if its file is damaged, from the index, and the file is restored."""
+        """The record of a finished run; None if there is none, or its file is damaged."""
         if self._mark(key) is None:
             return None
-        path = self.files(key).record
-        record = RunRecord.from_json(atomic.read_json(path))
-        if record is not None and record.key == key:
-            return record
-        return self._restore(key, path)
-
-    def _restore(self, key: str, path: Path) -> RunRecord | None:
-        _, record = self.index.rows().get(key, (None, None))
-        if record is not None and not record.digest:
-            with contextlib.suppress(OSError):  # the store may be read-only
-                atomic.write_json(path, record.to_json())
-        return record
+        record = RunRecord.from_json(atomic.read_json(self.files(key).record))
+        return record if record is not None and record.key == key else None
 
     def write_record(self, record: RunRecord) -> RunRecord:
         """Write a record unless there is a valid one, and note it in the index.
@@ -110,32 +100,9 @@ class Records:
                 break
             if existing is not None:
                 return existing
-            path.unlink(missing_ok=True)  # damaged, and the index lacks it
-        self._tidy(record)
-        with self.index.locked():  # another process may have amended it since it was written
-            self.index.append(self.record(record.key) or record, mark_of(path.stat()))
+            path.unlink(missing_ok=True)  # damaged
+        self._note([record.key])
         return record
-
-    def amend(self, key: str, change: Callable[[RunRecord], RunRecord]) -> RunRecord:
-        """Replace the record of a finished run by `change(record)`; its modification time stays.
-
-        Processes do this one after the other, so `change` sees what others have added.
-
-        Raises:
-            UsageError: the run has no record.
-        """
-        path = self.files(key).record
-        with self.index.locked():
-            before = self.record(key)
-            if before is None:
-                raise UsageError(f"Run {key} has not ended.")
-            after, then = change(before), path.stat()
-            # No record has this size: after a crash from here on readers look into the folder.
-            self.index.append(before, Mark(0, 0))
-            atomic.write_json(path, after.to_json())
-            os.utime(path, ns=(then.st_atime_ns, then.st_mtime_ns))
-            self.index.append(after, mark_of(path.stat()))
-        return after
 
     # --- all runs ---
 
@@ -148,13 +115,7 @@ class Records:
 
         What the index lacks is read from the folders and noted.
         """
-        noted = self.index.rows()
-
-        def find(key: str, mark: Mark) -> RunRecord | None:
-            noted_mark, record = noted.get(key, (None, None))
-            return record if mark == noted_mark else None
-
-        return {key: record for key, record, _ in self._checked(keys, find)}
+        return dict(self.each_record(keys))
 
     def each_record(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord]]:
         """As `records`, one after the other: a hundred thousand records at once need gigabytes."""
@@ -162,37 +123,29 @@ class Records:
 
     def each_marked(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord, Mark]]:
         """As `each_record`, with the mark of the record's file."""
-        with self.index.lookup() as find:
-            yield from self._checked(keys, find)
-
-    def _checked(
-        self, keys: Iterable[str], find: Callable[[str, Mark], RunRecord | None]
-    ) -> Iterator[tuple[str, RunRecord, Mark]]:
         rest = iter(keys)
-        while some := list(itertools.islice(rest, _AT_ONCE)):
-            marks, found = dict[str, Mark](), dict[str, RunRecord]()
-            for key in some:
-                mark = self._mark(key)
-                if mark is not None:
-                    marks[key] = mark
-                    record = find(key, mark)
-                    if record is not None and not record.digest:
-                        found[key] = record
-            # The index lacks the others, or was changed.
-            found |= self._indexed([key for key in marks if key not in found])
-            yield from ((key, found.pop(key), mark) for key, mark in marks.items() if key in found)
+        with self.index.lookup() as find:
+            while some := list(itertools.islice(rest, _AT_ONCE)):
+                marks = {key: mark for key in some if (mark := self._mark(key)) is not None}
+                records = {key: record for key, mark in marks.items() if (record := find(key, mark))}
+                records |= self._noted([key for key in marks if key not in records])
+                yield from ((key, records.pop(key), mark) for key, mark in marks.items() if key in records)
 
-    def _indexed(self, keys: Sequence[str]) -> dict[str, RunRecord]:
-        """The records of `keys` from their folders, noted in the index; those of changed files are not."""
-        found = dict[str, RunRecord]()
-        if keys:
-            with contextlib.suppress(OSError), self.index.locked():  # the store may be read-only
-                found |= self._read(keys)
-                sound = [record for record in found.values() if not record.digest]
-                for record in sound:
-                    self._tidy(record)
-                self.index.append_all((mark_of(self.files(one.key).record.stat()), one) for one in sound)
-        return found or self._read(keys)
+    def _noted(self, keys: Sequence[str]) -> dict[str, RunRecord]:
+        """The records of `keys` from their folders, noted in the index if it can be written."""
+        with contextlib.suppress(OSError):  # the store may be read-only
+            return self._note(keys) if keys else {}
+        return self._read(keys)
+
+    def _note(self, keys: Sequence[str]) -> dict[str, RunRecord]:
+        """Read the records of `keys` and note them in the index, but for those of changed files."""
+        with self.index.locked():
+            records = self._read(keys)
+            sound = [record for record in records.values() if not record.digest]
+            for record in sound:
+                self._tidy(record)
+            self.index.append((mark_of(self.files(one.key).record.stat()), one) for one in sound)
+        return records
 
     def _read(self, keys: Iterable[str]) -> dict[str, RunRecord]:
         return {key: record for key in keys if (record := self.record(key)) is not None}
@@ -229,15 +182,5 @@ class Records:
         """
         make_folder(self.root)
         with self.index.locked():
-            noted = self.index.rows()
-            known = [(self.files(key).record, self.record(key)) for key in self.keys()]
-            rows = [
-                # Of a record that was changed since, the index may have the only copy as it was.
-                noted.get(record.key, (Mark(0, 0), record))
-                if record.digest
-                else (mark_of(path.stat()), record)
-                for path, record in known
-                if record is not None
-            ]
-            self.index.replace(rows)
-        return len(rows)
+            self.index.path.unlink(missing_ok=True)
+        return sum(1 for _ in self.each_record(self.keys()))

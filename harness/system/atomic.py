@@ -68,7 +68,7 @@ def guard(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
+def named(path: Path) -> Iterator[None]:
     """Let errors tell which file can't be written; that of a full disk names none."""
     try:
         yield
@@ -82,7 +82,7 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
     """Fill a temporary file beside `path`, flush it, and `place(temporary, path)`, durably."""
     temporary, crash = temporary_name(path), guard(path)
     try:
-        with _named(path), open(temporary, "wb") as file:
+        with named(path), open(temporary, "wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
@@ -103,17 +103,6 @@ def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         write: gets the open binary file.
     """
     _put(path, write, Path.replace)
-
-
-def write_from(path: Path, source: IO[bytes], modified: int) -> None:
-    """Replace `path` by what is read from `source`, with this time (nanoseconds since 1970)."""
-
-    def fill(file: IO[bytes]) -> None:
-        shutil.copyfileobj(source, file, 1 << 20)
-        file.flush()
-        os.utime(file.fileno(), ns=(modified, modified))
-
-    write_with(path, fill)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -289,7 +278,7 @@ def append_text(path: Path, text: str) -> None:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         line = (("\n" if torn else "") + text).encode()
-        with _named(path):
+        with named(path):
             while line:  # a disk that gets full writes a part and raises at the next write only
                 line = line[os.write(handle, line) :]
     finally:

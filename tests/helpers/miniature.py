@@ -228,13 +228,12 @@ def prepare_here(task, cache, train_files=3, raw_folder=None):
     return progress
 
 
-def make_here(todo, workers, progress):
+def make_here(source, files, raw_folder, folder, workers, progress):
     with mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}):
         import datasets  # noqa: F401  # reads the variables
 
-    for one in todo.left:
-        path = raw.find(todo.raw, one.name)
-        todo.source.write(one, path, todo.folder, lambda documents: None)
+        for file in files:
+            prepare.make_one(source, file, raw_folder, folder)
 
 
 if __name__ == "__main__":

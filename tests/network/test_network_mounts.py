@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from htbench.harness.store import Store
-from htbench.harness.store.index import Index
+from htbench.harness.store.index import Index, Mark
 from htbench.harness.system import atomic
 from htbench.sweeps.studies import trial
 from tests.helpers.command import Htbench
@@ -50,8 +50,10 @@ def test_workers_of_two_nodes_share_a_study(nodes, write_spec):
 
 def test_two_nodes_note_records_at_once(nodes):
     def note(root, first):
+        index = Index(root / "index.jsonl")
         for number in range(first, first + 100):
-            Index(root / "index.jsonl").note(record(f"{number:012}", 1), 1)
+            with index.locked():
+                index.append([(Mark(1, 1), record(f"{number:012}", 1))])
 
     processes = [FORK.Process(target=note, args=(root, 1000 * i)) for i, root in enumerate(nodes * 2)]
     for process in processes:

@@ -291,23 +291,11 @@ def test_a_record_changed_behind_the_index_is_read_from_its_folder(store):
     assert store.records([KEY]) == {KEY: record(KEY, 1234)}
 
 
-def test_a_record_is_mended_from_the_index(store):
-    store.claim(KEY, "").finish(record(KEY, 1))
-    path = store.run_folder(KEY) / "record.json"
-    path.write_text("{")
-    assert store.records([KEY]) == {KEY: record(KEY, 1)} == {KEY: store.record(KEY)}
-    assert atomic.read_json(path) is not None
-
-
-def test_a_reader_who_may_not_write_gets_the_mended_record(store, monkeypatch):
+def test_a_damaged_record_is_none_whatever_the_index_has(store):
     store.claim(KEY, "").finish(record(KEY, 1))
     (store.run_folder(KEY) / "record.json").write_text("{")
-
-    def refuse(path, value):
-        raise PermissionError(path)
-
-    monkeypatch.setattr(atomic, "write_json", refuse)
-    assert store.record(KEY) == record(KEY, 1)
+    assert store.record(KEY) is None and store.records([KEY]) == {}
+    assert isinstance(store.claim(KEY, ""), Attempt), "it is trained again"
 
 
 def test_a_foreign_record_is_no_record(store):

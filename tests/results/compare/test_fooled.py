@@ -18,6 +18,7 @@ from htbench.results.frames.load import load
 from htbench.results.frames.rows import rows
 from htbench.results.tables.answer import answers
 from htbench.results.tables.registry import TABLES
+from tests.helpers.records import change_record
 from tests.helpers.rendering import render
 
 
@@ -511,7 +512,9 @@ def test_12_rows_scored_on_other_items_are_not_compared(bench, make):
     store = bench.write()
     for point in bench.points["demo-pydocs"]:
         which = "a" * 16 if point.block == "muon" else "b" * 16
-        store.amend(point.key, lambda record, which=which: dataclasses.replace(record, items_digest=which))
+        change_record(
+            store, point.key, lambda record, which=which: dataclasses.replace(record, items_digest=which)
+        )
     [section] = TABLES["main_result"](View(load(store))).sections
     names = [column.name for column in section.columns]
     assert "verdict" not in names and not any(cell.bold for row in section.rows for cell in row)

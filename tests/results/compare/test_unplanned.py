@@ -13,6 +13,7 @@ from htbench.harness.store.points import sweep_folder
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load
 from htbench.results.tables.registry import GENERAL
+from tests.helpers.records import change_record
 
 
 @pytest.fixture
@@ -51,7 +52,9 @@ def test_a_run_that_nobody_planned_counts_in_the_budget_and_changes_no_value(dem
     before = {name: list(map(values, sections(demo_copy, name))) for name in GENERAL}
     bench.add("digits", "muon", 0.05, seed=9, metrics=make.image(0.99, 0.1), environment={"code": "ba98"})
     other = bench.add("digits", "adamw", 0.02, metrics=make.image(0.99, 0.1))
-    bench.store.amend(other, lambda record: dataclasses.replace(record, config=of_other_code(record.config)))
+    change_record(
+        bench.store, other, lambda record: dataclasses.replace(record, config=of_other_code(record.config))
+    )
     for name in GENERAL:
         after = sections(demo_copy, name)
         assert [values(section) for section in after[: len(before[name])]] == before[name]
@@ -110,7 +113,7 @@ def test_an_unfinished_run_has_a_row_if_its_settings_can_be_read(bench):
 
 def test_a_pruned_run_of_a_deleted_search_stays_pruned(bench, make):
     key = bench.add("digits", "adamw", 0.1, state="pruned", metrics={"val_loss": 3.0})
-    bench.store.amend(key, lambda record: dataclasses.replace(record, pruned_by=["gone.adamw"]))
+    change_record(bench.store, key, lambda record: dataclasses.replace(record, pruned_by=["gone.adamw"]))
     bench.points.clear()
     (row,) = load(bench.store).to_dict("records")
     assert (row["key"], row["state"], row["sweep"]) == (key, "pruned", "")

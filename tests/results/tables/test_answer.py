@@ -17,6 +17,7 @@ from htbench.results.frames.load import load_rows
 from htbench.results.page import forest
 from htbench.results.tables.answer import answers
 from htbench.results.tables.registry import GENERAL
+from tests.helpers.records import change_record
 
 
 def contest(bench, make, workload="digits", lr=0.02, samples=None, hyper=None, **tests):
@@ -278,7 +279,7 @@ def amended(bench, change, optimizer="adamw", seeds=(0, 1, 2, 3)):
     for points in bench.points.values():
         for point in points:
             if point.block == optimizer and point.overrides["seed"] in seeds:
-                store.amend(point.key, change)
+                change_record(store, point.key, change)
     return store
 
 
@@ -456,7 +457,7 @@ def test_a_language_model_at_its_untrained_loss_has_a_mark(bench, make, is_evalu
     contest(bench, make, "pydocs", adamw=(6.88, 6.92, 6.95), muon=(3.0, 3.01, 3.02))
     store = bench.write()
     for point in bench.points["demo-pydocs"] if not is_evaluated else ():
-        store.amend(point.key, without_untrained)
+        change_record(store, point.key, without_untrained)
         curve = store.files(point.key).metrics
         curve.write_text('{"step": 1, "loss": 6.93}' + curve.read_text()[curve.read_text().index("\n") :])
     (found,) = answers(load_rows(store), store)

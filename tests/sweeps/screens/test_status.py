@@ -15,8 +15,7 @@ from htbench.harness.errors import EXIT_INTERRUPTED
 from htbench.harness.show import terminal
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import plain
-from htbench.harness.store import Reason, Store, submissions
-from htbench.harness.store.index import Index
+from htbench.harness.store import Reason, Store, index, submissions
 from htbench.harness.store.points import REPLICATE, sweep_folder
 from htbench.harness.system import atomic, slurm
 from htbench.sweeps.cluster.job_log import NO_TASK
@@ -511,8 +510,8 @@ def test_jobs_that_find_nothing_to_do_are_explained(planned, squeue, tmp_path):
 def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):
     store, spec, points = planned
     parsed = []
-    parse = Index._parse
-    monkeypatch.setattr(Index, "_parse", lambda self: parsed.append(1) or parse(self))
+    proper = index._lines
+    monkeypatch.setattr(index, "_lines", lambda file: parsed.append(1) or proper(file))
     (store.root / "index.jsonl").write_text("")
     status.look(store, [(spec, points), (spec, points)])
     assert len(parsed) == 1
