@@ -184,7 +184,9 @@ def _add_legend(canvas: Canvas, entries: dict[Any, Any]) -> None:
     named = [entry for entry in entries if isinstance(entry, tuple)]
     both = {source for _, source in named} >= {RUNS, PUBLISHED}
     labels = [
-        entry if isinstance(entry, str) else entry[0] + ", published" * (both and entry[1] == PUBLISHED)
+        entry
+        if isinstance(entry, str)
+        else display_name(entry[0]) + ", published" * (both and entry[1] == PUBLISHED)
         for entry in entries
     ]
     widest = 0.5 + _LETTER * 7.5 * max(map(len, labels))  # inches

@@ -21,7 +21,7 @@ from htbench.results.figures.pictures import Picture, pictures
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.rows import Frame
 
-PNG, CSV = ".png", ".csv"
+PNG, PDF, CSV = ".png", ".pdf", ".csv"
 _LONGEST = 80  # characters of the name of a folder
 
 
@@ -179,7 +179,8 @@ def pictures_of(
 
 def _files(folder: Path, name: str) -> list[Path]:
     """The files of a figure that are in a folder."""
-    return [*folder.glob(f"{name}.*"), *folder.glob(f"{name}-[0-9]*.*")]
+    patterns = [f"{name}{more}{suffix}" for more in ("", "-[0-9]*") for suffix in (PNG, PDF, CSV)]
+    return [path for pattern in patterns for path in folder.glob(pattern)]
 
 
 def _is_ours(path: Path) -> bool:

@@ -100,7 +100,7 @@ def curves(ax: Any, panel: Panel) -> Entries:
         style |= {"markevery": max(1, len(own) // _MOST_MARKERS)}
         style |= {} if kind.joined else _NO_LINE
         variants[tuple(who)] += 1
-        entries[display_name(name), who[1]] = Line2D([], [], **style)
+        entries[name, who[1]] = Line2D([], [], **style)
         diverged = own["role"] == kinds.DIVERGED
         _curve(right if who[2] else ax, own[~diverged], style, words or kind.whiskers)
         for x in own.loc[diverged, "x"]:
@@ -155,7 +155,7 @@ def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
         style: Style = {"color": colour, "linestyle": DOTTED if on_the_right else DASHED}
         style |= {"linewidth": 0.8 if grey else 1.1, "zorder": 1}
         (right if on_the_right else ax).axhline(row.y, **style)
-        entries[display_name(row.series), row.source] = Line2D([], [], **style)
+        entries[row.series, row.source] = Line2D([], [], **style)
     return entries
 
 
@@ -253,7 +253,7 @@ def bars(ax: Any, panel: Panel) -> Entries:
             if cut:
                 ax.annotate(f"{row.y:.2f}", (x, row.y + sd), (0, 2), rotation=rotation, **text)
             if not named:  # else the axis says which optimizer it is
-                entries[display_name(row.optimizer), row.source] = Patch(**face)
+                entries[row.optimizer, row.source] = Patch(**face)
     if named and (shown["source"] == PUBLISHED).any():
         entries["published"] = Patch(facecolor=mixed(GREY, 0.25, 1.0), edgecolor=GREY, linewidth=0.8)
     ax.set_xlim(-0.6, len(groups) - 0.4)
@@ -380,7 +380,7 @@ def points(ax: Any, panel: Panel) -> Entries:
         style = _look_of_point(row) if named[row.Index] else _OTHER
         ax.plot([row.x], [end], **style | arrow)
     for row in _each(shown[named]):
-        entries[display_name(row.optimizer), row.source] = Line2D([], [], **_look_of_point(row))
+        entries[row.optimizer, row.source] = Line2D([], [], **_look_of_point(row))
     if not named.all():
         entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
     if far.any():

@@ -88,8 +88,10 @@ def test_pictures_that_are_no_longer_made_go(small, tmp_path):
     ours, theirs = tmp_path / "lr_curve-2.png", tmp_path / "lr_curve-3.png"
     ours.write_bytes(DRAWN_BY.encode())
     theirs.write_bytes(b"a picture")
+    (tmp_path / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
     update("lr_curve", load(small.store), small.store, tmp_path)
-    assert theirs.exists() and not ours.exists() and (tmp_path / "lr_curve.png").exists()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {*(f"lr_curve.{suffix}" for suffix in ("png", "pdf", "csv", "txt")), theirs.name}
 
 
 @pytest.mark.parametrize(
