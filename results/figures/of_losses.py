@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -58,7 +59,9 @@ def losses(of: About, unit: str, runs: Runs, store: Store, window: int | None = 
     window = window or max(1, max(int(run["steps"]) for own in runs.values() for run in own) // _WINDOWS)
     tables, damaged = average_losses(runs, store, window)
     of = replace(of, seeds=[len(own) for own in runs.values()])
-    of = of.noted(Note("moving_average", steps=window) if window > 1 else None, *damaged)
+    of = of.noted(Note("moving_average", steps=window) if window > 1 else None)
+    if damaged:  # a store of others may have lost all its curves
+        of = of.noted(Note("curve_damaged", **damaged[0], more=len(damaged) - 1))
     label, rows = f"training loss ({unit})", []
     for name, table in tables.items():
         keys = tuple(str(run["key"]) for run in runs[name])
@@ -70,8 +73,10 @@ def losses(of: About, unit: str, runs: Runs, store: Store, window: int | None = 
     return Panel("losses", of, tidy(rows), y_label=label, y_limits=limits, y_log=is_log)
 
 
-def average_losses(runs: Runs, store: Store, window: int) -> tuple[dict[str, pd.DataFrame], list[Note]]:
-    """Smoothed losses by optimizer (rows: steps, columns: seeds), and which curves are damaged.
+def average_losses(
+    runs: Runs, store: Store, window: int
+) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
+    """Smoothed losses by optimizer (rows: steps, columns: seeds), and of damaged curves what a note says.
 
     At most _MOST_POINTS equally spaced rows, counted from the end, so that the last step is kept.
     """
@@ -82,7 +87,7 @@ def average_losses(runs: Runs, store: Store, window: int) -> tuple[dict[str, pd.
             values, updates = _losses(store, str(run["key"]))
             if updates < run["steps"]:
                 about_run = {"key": run["key"], "optimizer": optimizer, "seed": run["seed"]}
-                damaged.append(Note("curve_damaged", **about_run, known=updates, steps=int(run["steps"])))
+                damaged.append({**about_run, "known": updates, "steps": int(run["steps"])})
             width = max(1, round(window * len(values) / max(1, updates)))
             smooth[run["seed"]] = pd.Series(values, dtype=float).rolling(width, min_periods=1).mean()
         table = pd.DataFrame(smooth).sort_index()
