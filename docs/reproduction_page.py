@@ -64,7 +64,6 @@ _GRIDS = {"cifar": [], "p_grid_cifar": ["p_grid"]}
 _OF_PAPER = ("main_result", "optimizer_variants", "p_grid_c4", "interval_perplexity", "htmuon_ht")
 _LADDER_TABLES = ("multipliers", *_OF_PAPER)
 _LADDER_FIGURES = ("multiplier", "horizon", "lr_curve", "seed_spread")
-_COSTS = ("cost-workloads", "cost-optimizers")
 
 
 @dataclass(frozen=True)
@@ -171,8 +170,7 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
     parts += ["## Tables", *tables]
     parts += ["## Figures", *(_picture(page, name) for name in pictures)] if pictures else []
-    costs = [one for one in overview.cost(every) if one.name in _COSTS]
-    parts += ["## What it cost", *map(readable, (*costs, overview.environments(every)))]
+    parts += ["## What it cost", *map(readable, (*overview.cost(every), overview.environments(every)))]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`htbench spectra`: heavy-tail metrics of the weights of runs, of files and of folders of other programs."""
+"""`htbench spectra`: heavy-tail metrics of the weights of runs and of files of safetensors."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 RUN_COLUMNS = ("model", "optimizer", "seed", "step")  # empty for what is no run of ours
 
 _BELOW = """
-PLACE is the key of a run (its beginning is enough), a folder of a run or of Hugging Face, or a file
-.safetensors, .pt, .pth, .bin or .ckpt. Embeddings and heads are left out unless asked for: alpha depends on
-the shape, and theirs would swamp a mean."""
+PLACE is the key of a run (its beginning is enough), the folder of a run, or a file .safetensors. Embeddings
+and heads are left out unless asked for: alpha depends on the shape, and theirs would swamp a mean."""
 
 
 def add_spectra_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,18 +59,11 @@ def add_spectra_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=("md", "csv", "json"), default="md", help="default: md")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write the layers to a .csv or .parquet, too"
-    )
 
 
 def spectra(args: argparse.Namespace) -> int:
     """Measure and print."""
-    if args.out is not None:
-        report.check(args.out)
     layers = _table(args, [_place(word, args.root) for word in dict.fromkeys(args.places)])
-    if args.out is not None:
-        report.write(args.out, layers)
     about = {"method": args.method, "include": args.include, "exclude": args.exclude}
     if args.format == "csv":  # of notebooks: all columns, numbers with all their digits
         print(report.as_csv(layers), end="")

@@ -1,24 +1,20 @@
-"""Spectra of several models as a report and as files, with means and medians over layers."""
+"""Spectra of several models as a report and as CSV, with means and medians over layers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from htbench.harness.errors import UsageError
 from htbench.harness.show.harmless import csv_cell
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section, table
-from htbench.harness.system import atomic
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES: Final = (".csv", ".parquet")
 VALUES: Final = ("alpha", "sigma_max", "fro")
 
 _LAYER = (Column("layer", kind="text"), Column("kind", kind="text"), Column("shape", kind="text"))
@@ -149,7 +145,7 @@ def summarize(
     return pd.DataFrame(rows, columns=[*by, *columns])
 
 
-# --- files ---
+# --- CSV ---
 
 
 def _joined(layers: pd.DataFrame) -> pd.DataFrame:
@@ -163,23 +159,3 @@ def as_csv(layers: pd.DataFrame) -> str:
     words = layers.select_dtypes(exclude="number").columns
     harmless = {name: [csv_cell(x) if isinstance(x, str) else x for x in layers[name]] for name in words}
     return layers.assign(**harmless).to_csv(index=False)
-
-
-def check(path: Path) -> None:
-    """Raise UsageError if no table can be written there."""
-    if path.suffix not in SUFFIXES:
-        raise UsageError(f"--out must name a file {' or '.join(SUFFIXES)}, not '{path}'.")
-    if not path.parent.is_dir():
-        raise UsageError(f"The folder '{path.parent}' for '{path.name}' does not exist.")
-
-
-def write(path: Path, layers: pd.DataFrame) -> None:
-    """Write the layers of all places to a file that `check` has let pass."""
-
-    def put(file: IO[bytes]) -> None:
-        if path.suffix == ".csv":
-            file.write(as_csv(layers).encode())
-        else:
-            _joined(layers).to_parquet(file, index=False)
-
-    atomic.write_with(path, put)

@@ -9,7 +9,7 @@ from htbench.results.figures import of_ladder, of_losses, of_paper, of_runs, of_
 from htbench.results.figures.kinds import Panel
 from htbench.results.frames.rows import Frame
 
-Panels = Sequence[Panel | of_losses.Losses]
+Panels = Sequence[Panel]
 
 
 @dataclass(frozen=True)

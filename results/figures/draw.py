@@ -1,7 +1,6 @@
 """A whole figure as the contents of its files. Same data, same bytes. Needs matplotlib."""
 
 import io
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,9 +13,9 @@ from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
 from htbench.results.figures.marked import is_mark
-from htbench.results.figures.marks import MARKS, NAMED
+from htbench.results.figures.marks import MARKS
 from htbench.results.figures.pictures import Picture
-from htbench.results.figures.style import AMBER, GREY, POINTS, SMALL, display_name
+from htbench.results.figures.style import AMBER, DRAWN_BY, GREY, SMALL, display_name
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
@@ -27,10 +26,10 @@ _LETTER, _LINE = 0.0078, 0.017  # inches of a letter and of a line of text, by i
 _BESIDE = 0.62  # inches that the labels of an axis take beside a panel
 _ROW, _AROUND = 0.14, 0.6  # inches of a row of an optimizer, and of the axis with its label
 _LEGEND_LINES, _LEGEND_LINE = 3, 0.17  # lines of a legend that the panels leave room for; inches of one more
-# Nothing that changes from day to day: the same figure is the same file.
+# Who drew it, and nothing that changes from day to day: the same figure is the same file.
 _METADATA: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "png": {"Software": DRAWN_BY},
+    "pdf": {"Creator": DRAWN_BY, "CreationDate": None, "Producer": None},
 }
 _LOOK = {
     **{"font.family": "DejaVu Sans", "font.size": 8, "axes.labelsize": 7.5, "axes.titlesize": _TITLE},
@@ -53,20 +52,12 @@ def render(picture: Picture) -> dict[str, bytes]:
         canvas = draw(picture)
         canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # it is laid out, for all files
-        named, files = _named_points(canvas), {}
+        files = {}
         for suffix, metadata in _METADATA.items():
-            file, more = io.BytesIO(), {POINTS: json.dumps(named)} if named and suffix == "png" else {}
-            canvas.savefig(file, format=suffix, dpi=_DPI, metadata=metadata | more)
+            file = io.BytesIO()
+            canvas.savefig(file, format=suffix, dpi=_DPI, metadata=metadata)
             files[suffix] = file.getvalue()
     return files
-
-
-def _named_points(canvas: Canvas) -> list[tuple[int, int, str]]:
-    """Pixels from the left and from the top of each point that has a name, and the name."""
-    height = canvas.bbox.height
-    found = [(ax, *one) for ax in canvas.axes for one in getattr(ax, NAMED, ())]
-    places = [(*ax.transData.transform((x, y)), name) for ax, x, y, name in found]
-    return [(round(x), round(height - y), name) for x, y, name in places]
 
 
 def look() -> Any:
@@ -76,7 +67,7 @@ def look() -> Any:
 
 def draw(picture: Picture) -> Canvas:
     """The picture as matplotlib has it: caption, panels, legend."""
-    columns = max(map(_columns, picture.groups))
+    columns = min(2, max(map(len, picture.groups)))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
     rows = [row for group in picture.groups for row in _rows(group, columns)]
     inches = width / columns - _beside(picture.panels)
@@ -85,7 +76,7 @@ def draw(picture: Picture) -> Canvas:
         max(map(_height, row)) + max(_height_of_text(*text) for text in own)
         for row, own in zip(rows, texts, strict=True)
     ]
-    caption = _flowing(picture.words, _CAPTION, 0.97 * width)
+    caption = _wrap(picture.caption, _CAPTION, 0.97 * width)
     height = sum(heights) + _LINE * _CAPTION * len(caption) + 0.3
     canvas = Canvas(figsize=(width, height), layout="constrained", dpi=_DPI)
     canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)
@@ -103,13 +94,6 @@ def draw(picture: Picture) -> Canvas:
 
 
 # --- sizes ---
-
-
-def _columns(group: Sequence[Panel]) -> int:
-    """Two panels fit well beside each other, and three where that leaves no hole and parts no workload."""
-    most = min(KINDS[panel.kind].most_columns for panel in group)
-    is_even = len(group) % 3 == 0 and len({panel.about.title for panel in group}) == len(group)
-    return 3 if most == 3 and is_even else min(2, most, len(group))
 
 
 def _rows(group: Sequence[Panel], columns: int) -> list[list[Panel]]:
@@ -163,21 +147,9 @@ def _texts(row: Sequence[Panel], shared: Sequence[Note], inches: float) -> list[
         facts = [str(fact) for fact in own if not is_mark(fact)]
         marks = [line for fact in own if is_mark(fact) for line in _wrap(str(fact), SMALL, inches)]
         own_title = _wrap(title if title != known[0] else "", _TITLE, inches)
-        texts.append((own_title, _flowing(facts, SMALL, inches), marks))
+        texts.append((own_title, _wrap(" · ".join(facts), SMALL, inches), marks))
         known = title, {*panel.about.facts}
     return texts
-
-
-def _flowing(texts: Sequence[str], size: float, inches: float) -> list[str]:
-    """Texts in lines; each stays in one if it can."""
-    found: list[str] = []
-    for text in texts:
-        longer = f"{found[-1]} · {text}" if found else text
-        if found and len(_wrap(longer, size, inches)) == 1:
-            found[-1] = longer
-        else:
-            found += _wrap(text, size, inches)
-    return found
 
 
 def _wrap(text: str, size: float, inches: float) -> list[str]:
@@ -214,7 +186,7 @@ def _add_legend(canvas: Canvas, entries: dict[Any, Any]) -> None:
     labels = [
         entry
         if isinstance(entry, str)
-        else f"{display_name(entry[0])}{', published' if both and entry[1] == PUBLISHED else ''}"
+        else display_name(entry[0]) + ", published" * (both and entry[1] == PUBLISHED)
         for entry in entries
     ]
     widest = 0.5 + _LETTER * 7.5 * max(map(len, labels))  # inches

@@ -1,13 +1,11 @@
-"""Folders of figures, one for each selection of runs, in which only what changed is drawn again."""
+"""Folders of figures, one for each selection of runs: pictures, and the values behind them as CSV."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from htbench.harness.paper import reported
 from htbench.harness.store import Store
@@ -16,35 +14,33 @@ from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
 from htbench.results.compare.ours import of_scale
 from htbench.results.compare.view import BOTH, Side, View
-from htbench.results.figures.declared import FIGURES, Figure, Panels
-from htbench.results.figures.kinds import csv_text
+from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.kinds import CSV_START, csv_text
 from htbench.results.figures.marked import Marks, marked, marks
 from htbench.results.figures.pictures import Picture, pictures
+from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.rows import Frame
 
-REVISION = 4  # raised when the drawing changes, so that old pictures are drawn again
-PNG, CSV = ".png", ".csv"
-SUFFIXES = (PNG, ".pdf")  # of each picture
-INDEX = "figures.json"  # of a folder: of each figure drawn into it, the digest of its data and its files
+PNG, PDF, CSV = ".png", ".pdf", ".csv"
 _LONGEST = 80  # characters of the name of a folder
 
 
 @dataclass(frozen=True)
 class FigureResult:
-    """One figure: `drawn`, `unchanged` or why there is none; where it is; what was wrong.
+    """One figure: `drawn`, or why there is none; where it is; what was wrong.
 
     Attributes:
         name: of the figure.
         outcome: in words.
         paths: its files: the PNG and the PDF of each picture, and one CSV file.
-        warnings: what was wrong with its data.
+        warnings: what is left out.
         captions: of each picture by its PNG, in their order.
     """
 
     name: str
     outcome: str
-    paths: list[Path]
-    warnings: list[str]
+    paths: list[Path] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     captions: dict[Path, str] = field(default_factory=dict)
 
 
@@ -97,12 +93,8 @@ def of_selection(
 
 def check_folder(folder: Path, names: Iterable[str]) -> None:
     """Raise UsageError if figures of these names would replace files that were not drawn here."""
-    noted = _noted(folder)
-    check_ours(folder / INDEX, bool(noted))
-    for name in names:
-        ours = noted.get(name, {}).get("files", [])
-        for path in (*folder.glob(f"{name}.*"), *folder.glob(f"{name}-[0-9]*.*")):
-            check_ours(path, path.name in ours)
+    for path in (path for name in names for path in _files(folder, name)):
+        check_ours(path, _is_ours(path))
 
 
 def update(
@@ -113,9 +105,7 @@ def update(
     shown: Sequence[Side] | None = None,
     known: Marks | None = None,
 ) -> FigureResult:
-    """Bring one figure up to date: two pictures and the CSV file of its values.
-
-    The digest of its data is kept in INDEX; matplotlib is not even imported if that is the same.
+    """Draw one figure: a PNG and a PDF of each of its pictures, and the CSV file of its values.
 
     Args:
         name: one of `FIGURES`.
@@ -131,33 +121,19 @@ def update(
     shown = views(frame, store) if shown is None else shown
     found = pictures_of(name, frame, store, shown, marks(frame) if known is None else known)
     if not found:
-        return FigureResult(name, _why_nothing(name, shown), [], [])
-    paths = [folder / f"{one.name}{suffix}" for one in found for suffix in SUFFIXES] + [
-        folder / f"{name}{CSV}"
-    ]
-    captions = {folder / f"{one.name}{PNG}": one.caption for one in found}
-    plain = [[one.caption, [panel.facts() for panel in one.panels]] for one in found]
-    digest = hashlib.sha256(json.dumps([REVISION, plain], default=repr).encode()).hexdigest()
-    noted, left_out = _noted(folder).get(name, {}), _left_out(name, shown)
-    if noted.get("digest") == digest and all(path.exists() for path in paths):
-        warnings = [*left_out, *noted.get("warnings", [])]
-        return FigureResult(name, "unchanged", paths, warnings, captions)
+        return FigureResult(name, _why_nothing(name, shown))
     make_folder(folder)
-    ready, warnings = read(found, store)
+    before = {path for path in _files(folder, name) if _is_ours(path)}
     contents = {
-        folder / f"{one.name}.{suffix}": file for one in ready for suffix, file in render(one).items()
+        folder / f"{one.name}.{suffix}": file for one in found for suffix, file in render(one).items()
     }
-    contents[paths[-1]] = csv_text({one.name: one.panels for one in ready}).encode()
-    note: dict[str, Any] = {"digest": "", "warnings": warnings, "files": [path.name for path in paths]}
-    note["captions"] = {path.name: caption for path, caption in captions.items()}
-    old = {*noted.get("files", [])} - {*note["files"]}
-    _note(folder, name, note | {"files": [*note["files"], *old]})  # whatever happens now, these are ours
+    contents[folder / f"{name}{CSV}"] = csv_text({one.name: one.panels for one in found}).encode()
     for path, content in contents.items():
         atomic.write_bytes(path, content)
-    for left in old:
-        (folder / left).unlink(missing_ok=True)
-    _note(folder, name, note | {"digest": digest})
-    return FigureResult(name, "drawn", paths, [*left_out, *warnings], captions)
+    for path in before - contents.keys():  # there were more pictures
+        path.unlink(missing_ok=True)
+    captions = {folder / f"{one.name}{PNG}": one.caption for one in found}
+    return FigureResult(name, "drawn", [*contents], _left_out(name, shown), captions)
 
 
 def render(picture: Picture) -> dict[str, bytes]:
@@ -189,35 +165,25 @@ def _why_nothing(name: str, shown: Sequence[Side]) -> str:
     return "the paper has it as a picture only: no values of it are published"
 
 
-def groups(figure: Figure, frame: Frame | None, store: Store, shown: Sequence[Side]) -> list[Panels]:
-    """The panels of a figure: a group for each view of the paper, then one for all other sweeps."""
-    found = [figure.paper(view) for view in shown] if figure.paper else []
-    if figure.sweeps and frame is not None:
-        found.append(figure.sweeps(of_scale(frame, ""), store))
-    return [group for group in found if group]
-
-
 def pictures_of(
     name: str, frame: Frame | None, store: Store, shown: Sequence[Side], known: Marks
 ) -> list[Picture]:
-    """The pictures of a figure; curves of losses are not read yet."""
-    found = groups(FIGURES[name], frame, store, shown)
-    return pictures(name, [[marked(panel, known) for panel in group] for group in found]) if found else []
+    """The pictures of a figure: its panels for each view of the paper, then those for all other sweeps."""
+    figure = FIGURES[name]
+    groups = [figure.paper(view) for view in shown] if figure.paper else []
+    if figure.sweeps and frame is not None:
+        groups.append(figure.sweeps(of_scale(frame, ""), store))
+    found = [[marked(panel, known) for panel in group] for group in groups if group]
+    return pictures(name, found) if found else []
 
 
-def read(found: Iterable[Picture], store: Store) -> tuple[list[Picture], list[str]]:
-    """The pictures with all their values, and what was wrong with the files of the store."""
-    ready = [one.read(store) for one in found]
-    return [one for one, _ in ready], [warning for _, wrong in ready for warning in wrong]
+def _files(folder: Path, name: str) -> list[Path]:
+    """The files of a figure that are in a folder."""
+    patterns = [f"{name}{more}{suffix}" for more in ("", "-[0-9]*") for suffix in (PNG, PDF, CSV)]
+    return [path for pattern in patterns for path in folder.glob(pattern)]
 
 
-def _note(folder: Path, name: str, note: Mapping[str, Any]) -> None:
-    atomic.write_json(folder / INDEX, _noted(folder) | {name: note})
-
-
-def _noted(folder: Path) -> dict[str, dict[str, Any]]:
-    """The entries of INDEX; none if it is damaged, or a file of somebody else."""
-    value = atomic.read_json(folder / INDEX)
-    if not isinstance(value, dict) or not all(isinstance(one, dict) for one in value.values()):
-        return {}
-    return value
+def _is_ours(path: Path) -> bool:
+    """Whether a file was drawn here: pictures say so, and a file of values begins with our columns."""
+    content = path.read_bytes() if path.is_file() else b""
+    return content.startswith(CSV_START.encode()) if path.suffix == CSV else DRAWN_BY.encode() in content

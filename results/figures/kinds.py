@@ -9,7 +9,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pandas as pd
 
@@ -18,12 +17,13 @@ from htbench.harness.show.note import Note
 
 RUNS, PUBLISHED = "runs", "published"  # the sources of a value
 CSV = ("quantity", "series", "x", "x_sd", "y", "y_sd", "y_low", "y_high", "n", "source", "keys", "marks")
-# Roles whose values are points of a series: CHOSEN is that of the setting that was chosen, SHOWN one whose
-# test shows what it claims, LEFT_OUT one that enters no mean.
-POINT, CHOSEN, SHOWN, LEFT_OUT = "point", "chosen", "shown", "left out"
+CSV_START = ",".join(["panel", *CSV])  # of the file: it has the name of the picture behind these
+# Roles whose values are points of a series: CHOSEN is that of the setting that was chosen, LEFT_OUT one that
+# enters no mean.
+POINT, CHOSEN, LEFT_OUT = "point", "chosen", "left out"
 # Roles of other values.
 DIVERGED, MISSING, LEVEL, MEDIAN, RANDOM, FRONT = "diverged", "missing", "level", "median", "random", "front"
-MARK, SPAN, DOT, MISSED, BAND = "mark", "span", "dot", "missed", "band"
+MARK, SPAN, DOT, MISSED = "mark", "span", "dot", "missed"
 LAW, ABOVE, BELOW = "law", "above", "below"  # a fitted curve; a value beyond what can be told
 AXES = {"lr": "peak learning rate", "p": "p (power of the singular values)"}
 
@@ -49,7 +49,6 @@ class Row:
         role: what it is in the picture.
         text: what is written at it, such as a name or why there is no value.
         ends: whether the range may go on beyond its low and its high end.
-        x_range: an interval of x.
     """
 
     quantity: str
@@ -68,7 +67,6 @@ class Row:
     role: str = POINT
     text: str = ""
     ends: tuple[bool, bool] = (False, False)
-    x_range: tuple[float, float] | None = None
 
 
 def tidy(rows: Iterable[Row]) -> pd.DataFrame:
@@ -90,8 +88,6 @@ class Kind:
         words: of each role in a panel with rows: for the legend and the CSV file; "" is above the texts.
         whiskers: whether the range of a point is drawn at it, not as a band.
         joined: whether lines join the points of a series.
-        ends: whether all curves end at the right, so that names can stand there.
-        most_columns: panels that fit beside each other.
         height: of a panel without its title, in inches; rows take what they need.
     """
 
@@ -104,40 +100,30 @@ class Kind:
     words: dict[str, str] = field(default_factory=dict)
     whiskers: bool = False
     joined: bool = True
-    ends: bool = False
-    most_columns: int = 3
     height: float = 2.1
 
 
 _ENDED = "ended without reaching it"
 KINDS = {
     "rates": Kind("curves", AXES["lr"], x_scale="tried"),
-    "budgets": Kind("curves", "settings tried", x_scale="tried", ends=True),
+    "budgets": Kind("curves", "settings tried", x_scale="tried"),
     "powers": Kind("curves", AXES["p"], x_scale="values"),
     "intervals": Kind("curves", "interval (steps)", x_scale="tried"),
-    "losses": Kind("curves", "step", markers=False, ends=True),
-    "ranks": Kind("curves", "rank", "singular value of the update", markers=False, ends=True),
-    "sizes": Kind("curves", "parameters", x_scale="log", whiskers=True, most_columns=2, height=2.7),
+    "losses": Kind("curves", "step", markers=False),
+    "ranks": Kind("curves", "rank", "singular value of the update", markers=False),
+    "sizes": Kind("curves", "parameters", x_scale="log", whiskers=True, height=2.7),
     "lengths": Kind("curves", "tokens per parameter", x_scale="tried", joined=False),
     "layers": Kind("curves", x_scale="words"),
     "alphas": Kind("bars", y="mean alpha"),
     "values": Kind("bars", cut=True),
-    "costs": Kind("points", x_scale="auto", most_columns=2, height=2.7),
-    "spreads": Kind(
-        "points", "standard deviation of the loss over seeds", x_scale="log", most_columns=2, height=4.1
-    ),
-    "seeds": Kind(
-        "rows", x_scale="auto", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}, most_columns=2
-    ),
+    "costs": Kind("points", x_scale="auto", height=2.7),
+    "seeds": Kind("rows", x_scale="auto", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}),
     "targets": Kind(
         "rows",
         x_scale="auto",
         words={"": "mean", MARK: "mean", DOT: "one run", MISSED: _ENDED},
-        most_columns=2,
     ),
-    "widths": Kind(
-        "rows", AXES["lr"], x_scale="log", words={"": "octaves", MARK: "chosen learning rate"}, most_columns=2
-    ),
+    "widths": Kind("rows", AXES["lr"], x_scale="log", words={"": "octaves", MARK: "chosen learning rate"}),
 }
 
 
@@ -181,7 +167,6 @@ class Panel:
         y_limits: None: as the values are.
         y_log: None: if the values differ by a large factor.
         worst_shown: the end of the axis on the side of the bad values, which are marked there.
-        level: a value beside those of the runs, such as one that others assume.
     """
 
     kind: str
@@ -194,16 +179,11 @@ class Panel:
     y_limits: tuple[float, float] | None = None
     y_log: bool | None = None
     worst_shown: float | None = None
-    level: float | None = None
 
     def of(self, *roles: str) -> pd.DataFrame:
         """The rows with one of these roles; missing numbers are NaN, x stays as it is."""
         numbers = ["y", "y_sd", "y_low", "y_high", "x_sd"]
         return self.frame[self.frame["role"].isin(roles)].astype(dict.fromkeys(numbers, float))
-
-    def facts(self) -> list[Any]:
-        """All of it as plain values."""
-        return [vars(self) | {"frame": self.frame.to_dict("split")["data"]}]
 
 
 def csv_text(pictures: Mapping[str, Iterable[Panel]]) -> str:

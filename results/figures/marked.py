@@ -12,7 +12,6 @@ from htbench.harness.show.note import Note
 from htbench.results.compare.contender import reach
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose, has_stages
 from htbench.results.figures.kinds import Panel
-from htbench.results.figures.of_losses import Losses
 from htbench.results.figures.style import display_name
 from htbench.results.frames.metrics import reported, word
 from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
@@ -60,25 +59,18 @@ def marks(frame: Frame | None) -> Marks:
     return Marks(choices, environments)
 
 
-def marked(panel: Panel | Losses, known: Marks) -> Panel | Losses:
+def marked(panel: Panel, known: Marks) -> Panel:
     """The panel with the marks of each value, and with a note for each kind of them that says whose."""
-    if isinstance(panel, Losses):
-        of_rows = [(name, known.of([run.key for run in runs])) for name, runs in panel.runs.items()]
-    else:
-        columns = (panel.frame[name] for name in ("optimizer", "series", "keys"))
-        of_rows = [
-            (str(who or series), known.of(keys or ())) for who, series, keys in zip(*columns, strict=True)
-        ]
     who: dict[str, dict[str, None]] = {}
-    for name, own in of_rows:
-        for kind in own:
-            who.setdefault(kind, {})[display_name(name)] = None
+    words = []
+    columns = (panel.frame[name] for name in ("optimizer", "series", "keys"))
+    for optimizer, series, keys in zip(*columns, strict=True):
+        kinds = known.of(keys or ())
+        for kind in kinds:
+            who.setdefault(kind, {})[display_name(str(optimizer or series))] = None
+        words.append(" ".join(kinds))
     told = (_told(f"mark_{kind}", list(who[kind])) for kind in KINDS if kind in who)
-    about = panel.about.noted(*told)
-    words = [" ".join(own) for _, own in of_rows]
-    if isinstance(panel, Losses):
-        return replace(panel, about=about, marks=dict(zip(panel.runs, words, strict=True)))
-    return replace(panel, about=about, frame=panel.frame.assign(marks=words))
+    return replace(panel, about=panel.about.noted(*told), frame=panel.frame.assign(marks=words))
 
 
 def _told(kind: str, names: list[str]) -> Note:

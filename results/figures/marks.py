@@ -1,4 +1,4 @@
-"""The four marks that panels are drawn with: curves, bars, rows and points with names.
+"""The four marks that panels are drawn with: curves, bars, rows and points.
 
 They are matplotlib's, not those of seaborn.objects, which was tried: of eight series whose colour, marker,
 dashes, width and edge are mapped it looks at all 8^7 combinations (minutes for a figure), puts the ends of
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -21,8 +20,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import StrMethodFormatter
 
 from htbench.results.figures import kinds
-from htbench.results.figures.kinds import CHOSEN, KINDS, MARK, POINT, PUBLISHED, SHOWN, SPAN, Panel
-from htbench.results.figures.point_labels import Label, PointLabels
+from htbench.results.figures.kinds import CHOSEN, KINDS, MARK, POINT, PUBLISHED, SPAN, Panel
 from htbench.results.figures.style import (
     DASHED,
     DOTTED,
@@ -52,9 +50,7 @@ _IN_ROWS: dict[str, Style] = {
     kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "zorder": 4} | _EDGE,
     kinds.MISSED: _NO_LINE | {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "zorder": 4},
 }
-NAMED = "named_points"  # of axes: x, y and name of each point, for who can point at it
 _THIN, _THICK = 1.1, 4.5  # points; of the widest range in a row, and of those within it
-_SOLE = "#0173b2"  # of points that belong to no optimizer: the first one of the colour-blind palette
 # If the ratio of the largest to the smallest value is greater, an axis is logarithmic.
 _MANY_TIMES = {"curves": 8, "words": 20, "rows": 8, "points": 4}
 _MOST_TICKS = 24  # of words
@@ -62,9 +58,7 @@ _WIDTH = 0.8  # of a group of bars whose neighbours are 1 away
 _BESIDE, _LETTER = 0.55, 0.06  # inches that a panel's axis takes, and a letter of a label
 _MOST_MARKERS = 10  # of a curve, about
 _MOST_UPRIGHT = 8  # bars whose values fit above them without turning
-_MOST_NAMED = 8  # points of costs; of more, only the best have a name
-_LINE, _AXIS = 0.12, 0.55  # inches of a line of text, and of the axis below a panel
-_LONGEST_END = 16  # letters of a name at the end of its curve
+_MOST_NAMED = 8  # points of costs; of more, only the best are in the legend
 _OTHER: Style = _NO_LINE | {"marker": "o", "color": "0.75", "markersize": 3, "markeredgewidth": 0}
 
 
@@ -99,7 +93,6 @@ def curves(ax: Any, panel: Panel) -> Entries:
     crosses: Counter[float] = Counter()  # at an x; all of them must stay visible
     groups: Any = list(shown.groupby(["series", "optimizer", "source", "right"], sort=False))
     alike = Counter(tuple(who) for (_, *who), _ in groups)
-    named: dict[tuple[str, str], tuple[pd.DataFrame, Any]] = {}
     for (name, *who), own in groups:
         variant = variants[tuple(who)] if alike[tuple(who)] > 1 else None
         style = series_style(who[0], who[1], variant, who[2])
@@ -107,7 +100,7 @@ def curves(ax: Any, panel: Panel) -> Entries:
         style |= {"markevery": max(1, len(own) // _MOST_MARKERS)}
         style |= {} if kind.joined else _NO_LINE
         variants[tuple(who)] += 1
-        named[name, who[1]] = (own, Line2D([], [], **style))
+        entries[name, who[1]] = Line2D([], [], **style)
         diverged = own["role"] == kinds.DIVERGED
         _curve(right if who[2] else ax, own[~diverged], style, words or kind.whiskers)
         for x in own.loc[diverged, "x"]:
@@ -119,7 +112,7 @@ def curves(ax: Any, panel: Panel) -> Entries:
                 "markeredgecolor": style["color"],
             }
             ax.plot([x], [depth if panel.higher_is_better else 1 - depth], **_CROSS, **place)
-    levels = _levels(ax, right, panel) | _laws(ax, panel)
+    entries |= _levels(ax, right, panel) | _laws(ax, panel)
     if (shown["role"] == CHOSEN).any():
         entries["chosen"] = Line2D([], [], **_RING, markeredgecolor=GREY)
     if crosses:
@@ -129,44 +122,12 @@ def curves(ax: Any, panel: Panel) -> Entries:
     if words:
         entries |= _words(ax, panel, shown)
     _scale_curves(ax, panel, shown)
-    if not (kind.ends and _name_ends(ax, named)):
-        entries = {name: handle for name, (_, handle) in named.items()} | levels | entries
-    else:
-        entries = levels | entries
     ax.set(xlabel=panel.x_label or kind.x, ylabel=panel.y_label)
     if right is not ax:
         right.set_ylabel(panel.right_label)
         right.grid(visible=False)
         right.spines["right"].set_visible(True)
     return entries
-
-
-def _name_ends(ax: Any, named: Mapping[tuple[str, str], tuple[pd.DataFrame, Any]]) -> bool:
-    """Write each name where its curve ends, and say whether that could be done: the curves end together, the
-    names are short, and there is room for them below each other."""
-    ends = {
-        name: own[own["y"].notna()].iloc[-1]
-        for (name, _), (own, _) in named.items()
-        if own["y"].notna().any()
-    }
-    step = _LINE / (KINDS["losses"].height - _AXIS)  # of the height of the panel
-    if len({end["x"] for end in ends.values()}) != 1 or len(ends) < len(named) or len(ends) * step > 1:
-        return False
-    if max(map(len, ends)) > _LONGEST_END:
-        return False
-    to_share = (ax.transScale + ax.transLimits).transform
-    places = {name: min(max(to_share((end["x"], end["y"]))[1], 0), 1) for name, end in ends.items()}
-    order = sorted(places, key=lambda name: places[name])
-    for below, name in pairwise(order):  # upwards, then down from the top
-        places[name] = max(places[name], places[below] + step)
-    places[order[-1]] = min(places[order[-1]], 1)
-    for name, above in pairwise(order[::-1]):
-        places[above] = min(places[above], places[name] - step)
-    for (name, _), (_, handle) in named.items():
-        colour = mixed(handle.get_color(), 0.75, 0.0)
-        place = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "center"}
-        ax.annotate(display_name(name), (1, places[name]), (3, 0), size=SMALL, color=colour, **place)
-    return True
 
 
 def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], whiskers: bool) -> None:
@@ -315,17 +276,14 @@ def _face(optimizer: str, source: str) -> Style:
 
 
 def _label_groups(ax: Any, groups: Sequence[str]) -> None:
-    """Long names are broken; if they still do not fit side by side they are turned."""
+    """Names that do not fit side by side are turned."""
     spec = ax.get_subplotspec()
     columns = spec.get_geometry()[1] if spec is not None else 1
     fitting = (ax.figure.get_figwidth() / columns - _BESIDE) / _LETTER
-    broken = [group.replace("+", "\n+") for group in groups]
-    shorter = ["\n-".join(name.rsplit("-", 1)) for name in broken]
-    for labels in (groups, broken, shorter):
-        if max(len(line) for label in labels for line in label.splitlines()) * len(labels) <= fitting:
-            ax.set_xticks(range(len(groups)), labels)
-            return
-    ax.set_xticks(range(len(groups)), groups, rotation=35, ha="right", rotation_mode="anchor")
+    if max(map(len, groups)) * len(groups) <= fitting:
+        ax.set_xticks(range(len(groups)), groups)
+    else:
+        ax.set_xticks(range(len(groups)), groups, rotation=35, ha="right", rotation_mode="anchor")
 
 
 # --- a row per optimizer ---
@@ -385,100 +343,57 @@ def rows(ax: Any, panel: Panel) -> Entries:
     return entries
 
 
-# --- points with names ---
+# --- points ---
 
 
 def points(ax: Any, panel: Panel) -> Entries:
-    """Points with their spreads and names, the front of the best ones, and what others assume of them.
-
-    Of many costs only those on the front have a name and a colour; the rest is grey.
-    """
+    """Points with their spreads, and the front of the best ones. Of many only the front is told apart."""
     entries: Entries = {}
-    shown, front = panel.of(POINT, SHOWN), panel.of(kinds.FRONT)
+    shown, front = panel.of(POINT), panel.of(kinds.FRONT)
     shown["x"] = shown["x"].astype(float)
-    far, best = _beyond(panel, shown["y"]), shown["text"].isin(front["text"])
-    named = best | (len(shown) <= _MOST_NAMED or not len(front))
-    for row in _each(shown[named & ~far]):
-        style = _look_of_point(row)
-        _range(ax, row, row.y, style["color"])
-        ax.errorbar(row.x, row.y, row.y_sd, elinewidth=0.7, zorder=3, **style)
-        if row.role == SHOWN or not row.optimizer:
-            said = "mean shown to be below 3.28" if row.role == SHOWN else "not shown to be below 3.28"
-            entries[said] = Line2D([], [], **style)
-    for name, own in shown[named & ~far & (shown["optimizer"] != "")].groupby("optimizer", sort=False):
+    far, best = _beyond(panel, shown["y"]), shown["series"].isin(front["text"])
+    named = best | (len(shown) <= _MOST_NAMED)
+    text = {"textcoords": "offset points", "size": SMALL, "zorder": 4}
+    for row in _each(shown[~far]):
+        style = _look_of_point(row) if named[row.Index] else _OTHER
+        errors = {"yerr": row.y_sd, "xerr": row.x_sd} if named[row.Index] else {}
+        ax.errorbar(row.x, row.y, elinewidth=0.7, zorder=3, **errors, **style)
+        if named[row.Index] and row.text:
+            ax.annotate(row.text, (row.x, row.y), (3, 2), **text)
+    for name, own in shown[named & ~far].groupby("optimizer", sort=False):
         colour = optimizer_style(str(name))["color"]
         ax.plot(own["x"], own["y"], color=colour, linewidth=0.6, alpha=0.7, zorder=2)
-    if not named.all():
-        rest = shown[~named & ~far]
-        ax.plot(rest["x"], rest["y"], zorder=2, **_OTHER)
-        entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
     stairs: list[tuple[float, float]] = []  # between two points of the front the cheaper one can be had
     for row in _each(front[~_beyond(panel, front["y"])]):
         stairs += [(float(row.x), stairs[-1][1])] if stairs else []
         stairs.append((float(row.x), row.y))
-    if stairs:
-        line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1}
-        ax.plot(*zip(*stairs, strict=True), **line)
-        entries["front: nothing that costs less is better"] = Line2D([], [], **line)
-    ax.margins(0.12 if stairs else 0.04)
-    if KINDS[panel.kind].x_scale == "log" or _is_wide(shown["x"], _MANY_TIMES["points"]):
+    line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1}
+    ax.plot(*zip(*stairs, strict=True), **line)
+    ax.margins(0.12)
+    if _is_wide(shown["x"], _MANY_TIMES["points"]):
         ax.set_xscale("log")
+        label_log(ax.xaxis)
     ax.set_ylim(ax.get_ylim())
     end = ax.get_ylim()[int(not panel.higher_is_better)]
     arrow = {"marker": "v" if panel.higher_is_better else "^", "clip_on": False, "zorder": 3}
     for row in _each(shown[far]):
         style = _look_of_point(row) if named[row.Index] else _OTHER
         ax.plot([row.x], [end], **style | arrow)
+    for row in _each(shown[named]):
+        entries[row.optimizer, row.source] = Line2D([], [], **_look_of_point(row))
+    if not named.all():
+        entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
+    if far.any():
         entries["beyond the axis"] = Line2D([], [], color=GREY, **_BEYOND | arrow)
-    entries |= _assumed(ax, panel)
-    if ax.get_xscale() == "log":
-        label_log(ax.xaxis)
+    entries["front: nothing cheaper is better"] = Line2D([], [], **line)
+    if (shown.loc[named & ~far, "text"] != "").any():
+        entries["interval"] = Line2D([], [], **_NO_LINE, marker="$5$", color=GREY, markersize=4.5)
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
-    written = [(row, row.y, row.text) for row in _each(shown[best & ~far])]  # the most important first
-    written += [(row, end, f"{row.text}: {row.y:.4g}") for row in _each(shown[far & named])]
-    written += [(row, row.y, row.text) for row in _each(shown[named & ~best & ~far])]
-    labels = [Label(text, row.x, y, _look_of_point(row)["color"]) for row, y, text in written]
-    alone = [((row.x, row.y), (row.x, row.y)) for row in _each(shown[~named & ~far])]
-    spread = [
-        ((row.x + dx, row.y + dy), (row.x - dx, row.y - dy))
-        for row in _each(shown[named & ~far])
-        for dx, dy in ((0.0, row.y_sd), (row.x_sd, 0.0))
-        if dx + dy > 0  # not if there is none
-    ]
-    ax.add_artist(PointLabels(labels, [stairs, *spread, *alone], SMALL))
-    at = [(row.x, end if far[row.Index] else row.y, f"{row.text}: {row.y:.4g}") for row in _each(shown)]
-    setattr(ax, NAMED, at)
     return entries
 
 
 def _look_of_point(row: Any) -> Style:
-    if row.optimizer:
-        edge = {"markeredgecolor": "white", "markeredgewidth": 0.5, "markersize": 4.5}
-        return optimizer_style(row.optimizer) | edge | _NO_LINE
-    style = _NO_LINE | {"marker": "o", "color": _SOLE, "markersize": 4, "markeredgewidth": 0.9}
-    return style if row.role == SHOWN else style | {"markerfacecolor": "white"}
-
-
-def _range(ax: Any, row: Any, y: float, colour: Any) -> None:
-    """A standard deviation of x; or an interval, in grey because there are many."""
-    low, high = row.x_range or (row.x - row.x_sd, row.x + row.x_sd)
-    grey = {"color": "0.75", "linewidth": 0.6, "clip_on": False}
-    ax.plot([low, high], [y, y], zorder=2, **(grey if row.x_range else {"color": colour, "linewidth": 0.7}))
-
-
-def _assumed(ax: Any, panel: Panel) -> Entries:
-    """What all points share, and a value that others assume, as places on the x axis."""
-    entries: Entries = {}
-    for row in _each(panel.of(kinds.BAND)):
-        shade: Style = {"color": "0.85", "linewidth": 0, "zorder": 1}
-        ax.axvspan(row.y_low, row.y_high, **shade)
-        entries["pooled over the results, 95 % interval"] = Patch(**shade)
-        entries["95 % interval of one result"] = Line2D([], [], color="0.75", linewidth=0.6)
-    if panel.level is not None:
-        line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1, "zorder": 1}
-        ax.axvline(panel.level, **line)
-        entries[f"assumed by the rules ({panel.level:g})"] = Line2D([], [], **line)
-    return entries
+    return series_style(row.optimizer, row.source) | _NO_LINE | {"markersize": 5}
 
 
 MARKS = {"curves": curves, "bars": bars, "rows": rows, "points": points}

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
-from typing import TypeVar
 
 from htbench.harness.paper import experiments, reported, scales
 from htbench.harness.paper.reported import Reported, Setting
@@ -26,7 +25,6 @@ _SVD_RATES = {"llama-60m": 0.03, "llama-135m": 0.02}  # of figures.csv
 _LABELS = {"accuracy": "accuracy (%)", "seconds_per_step": "s/step"}
 _STATES = {"completed": "without the figure", "waiting": "not run yet"}  # other states are words already
 Place = tuple[str, str, str]  # published table, dataset and model
-AnyPanel = TypeVar("AnyPanel", Panel, of_losses.Losses)
 
 
 # --- values ---
@@ -134,7 +132,7 @@ def _of_twin(
     return _about(view, _workload(view, dataset, model), rows, twin, *notes, **more)
 
 
-def _lettered(panels: Iterable[AnyPanel | None]) -> list[AnyPanel]:
+def _lettered(panels: Iterable[Panel | None]) -> list[Panel]:
     """The panels that there are; each keeps the letter that it has in the paper."""
     named = zip(ascii_lowercase, panels, strict=False)
     return [
@@ -387,17 +385,15 @@ def _layers(view: Side, place: Place, beside: str, column: str) -> Panel | None:
     return of_spectra.layers(_of_twin(view, dataset, model), found, column) if found else None
 
 
-def loss(view: Side) -> list[of_losses.Losses]:
+def loss(view: Side) -> list[Panel]:
     """Training losses of Muon beside HTMuon, a panel for each model with a completed run."""
     if view.ours is None or view.store is None:
         return []
-    full, panels = view.scale == "paper", list[of_losses.Losses | None]()
+    full, panels = view.scale == "paper", list[Panel | None]()
     for model in _LLAMA:
         own = published_lines(("main_result", "c4", model), ("muon", "htmuon"))
         runs = {line.setting.optimizer: _completed(_at_rate(view, line, _LOSS_RATE)) for line in own}
-        curves = {
-            name: kept for name, found in runs.items() if (kept := of_losses.curves_of(found, view.store))
-        }
+        curves = {name: done for name, found in runs.items() if (done := of_losses.completed(found))}
         if not curves:
             panels.append(None)
             continue
@@ -405,7 +401,7 @@ def loss(view: Side) -> list[of_losses.Losses]:
             view, "c4", model, (), Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
         )
         unit = loss_unit(view.ours.runs(experiments.place(own[0], view.scale)))
-        panels.append(of_losses.losses(of, unit, curves, _LOSS_WINDOW if full else None))
+        panels.append(of_losses.losses(of, unit, curves, view.store, _LOSS_WINDOW if full else None))
     return _lettered(panels)
 
 
@@ -418,7 +414,7 @@ def hours(view: Side) -> list[Panel]:
         hours_of = {line.setting: line.value for line in own if line.metric == "hours"}
         points = []
         for line in (line for line in own if line.metric == "perplexity"):
-            more = f"interval {line.setting.interval}" if line.setting.interval is not None else ""
+            more = str(line.setting.interval) if line.setting.interval is not None else ""
             cost, test = summarize([hours_of[line.setting]]), summarize([line.value])
             points.append(of_runs.cost_point(line.setting.optimizer, more, cost, test, kinds.PUBLISHED))
         of = _about(view, _workload(view, dataset, model), (), Note("hardware", name=own[0].hardware))

@@ -220,27 +220,30 @@ def _with_cost(one: Winner, column: str, metric: Metric) -> list[Run]:
 def _cost(one: Winner, runs: Sequence[Run], column: str, size: float, metric: Metric) -> Row:
     """The quantity is set by `cost_panel`."""
     interval = one.choice.fixed.get(_INTERVAL)
-    more = f"{_INTERVAL} {interval:g}" if interval is not None else ""
+    more = f"{interval:g}" if interval is not None else ""
     cost = summarize([float(run[column]) / size for run in runs])
     test = summarize([metric.scale * value for run in runs for value in _tested(run, metric)])
     return cost_point(one.optimizer, more, cost, test, kinds.RUNS, tuple(str(run["key"]) for run in runs))
 
 
 def cost_point(
-    optimizer: str, more: str, cost: Summary, test: Summary, source: str, keys: tuple[str, ...] = ()
+    optimizer: str, interval: str, cost: Summary, test: Summary, source: str, keys: tuple[str, ...] = ()
 ) -> Row:
-    """A point of a panel of costs; `more` tells it from others of the optimizer, such as "interval 5"."""
-    series, text = (", ".join(filter(None, [name, more])) for name in (optimizer, display_name(optimizer)))
+    """A point of a panel of costs; `interval` tells it from others of the optimizer, if it has one."""
+    series = f"{optimizer}, {_INTERVAL} {interval}" if interval else optimizer
     n = test.n if source == kinds.RUNS else None
     row = Row("", series, cost.mean, test.mean, test.std, n=n, source=source, keys=keys, x_sd=cost.std)
-    return replace(row, optimizer=optimizer, text=text)
+    return replace(row, optimizer=optimizer, text=interval)
 
 
 def cost_panel(of: About, metric: str, higher_is_better: bool, axis: str, rows: Sequence[Row]) -> Panel:
-    """The panel of some points in the order of their cost; the front once more, under its name."""
+    """The panel of some points in the order of their cost; the front once more, each with its series."""
     rows = sorted((replace(row, quantity=f"{metric} against {axis}") for row in rows), key=lambda row: row.x)
     values = [row.y for row in rows if row.y is not None]
-    best = [replace(row, series="Pareto front", role=kinds.FRONT) for row in front(rows, higher_is_better)]
+    best = [
+        replace(row, series="Pareto front", role=kinds.FRONT, text=row.series)
+        for row in front(rows, higher_is_better)
+    ]
     limit = worst_shown(values, higher_is_better=higher_is_better)
     frame = tidy([*rows, *best])
     return Panel("costs", of, frame, axis, metric, "", higher_is_better, worst_shown=limit)

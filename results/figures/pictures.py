@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
-from htbench.harness.store import Store
 from htbench.results.compare.winners import span
 from htbench.results.figures.kinds import Panel
-from htbench.results.figures.of_losses import Losses
 
 MOST_PANELS = 6  # of a picture
-AnyPanel = Panel | Losses
 
 
 @dataclass(frozen=True)
@@ -29,42 +25,23 @@ class Picture:
     """
 
     name: str
-    groups: Sequence[Sequence[Any]]
+    groups: Sequence[Sequence[Panel]]
     shows: Note
     shared: Sequence[Note]
 
     @property
-    def panels(self) -> list[Any]:
+    def panels(self) -> list[Panel]:
         """All of them."""
         return [panel for group in self.groups for panel in group]
 
     @property
-    def words(self) -> list[str]:
+    def caption(self) -> str:
         """What is shown, and each fact that all panels share."""
         shows, *facts = map(str, [self.shows, *self.shared])
-        return [shows[:1].upper() + shows[1:], *facts]
-
-    @property
-    def caption(self) -> str:
-        """The same as one text."""
-        return " · ".join(self.words)
-
-    def read(self, store: Store) -> tuple[Picture, list[str]]:
-        """The picture with all its values, and what was wrong with the files of the store."""
-        warnings: list[str] = []
-
-        def ready(panel: AnyPanel) -> Panel:
-            if not isinstance(panel, Losses):
-                return panel
-            found, wrong = panel.read(store)
-            warnings.extend(wrong)
-            return found
-
-        groups = [[ready(panel) for panel in group] for group in self.groups]
-        return replace(self, groups=groups), warnings
+        return " · ".join([shows[:1].upper() + shows[1:], *facts])
 
 
-def pictures(figure: str, groups: Sequence[Sequence[AnyPanel]]) -> list[Picture]:
+def pictures(figure: str, groups: Sequence[Sequence[Panel]]) -> list[Picture]:
     """The pictures of a figure: one of six panels or fewer, else some for each group, by families.
 
     Args:
@@ -82,9 +59,9 @@ def pictures(figure: str, groups: Sequence[Sequence[AnyPanel]]) -> list[Picture]
     ]
 
 
-def _apart(group: Sequence[AnyPanel]) -> list[list[AnyPanel]]:
+def _apart(group: Sequence[Panel]) -> list[list[Panel]]:
     """At most six panels each. Families stay together if they can, and the panels of a workload."""
-    found: list[list[AnyPanel]] = [[]]
+    found: list[list[Panel]] = [[]]
     for family in grouped(group, lambda panel: panel.about.family).values():
         whole = (
             [family]
@@ -100,7 +77,7 @@ def _apart(group: Sequence[AnyPanel]) -> list[list[AnyPanel]]:
     return found
 
 
-def _picture(figure: str, name: str, groups: Sequence[Sequence[AnyPanel]]) -> Picture:
+def _picture(figure: str, name: str, groups: Sequence[Sequence[Panel]]) -> Picture:
     about = [panel.about for group in groups for panel in group]
     seeds = [n for one in about for n in one.seeds]
     tried = [n for one in about for n in one.tried]

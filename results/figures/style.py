@@ -11,20 +11,8 @@ from htbench.results.figures.kinds import PUBLISHED
 
 # seaborn's colour-blind palette; then indigo, wine and olive of Paul Tol's "muted" scheme.
 _PALETTE = (
-    *(
-        "#0173b2",
-        "#de8f05",
-        "#029e73",
-        "#d55e00",
-        "#cc78bc",
-        "#ca9161",
-        "#fbafe4",
-        "#949494",
-        "#ece133",
-        "#56b4e9",
-    ),
-    *("#332288", "#882255", "#999933"),
-)
+    "#0173b2 #de8f05 #029e73 #d55e00 #cc78bc #ca9161 #fbafe4 #949494 #ece133 #56b4e9 #332288 #882255 #999933"
+).split()
 _SOLID, DASHED, DOTTED = "-", (0, (4, 1.5)), (0, (1, 1.2))
 # Per optimizer: place in the palette, marker, dashes, hatch of its bars. Fixed, so that figures can be
 # compared. Of bars beside each other in the paper, no two have one hatch.
@@ -71,7 +59,7 @@ _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before th
 _THIN = "PX*"  # markers of which a white edge would leave little
 _SHADES, _DASHES = (0.0, 0.4, 0.8), ("-", DASHED, DOTTED)  # of several series of one optimizer
 GREY, AMBER = "0.35", "#a35200"  # of text; amber for what could change a conclusion
-POINTS = "Points"  # the entry of a PNG with the places in pixels and the names of its points, as JSON
+DRAWN_BY = "htbench figure"  # what a PNG and a PDF say of who made them
 SMALL = 7  # points, the size of the smallest text
 
 
@@ -102,15 +90,13 @@ def series_style(
         colour, dashes = GREY, DOTTED
     light = source == PUBLISHED
     edge = colour if light or style["marker"] in _THIN else "white"
-    return {
-        **{
-            "color": colour,
-            "marker": style["marker"],
-            "linestyle": dashes,
-            "linewidth": 0.8 if light else 1.4,
-        },
-        **{"markerfacecolor": "white" if light else colour, "markeredgecolor": edge},
-        **{"markeredgewidth": 1.0 if light else 0.6},
+    return style | {
+        "color": colour,
+        "linestyle": dashes,
+        "linewidth": 0.8 if light else 1.4,
+        "markerfacecolor": "white" if light else colour,
+        "markeredgecolor": edge,
+        "markeredgewidth": 1.0 if light else 0.6,
     }
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from htbench.harness.paper import experiments
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
 from htbench.harness.show.report import Cell, Column, Report, Section, table
@@ -44,18 +43,6 @@ def scope(frame: pd.DataFrame) -> Note:
     )
 
 
-def in_words(frame: pd.DataFrame) -> dict[str, str]:
-    """The store in a few facts."""
-    done = finished(frame)
-    scales = dict.fromkeys(map(experiments.scale_of, frame["sweep"].unique()))
-    facts = {
-        "scales of the paper": ", ".join(filter(None, scales)),
-        "training time": f"{done['useful_seconds'].sum() / _SECONDS_AN_HOUR:.3g} hours",
-        "newest record": max((time for time in done["ended"] if isinstance(time, str)), default=""),
-    }
-    return {name: fact for name, fact in facts.items() if fact}
-
-
 def sweeps(frame: pd.DataFrame) -> Report:
     """How far each sweep is."""
     shown = [state for state in _STATES if state in set(frame["state"])]
@@ -89,15 +76,12 @@ def environments(frame: pd.DataFrame) -> Report:
 
 
 def cost(frame: pd.DataFrame) -> list[Report]:
-    """Hours and FLOPs by workload, by optimizer and by machine."""
+    """Hours and FLOPs by workload and by optimizer."""
     done = finished(frame)
-    named = done.assign(sweep=done["sweep"].replace("", _UNPLANNED))
     work = (Note("page_hours"), Note("page_flops"))
     return [
         _totals("cost-workloads", "Cost by workload", done, ("task", "model"), work),
         _totals("cost-optimizers", "Cost by optimizer", done, ("optimizer",)),
-        _totals("cost-machines", "Cost by machine", done, ("machine", "device", "processes")),
-        _totals("cost-sweeps", "Cost by sweep that planned the run first", named, ("sweep",)),
     ]
 
 

@@ -7,9 +7,7 @@ browser can take the page for another encoding.
 
 import base64
 import hashlib
-import io
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +21,6 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Report, shared, without
 from htbench.harness.store import Store
 from htbench.results.compare.view import View
-from htbench.results.figures.style import POINTS
 from htbench.results.page import overview
 from htbench.results.page.forest import Axis, outlook, words
 from htbench.results.tables import footnotes
@@ -46,8 +43,7 @@ class Part:
         name: its address in the page.
         title: its heading.
         reports: its tables.
-        facts: names and values, above them.
-        rules: sentences, above those.
+        rules: sentences, above them.
         figures: PNG and caption by name, below them.
         is_named: whether each table stands under its name.
     """
@@ -55,16 +51,13 @@ class Part:
     name: str
     title: str
     reports: Sequence[Report] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
     rules: Sequence[Note] = ()
     figures: Mapping[str, tuple[bytes, str]] = field(default_factory=dict)
     is_named: bool = False
 
     def __bool__(self) -> bool:
         """Whether there is anything in it."""
-        return bool(
-            self.facts or self.rules or self.figures or any(report.sections for report in self.reports)
-        )
+        return bool(self.rules or self.figures or any(report.sections for report in self.reports))
 
     @property
     def entries(self) -> list[tuple[str, str]]:
@@ -93,7 +86,7 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         Part("tables", "Tables", tables, is_named=True),
         Part("ledger", "Ledger", claims, is_named=True),
         Part("cost", "Cost", overview.cost(frame)),
-        Part("method", "Method", bookkeeping, overview.in_words(frame), (footnotes.SPREAD, *RULES)),
+        Part("method", "Method", bookkeeping, (footnotes.SPREAD, *RULES)),
     ]
     shown = {
         "scope": overview.scope(frame),
@@ -143,7 +136,6 @@ def _filled(shown: Mapping[str, Any]) -> str:
         "prose": lambda note: Markup(html.prose(note)),
         "remarks": lambda notes: Markup(html.remarks(notes)),
         "width": width,
-        "points": points,
         "words": words,
         "outlook": outlook,
         "base64": lambda png: base64.b64encode(png).decode(),
@@ -186,18 +178,3 @@ def static(name: str) -> str:
 def width(png: bytes) -> int:
     """How wide a PNG is shown, in pixels of a page: sharp on screens with twice as many."""
     return int.from_bytes(png[16:20], "big") // 2
-
-
-def points(png: bytes) -> list[tuple[str, str, str]]:
-    """What a PNG says of its points: their places from the left and the top, and their names.
-
-    A picture that is damaged, or whose entry is not ours, has none: the page shows it as it is.
-    """
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(png)) as picture:
-            found, (wide, high) = json.loads(str(picture.info.get(POINTS, "[]"))), picture.size
-        return [(f"{100 * x / wide:.2f}%", f"{100 * y / high:.2f}%", str(name)) for x, y, name in found]
-    except (OSError, SyntaxError, TypeError, ValueError):  # Pillow has two of them for a damaged file
-        return []

@@ -39,7 +39,7 @@ PICTURE = {
     "harness.system": "harness.errors harness.show",
     "harness.config": ("harness.errors harness.system harness.tasks models optimizers optimizers.zoo"),
     "harness.parallel": "harness.errors harness.show harness.system",
-    "harness.spectra": "harness.errors harness.show harness.system",
+    "harness.spectra": "harness.errors harness.show",
     "harness.data": "harness.errors harness.parallel harness.show harness.system",
     "harness.store": "harness.config harness.errors harness.show harness.system",
     "harness.choice": "harness.config harness.store harness.tasks optimizers.zoo",
@@ -129,7 +129,7 @@ PICTURE = {
         "results.figures results.frames results.tables"
     ),
     "results.page": (
-        "harness.choice harness.paper harness.show harness.store harness.system results.compare "
+        "harness.choice harness.show harness.store harness.system results.compare "
         "results.figures results.frames results.tables"
     ),
 }

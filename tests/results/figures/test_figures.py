@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures import files
 from htbench.results.figures.files import update
 from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
-from htbench.results.figures.of_losses import loss
+from htbench.results.figures.of_losses import average_losses, loss
 from htbench.results.figures.of_runs import lr_curve, p_curve
+from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load
 
 DRAW = """
@@ -24,7 +24,7 @@ from htbench.harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
 outcomes = [update(name, load(store), store, Path(out)).outcome for name in names]
-print(outcomes, "matplotlib" in sys.modules, "torch" in sys.modules)
+print(outcomes, "torch" in sys.modules)
 """
 
 
@@ -65,50 +65,33 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
     assert shown == labels if labels else shown != rates
 
 
-def modified(folder):
-    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-
-
-def test_the_second_call_draws_nothing_and_the_bytes_are_the_same_anywhere(small, tmp_path):
+def test_the_bytes_are_the_same_anywhere(small, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     frame = load(small.store)
     names = ("lr_curve", "loss")
     assert [update(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
-    before = modified(here)
-    assert draw_elsewhere(small.store, here, *names) == "['unchanged', 'unchanged'] False False"
-    assert modified(here) == before
-    assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] True False"
-    for name in ("lr_curve.png", "lr_curve.pdf", "loss.csv", "loss.pdf", "figures.json"):
-        assert (here / name).read_bytes() == (there / name).read_bytes(), name
+    assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] False"
+    assert len(list(here.iterdir())) == 6
+    for path in here.iterdir():
+        assert path.read_bytes() == (there / path.name).read_bytes(), path.name
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
     done = update("lr_curve", load(small.store), small.store, tmp_path)
     png, pdf, text = (path.read_bytes() for path in done.paths)
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
-    assert b"CreationDate" not in pdf and b"Software" not in png
+    assert b"CreationDate" not in pdf and all(DRAWN_BY.encode() in file for file in (png, pdf))
     assert text.startswith(b"panel,quantity,series,x,")
 
 
-def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: {"png": b"a picture", "pdf": b"the same"})
-
-    def outcomes():
-        return {
-            name: update(name, load(small.store), small.store, tmp_path).outcome
-            for name in ("lr_curve", "loss")
-        }
-
-    assert outcomes() == {"lr_curve": "drawn", "loss": "drawn"}
-    small.curve(small.keys[0], 100, seed=99, metrics=make.image(0.9, 0.4))
-    assert outcomes() == {"lr_curve": "unchanged", "loss": "drawn"}
-    small.add("digits", "muon", 0.005, metrics=make.image(0.8, 0.4))
-    small.write()
-    assert outcomes() == {"lr_curve": "drawn", "loss": "unchanged"}
-    (tmp_path / "loss.pdf").unlink()
-    assert outcomes() == {"lr_curve": "unchanged", "loss": "drawn"}
-    (tmp_path / "figures.json").write_text("garbage")
-    assert outcomes() == {"lr_curve": "drawn", "loss": "drawn"}
+def test_pictures_that_are_no_longer_made_go(small, tmp_path):
+    ours, theirs = tmp_path / "lr_curve-2.png", tmp_path / "lr_curve-3.png"
+    ours.write_bytes(DRAWN_BY.encode())
+    theirs.write_bytes(b"a picture")
+    (tmp_path / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
+    update("lr_curve", load(small.store), small.store, tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {*(f"lr_curve.{suffix}" for suffix in ("png", "pdf", "csv", "txt")), theirs.name}
 
 
 @pytest.mark.parametrize(
@@ -130,12 +113,11 @@ def test_what_changed_is_drawn_again_and_nothing_else(small, make, tmp_path, mon
 )
 def test_a_damaged_curve_is_reported_and_the_rest_drawn(small, tmp_path, damage, readable):
     damage(small.store.run_folder(small.keys[0]) / "metrics.jsonl")
-    done = update("loss", load(small.store), small.store, tmp_path)
-    assert done.outcome == "drawn"
-    (warning,) = done.warnings
-    assert f"run {small.keys[0]} (muon, seed 1) is damaged" in warning and readable in warning
-    again = update("loss", load(small.store), small.store, tmp_path)
-    assert (again.outcome, again.warnings) == ("unchanged", done.warnings)
+    (panel,) = loss(load(small.store), small.store)
+    (note,) = (note for note in panel.about.facts if note.kind == "curve_damaged")
+    assert (note["key"], note["optimizer"], note["seed"]) == (small.keys[0], "muon", 1)
+    assert readable in str(note)
+    assert update("loss", load(small.store), small.store, tmp_path).outcome == "drawn"
 
 
 def test_a_figure_without_data_says_so(small, tmp_path):
@@ -203,15 +185,15 @@ def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
 
 def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
     (panel,) = loss(load(small.store), small.store)  # before the curves contradict the records
+    assert panel.about.seeds == [2] and str(panel.about.facts[-1]) == "4-step moving average"
     for key, level in zip(small.keys, (2.0, 4.0), strict=True):
         path = small.store.run_folder(key) / "metrics.jsonl"
         rows = [{"step": s, "loss": level + s} for s in range(1, 101)] + [{"step": 100, "val_loss": 0.0}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert panel.window == 4
-    assert panel.about.seeds == [2] and str(panel.about.facts[-1]) == "4-step moving average"
-    tables, warnings = panel.tables(small.store)
+    runs = [{"key": key, "seed": seed, "steps": 100} for seed, key in enumerate(small.keys, 1)]
+    tables, damaged = average_losses({"muon": runs}, small.store, 4)
     table = tables["muon"]
-    assert warnings == []
+    assert damaged == []
     assert list(table.columns) == [1, 2]
     assert table[1].loc[1] == 3.0  # only itself
     assert table[1].loc[100] == pytest.approx(2.0 + 98.5)  # the mean of steps 97 to 100
@@ -223,6 +205,5 @@ def test_long_curves_are_thinned_but_keep_their_end(bench, make):
     for stage, seed in (("search", 0), (REPLICATE, 1)):
         bench.add("digits", "muon", 0.02, base=base, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
     (panel,) = loss(load(bench.write()), bench.store)
-    table = panel.tables(bench.store)[0]["muon"]
-    assert 200 <= len(table) <= 400
-    assert table.index[-1] == 5000
+    assert 200 <= len(panel.frame) <= 400
+    assert panel.frame["x"].iloc[-1] == 5000

@@ -8,7 +8,7 @@ from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.view import Side
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.draw import draw, look, render
-from htbench.results.figures.files import pictures_of, read
+from htbench.results.figures.files import pictures_of
 from htbench.results.figures.marked import marks
 from htbench.results.figures.pictures import pictures
 from htbench.results.frames.load import load
@@ -40,7 +40,7 @@ def many(tmp_path_factory):
 
 def picture(name, store):
     frame = load(store)
-    (found,), _ = read(pictures_of(name, frame, store, [], marks(frame)), store)
+    (found,) = pictures_of(name, frame, store, [], marks(frame))
     return found
 
 

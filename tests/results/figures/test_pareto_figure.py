@@ -1,14 +1,15 @@
 """The figure `pareto`: what enters it, its front, its labels, and stores whose records have no operations."""
 
-import itertools
 import random
 
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.view import Side
 from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
+from htbench.results.figures.marks import points as draw_points
 from htbench.results.figures.of_paper import hours
 from htbench.results.figures.of_runs import cost_panel, cost_point, front, pareto
 from htbench.results.frames.cost import COLUMNS
@@ -56,7 +57,7 @@ def test_older_records_have_a_panel_of_times_only(two):
     assert load(store)["total_flops"].dropna().unique().tolist() == [100 * 4e9]
     counted = frame.assign(total_flops=4e12)
     times, work = pareto(counted, store)
-    assert times.facts()[0] == panel.facts()[0] and work.x_label.endswith("model and optimizer (GFLOP)")
+    assert times.frame.equals(panel.frame) and work.x_label.endswith("model and optimizer (GFLOP)")
     assert work.frame["x"].iloc[0] == 4000
     one_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["seed"] != 1))
     assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
@@ -80,7 +81,7 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
         if interval < 10:
             bench.add("digits", "htmuon", 0.02, stage=REPLICATE, seed=1, seconds=0.1 / interval, **common)
     panel = pareto(load(bench.write()), bench.store)[0]
-    assert list(panel.of(POINT)["text"]) == ["htmuon, interval 5", "htmuon, interval 1"]
+    assert list(panel.of(POINT)["series"]) == ["htmuon, interval 5", "htmuon, interval 1"]
     assert not any("without" in note for note in said(panel))
     small, _ = hours(Side(published=True))
     assert small.about.title == "c4 · llama-60m"
@@ -109,59 +110,27 @@ def scattered(seed, count):
     return [point(f"optimizer_{i}", noise.uniform(1, 3), noise.gauss(50, 5)) for i in range(count)]
 
 
-def drawn(draw, width=3.4):
-    """An axes on which a function has drawn, and the boxes of its labels by their names."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Canvas
-
-    from htbench.results.figures.point_labels import PointLabels
-
-    canvas = Canvas(figsize=(width, 2.9), layout="constrained")
-    ax = canvas.subplots()
-    draw(ax)
-    renderer = FigureCanvasAgg(canvas).get_renderer()
-    canvas.draw(renderer)
-    (labels,) = (artist for artist in ax.get_children() if isinstance(artist, PointLabels))
-    found = list(labels.places(renderer))
-    assert [box.bounds for *_, box in labels.places(renderer)] == [box.bounds for *_, box in found]
-    return ax, {label.text: box for label, _, box in found}
-
-
-def assert_free(ax, boxes, points):
-    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-    centres = [ax.transData.transform((one.x, one.y)) for one in points]
-    assert not any(box.contains(*centre) for box in boxes for centre in centres)
-    assert all(ax.bbox.x0 <= box.x0 and box.x1 <= ax.bbox.x1 for box in boxes)
-
-
+@pytest.mark.parametrize("count", [2, 8, 9, 60])
 @pytest.mark.parametrize("seed", range(3))
-def test_twenty_names_cover_neither_points_nor_each_other(seed):
-    from htbench.results.figures.point_labels import Label, PointLabels
-
-    points = scattered(seed, 20)
-
-    def draw(ax):
-        ax.scatter([one.x for one in points], [one.y for one in points])
-        ax.margins(0.12)
-        ax.add_artist(PointLabels([Label(one.text, one.x, one.y, "black") for one in points], size=6))
-
-    ax, boxes = drawn(draw)
-    assert len(boxes) >= 12
-    assert_free(ax, boxes.values(), points)
-
-
-@pytest.mark.parametrize("count", [2, 5, 8, 9, 20, 60])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_front_has_names_that_cover_nothing_and_of_many_others_have_none(seed, count):
-    from htbench.results.figures.marks import points as draw_points
-
+def test_the_legend_has_the_front_and_of_many_others_none(seed, count):
     points = scattered(seed, count)
     panel = cost_panel(About("t"), "perplexity", False, "seconds", points)
-    entries = {}
-    ax, boxes = drawn(lambda ax: entries.update(draw_points(ax, panel)))
-    shown = {name.partition(":")[0] for name in boxes}
-    best = {one.text for one in front(points, higher_is_better=False)}
-    far = {one.text for one in points if panel.worst_shown is not None and one.y > panel.worst_shown}
-    assert best - far <= shown and (shown <= best if count > 8 else len(shown) == count)
+    entries = draw_points(Canvas().subplots(), panel)
+    shown = {entry[0] for entry in entries if isinstance(entry, tuple)}
+    best = {one.series for one in front(points, higher_is_better=False)}
+    assert shown == (best if count > 8 else {one.series for one in points})
     assert ("others, named in the CSV file" in entries) == (count > 8 and len(best) < count)
-    assert_free(ax, boxes.values(), [one for one in points if one.text in shown - far])
+    far = panel.worst_shown is not None and any(one.y > panel.worst_shown for one in points)
+    assert ("beyond the axis" in entries) == far
+
+
+def test_the_intervals_of_an_optimizer_stand_at_its_points():
+    ax = Canvas().subplots()
+    values = ((1, 3.0, 40.0), (5, 2.0, 41.0))
+    points = [
+        cost_point("htmuon", str(interval), Summary(x, None, 1), Summary(y, None, 1), RUNS)
+        for interval, x, y in values
+    ]
+    entries = draw_points(ax, cost_panel(About("t"), "perplexity", False, "seconds", points))
+    assert [text.get_text() for text in ax.texts] == ["5", "1"]
+    assert [entry for entry in entries if isinstance(entry, tuple)] == [("htmuon", RUNS)]

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 from htbench.harness.show.note import Note
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.draw import _texts, look
-from htbench.results.figures.files import pictures_of, read, views
+from htbench.results.figures.files import pictures_of, views
 from htbench.results.figures.kinds import KINDS, About, Panel, tidy
 from htbench.results.figures.marked import is_mark, marks
 from htbench.results.figures.marks import MARKS
@@ -52,9 +52,7 @@ def drawn(nano_store):
     frame = load(nano_store)
     with small_languages():
         known, shown = marks(frame), views(frame, nano_store)
-        return {
-            name: read(pictures_of(name, frame, nano_store, shown, known), nano_store)[0] for name in FIGURES
-        }
+        return {name: pictures_of(name, frame, nano_store, shown, known) for name in FIGURES}
 
 
 def test_the_caption_says_once_what_all_panels_share(drawn):

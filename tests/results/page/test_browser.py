@@ -98,17 +98,6 @@ def test_a_head_sorts_by_number_and_back(visit, file):
     assert first_table(page).locator("th[aria-sort=ascending]").count() == 1
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_point_of_the_front_has_its_name_where_it_is_drawn(visit, file, width):
-    figure = visit.page(file, width).locator("#figure-pareto")
-    picture, layer = (figure.locator(one).bounding_box() for one in ("img", "svg"))
-    assert all(abs(picture[side] - layer[side]) < 1 for side in picture)
-    names = figure.locator("circle title").all_text_contents()
-    assert {name.partition(":")[0] for name in names} >= {"adamw", "muon"}
-    drawn = figure.locator("circle").first.bounding_box()
-    assert picture["x"] < drawn["x"] < picture["x"] + picture["width"]
-
-
 def test_a_filter_keeps_the_rows_with_its_words(visit, tmp_path):
     store = records.unpacked(tmp_path / "store", ["ladder-s1", "ladder-s1-others"], LADDER)  # of 16 rows
     assert cli.main(["report", "--root", str(store.root), "--out", str(tmp_path / "report.html")]) == 0

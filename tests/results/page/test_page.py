@@ -2,7 +2,6 @@
 
 import html
 import io
-import json
 import os
 import random
 import re
@@ -25,7 +24,7 @@ from htbench.results.compare.judge import Kind
 from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.figures import files
-from htbench.results.figures.style import POINTS
+from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load
 from htbench.results.page import command, overview, page
 from htbench.results.page.forest import Axis, outlook, words
@@ -34,15 +33,15 @@ from htbench.results.tables.answer import Place, answers
 from htbench.results.tables.registry import TABLES
 
 
-def png(points):
-    """A picture that is 1440 pixels wide and 200 high, with named points in it."""
-    told, file = PngInfo(), io.BytesIO()
-    told.add_text(POINTS, json.dumps(points))
-    Image.new("RGB", (1440, 200)).save(file, "PNG", pnginfo=told)
+def picture():
+    """A picture of ours that is 1440 pixels wide and 200 high."""
+    said, file = PngInfo(), io.BytesIO()
+    said.add_text("Software", DRAWN_BY)
+    Image.new("RGB", (1440, 200)).save(file, "PNG", pnginfo=said)
     return file.getvalue()
 
 
-PICTURE = png([[720, 50, "a < b"]])
+PICTURE = picture()
 
 
 class Reader(HTMLParser):
@@ -97,23 +96,6 @@ def test_a_page_has_its_parts_and_links_lead_to_them(mixed_page):
     assert [tag for tag, _ in reader.tags].count("h1") == 1
     images = [(attrs["width"], attrs["alt"]) for tag, attrs in reader.tags if tag == "img"]
     assert images == [("720", "Loss against steps.")]
-
-
-def test_the_points_of_a_picture_have_their_names(demo):
-    assert '<circle cx="50.00%" cy="25.00%" r="7"><title>a &lt; b</title>' in demo.text
-    assert page.points(png([])) == []
-
-
-@pytest.mark.parametrize("told", ["of another program", 7, [[1, 2]], [["a", 2, "name"]], {"x": 1}])
-def test_a_picture_with_an_entry_of_others_has_no_points(told):
-    assert page.points(png(told)) == []
-
-
-def test_a_damaged_picture_has_no_points():
-    whole = png([[720, 50, "muon: 18.57"]])
-    assert page.points(whole) != []
-    for end in (0, 8, 40, 70):
-        assert page.points(whole[:end]) == []
 
 
 def test_every_row_of_the_answer_has_its_numbers_in_words(demo):
@@ -222,7 +204,7 @@ def test_same_store_same_bytes_in_any_place_and_order(demo, demo_copy, monkeypat
 
 
 def test_the_command_writes_the_page_and_its_figures(demo_copy, capsys, monkeypatch):
-    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same"})
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": DRAWN_BY.encode()})
     assert cli.main(["report", "--root", str(demo_copy.root), "--sweep", "demo-digits"]) == 0
     out = demo_copy.root / "report.html"
     assert capsys.readouterr().out.startswith(f"{out}: ") and "data:image/png;base64,iVBO" in out.read_text()
@@ -249,7 +231,7 @@ def test_a_page_asks_the_judge_once_for_each_workload(demo, monkeypatch):
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
 def test_the_command_replaces_its_own_files_only(demo_copy, tmp_path, capsys, monkeypatch, name):
-    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": b"the same"})
+    monkeypatch.setattr(files, "render", lambda *_: {"png": PICTURE, "pdf": DRAWN_BY.encode()})
     out = tmp_path / "mine" / "page.html"
     words = ["report", "--root", str(demo_copy.root), "--out", str(out)]
     theirs = out.parent / name
