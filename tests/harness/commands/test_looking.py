@@ -80,7 +80,7 @@ LOOKS = (
     "cost task=digits model=resnet-nano steps=5",
     *(
         f"sweep {action} evil"
-        for action in ("status", "status --json", "plan", "cost", "index", "reap", "cancel")
+        for action in ("status", "status --json", "plan", "index", "reap", "cancel")
     ),
     "sweep status ../store/sweeps/evil/spec.yaml",
 )
