@@ -32,25 +32,21 @@ from htbench.harness.show.emit import say
 from htbench.harness.system import streams
 
 # name -> (module that has `add_<name>_arguments(parser)` and `<name>(args) -> exit status`, one line of help)
-COMMANDS = {
-    "demo": ("sweeps.reproduce", "Train four optimizers on data that every Python has, and show the tables"),
-    "compare": ("sweeps.compare", "Hold an optimizer of yours against others, from its class to a table"),
-    "reproduce": (
-        "sweeps.reproduce",
-        "Regenerate the paper, its images in miniature or the ladder: runs, tables, figures, report",
-    ),
+_FIRST = {  # all that a newcomer needs
+    "demo": ("sweeps.reproduce", "Train four optimizers on data that every Python has; its tables"),
     "run": ("harness.commands.run", "Train one run here"),
+    "compare": ("sweeps.compare", "Hold an optimizer of yours against others, from class to table"),
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
-    "runs": (
-        "harness.commands.runs",
-        "List runs, clear leftovers away, import runs, export them to trackers",
-    ),
     "table": ("results.commands", "Print tables from the stored runs"),
-    "judge": ("results.commands", "Tell the answer of anybody's results: a CSV file with a line per run"),
-    "figure": ("results.commands", "Draw figures from the stored runs"),
     "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
+    "judge": ("results.commands", "Tell the answer of anybody's results: a CSV file, a line per run"),
+}
+COMMANDS = _FIRST | {
+    "reproduce": ("sweeps.reproduce", "Regenerate the paper, its images in miniature or the ladder"),
+    "figure": ("results.commands", "Draw figures from the stored runs"),
     "ledger": ("results.commands", "Hold our runs against the numbers of the paper"),
-    "zoo": ("harness.commands.zoo", "List the optimizers"),
+    "runs": ("harness.commands.runs", "List runs, clear leftovers away, import and export runs"),
+    "zoo": ("harness.commands.zoo", "List the optimizers, or the hyperparameters of one"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "bench": ("harness.commands.bench", "Measure a step of each optimizer"),
     "data": ("harness.commands.data", "Fetch and prepare the large datasets, and list what is prepared"),
@@ -221,7 +217,10 @@ def _overview() -> str:
             "",
             "Find out which optimizer is really better.",
             "",
-            *lines,
+            *lines[: len(_FIRST)],
+            "",
+            "The paper, and what lies around:",
+            *lines[len(_FIRST) :],
             "",
             "`htbench COMMAND --help` explains a command; start with `htbench demo`.",
         ]

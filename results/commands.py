@@ -225,9 +225,9 @@ def _add_common(parser: argparse.ArgumentParser, known: Iterable[str], kind: str
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"{', '.join(known)} (default: all); or a sweep, by name or file: a word that names both is the "
-        f"{kind}, and --sweep names the sweep",
+        help=f"a {kind} (default: all) or a sweep, by name or file; what names both is the {kind}",
     )
+    parser.epilog = f"{kind.capitalize()}s: {', '.join(known)}."
     naming.add_option(parser)
 
 

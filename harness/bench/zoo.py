@@ -14,8 +14,9 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting
 from htbench.harness.show.progress import Progress
-from htbench.harness.show.report import Column, Report, table
+from htbench.harness.show.report import Column, Report, Section, table
 from htbench.optimizers.zoo.registry import ZOO, Param, spec
+from htbench.optimizers.zoo.spec import OptimizerSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,17 +28,21 @@ _ZOO = (
     Column("family", kind="text", least=8, importance=4),
     Column("lr", kind="text", importance=8),
     Column("weight_decay", kind="text", importance=7),
-    Column("state", kind="text", least=12, importance=6),
     Column("vectors", kind="text", least=12, importance=3),
-    Column("paper", kind="text", least=12, importance=2),
+)
+_HYPERPARAMETERS = (
+    Column("name", kind="text"),
+    Column("default", kind="text"),
+    Column("help", kind="text", least=16),
 )
 _MODELS = (
     Column("name", kind="text"),
     Column("kind", kind="text", importance=7),
     Column("parameters", unit="digits", importance=8),
-    Column("settings", kind="text", least=16, importance=6),
+    Column("width", importance=6),
+    Column("layers", kind="text", importance=6),
+    Column("outputs", importance=6),
 )
-
 
 _SAME = ("name", "family", "fixed", "has_aux", "state", "vectors", "paper", "url", "revision")
 
@@ -89,17 +94,13 @@ class OptimizerFacts:
     revision: int
 
 
-def zoo() -> Report:
-    """Every optimizer with its defaults and its source."""
-    words = [
-        (row.name, row.family, setting(row.lr.default), setting(row.weight_decay.default), row.state)
-        for row in ZOO.values()
-    ]
-    rows = [(*word, row.vectors, row.paper) for word, row in zip(words, ZOO.values(), strict=True)]
-    defaults = [
-        Note("zoo_defaults", name=row.name, defaults=_words({n: p.default for n, p in row.params.items()}))
-        for row in ZOO.values()
-    ]
+def zoo(name: str | None = None) -> Report:
+    """Every optimizer with its defaults, or one with all its hyperparameters.
+
+    Raises:
+        UsageError: there is no such optimizer.
+    """
+    rows = list(ZOO.values()) if name is None else [_read_row(name)]
     facts = [
         OptimizerFacts(
             lr=_param(row.lr),
@@ -107,10 +108,28 @@ def zoo() -> Report:
             hyper={name: _param(param) for name, param in row.params.items()},
             **{name: getattr(row, name) for name in _SAME},
         )
-        for row in ZOO.values()
+        for row in rows
     ]
-    below = (Note("zoo_columns"), Note("zoo_hyperparameters"), *defaults)
-    return Report("zoo", "", [table(_ZOO, rows, notes=below)], data=facts)
+    if name is not None:
+        return Report("zoo", "", [_hyperparameters(facts[0])], data=facts)
+    words = [
+        (o.name, o.family, setting(o.lr.default), setting(o.weight_decay.default), o.vectors) for o in facts
+    ]
+    return Report("zoo", "", [table(_ZOO, words, notes=[Note("zoo_columns"), Note("zoo_more")])], data=facts)
+
+
+def _read_row(name: str) -> OptimizerSpec:
+    try:
+        return spec(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _hyperparameters(facts: OptimizerFacts) -> Section:
+    of_all = {"lr": facts.lr, "weight_decay": facts.weight_decay}
+    rows = [(name, setting(p.default), p.help) for name, p in {**of_all, **facts.hyper}.items()]
+    about = Note("zoo_optimizer", state=facts.state, vectors=facts.vectors, paper=facts.paper, url=facts.url)
+    return table(_HYPERPARAMETERS, rows, notes=[about])
 
 
 def _param(param: Param) -> ParamFacts:
@@ -132,12 +151,12 @@ def sizes() -> Report:
     """Every model with its exact number of trainable parameters, counted with its own settings."""
     count = zoo_of_models.count_parameters
     facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
-    rows = [(row.name, row.kind, row.parameters, _words(row.settings)) for row in facts]
-    return Report("models", "", [table(_MODELS, rows)], data=facts)
-
-
-def _words(settings: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={setting(value)}" for name, value in settings.items())
+    shown = (("hidden", "width"), ("layers", "blocks"), ("vocabulary", "classes"))
+    rows = [
+        (row.name, row.kind, row.parameters, *(row.settings.get(a, row.settings.get(b)) for a, b in shown))
+        for row in facts
+    ]
+    return Report("models", "", [table(_MODELS, rows, notes=[Note("models_more")])], data=facts)
 
 
 # --- one optimizer ---
@@ -176,10 +195,7 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     Raises:
         UsageError: there is no such optimizer, or it can't be built with these settings.
     """
-    try:
-        spec(name)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    _read_row(name)
     from htbench.harness.bench import contract  # imports torch
 
     try:

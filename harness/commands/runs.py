@@ -114,9 +114,7 @@ _AFTER = (
     Column("steps", importance=4),
     Column("val", kind="text", importance=9),
     Column("ms/step", unit="ms", importance=3),
-    Column("code", kind="text", importance=1),
     Column("age", kind="text", unit="s", importance=5),
-    Column("host", kind="text", least=8, importance=2),
 )
 
 
@@ -197,9 +195,7 @@ def _cells(row: Row) -> tuple[list[str], list[str | float | None]]:
         facts.steps,
         "" if value is None else tasks.metric_figure(metric, value),
         "" if pace is None else 1000 * pace,
-        facts.code[:24],
         max(1.0, time.time() - row.time),
-        facts.host,
     ]
 
 

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
 
 RUN_COLUMNS = ("model", "optimizer", "seed", "step")  # empty for what is no run of ours
 
-_BELOW = """
-PLACE is the key of a run (its beginning is enough), the folder of a run, or a file .safetensors. Embeddings
-and heads are left out unless asked for: alpha depends on the shape, and theirs would swamp a mean."""
+_BELOW = """PLACE is the key of a run (its beginning is enough), the folder of a run, or a file .safetensors.
+Embeddings and heads are left out unless asked for: alpha depends on the shape, and theirs would
+swamp a mean."""
 
 
 def add_spectra_arguments(parser: argparse.ArgumentParser) -> None:
     """PLACE, what is measured, and how it is shown."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _BELOW
     parser.add_argument(
         "places", nargs="+", metavar="PLACE", help="a key, a folder or a file; several: side by side"

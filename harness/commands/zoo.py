@@ -15,7 +15,8 @@ from htbench.harness.show.emit import emit
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
-    """--json, --routing and --check."""
+    """[NAME], --json, --routing and --check."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the hyperparameters of this optimizer")
     parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
     parser.add_argument(
         "--check",
@@ -32,7 +33,7 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def zoo(args: argparse.Namespace) -> int:
-    """Print every optimizer with its defaults and its source, how one divides a model, or what one does."""
+    """Print all optimizers or the hyperparameters of one, how one divides a model, or what one does."""
     if args.check:
         parts.allow(args.check[:1])
         report = reports.check(args.check[0], read_words(args.check[1:]))
@@ -45,7 +46,8 @@ def zoo(args: argparse.Namespace) -> int:
         if warning:
             print(warning, file=sys.stderr)  # in the words of a run
     else:
-        emit(reports.zoo(), args)
+        parts.allow(filter(None, [args.name]))
+        emit(reports.zoo(args.name), args)
     return EXIT_OK
 
 

@@ -79,17 +79,6 @@ class Row:
         return self.cost.steps(self.work.config) if self.cost else self.work.config.steps
 
     @property
-    def samples(self) -> int | None:
-        """Tokens or images that one run sees; None if its steps are not known."""
-        config, steps = self.work.config, self.steps
-        return None if steps is None else steps * config.batch_size * (config.seq_len or 1)
-
-    @property
-    def unit(self) -> str:
-        """The unit of `samples`: tokens or images."""
-        return tasks.spec(self.work.kind.task).unit
-
-    @property
     def seconds(self) -> float | None:
         """Seconds of one run; None if they are not known."""
         if self.cost is None or self.steps is None:

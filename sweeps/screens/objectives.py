@@ -46,14 +46,6 @@ class Objective:
     seeds: int = 0
     edges: Sequence[Edge] = ()
 
-    def best(self) -> str:
-        """The best setting with its metric, in words; empty if there is none yet."""
-        if self.value is None:
-            return ""
-        setting = f"{pairs(self.setting)}: " if self.setting else ""
-        seeds = f" (n={self.seeds})" if self.seeds > 1 else ""
-        return f"{setting}val {self.metric} {self.value:.4g}{seeds}"
-
     def text(self) -> str:
         """The value as people read it; empty if there is none yet."""
         return "" if self.value is None else tasks.metric_text(self.metric, self.value)

@@ -1,6 +1,5 @@
 """`sweep plan`: the runs that are left, their cost, each point, and the job arrays for SLURM."""
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,15 +7,12 @@ from typing import Any
 
 from htbench.harness.config import RunConfig, parts
 from htbench.harness.cost.run_class import Cost, RunClass
-from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.show.numbers import counted
 from htbench.harness.show.report import Column, Report, Section, table
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
-from htbench.harness.system import environment
-from htbench.sweeps.cluster import queue, snapshot, submit
+from htbench.sweeps.cluster import queue, submit
 from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
@@ -42,7 +38,6 @@ class RowFacts:
         resources: of its jobs.
         runs: to run.
         steps: of a run.
-        images, tokens: that a run sees; the one that is not the task's is null.
         seconds_per_run: of one run.
         seconds: of all of them.
         cost: what was measured.
@@ -57,8 +52,6 @@ class RowFacts:
     resources: Resources
     runs: int
     steps: int | None
-    images: int | None
-    tokens: int | None
     seconds_per_run: float | None
     seconds: float | None
     cost: Cost | None
@@ -90,7 +83,6 @@ class PlanFacts:
         to_run: runs that are left, these among them.
         seconds: of one worker for them, as far as known.
         card: the runs that are left, by class.
-        other_code: finished runs by version of other code.
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
@@ -105,7 +97,6 @@ class PlanFacts:
     to_run: int
     seconds: float
     card: Sequence[RowFacts]
-    other_code: Mapping[str, int]
     trained_again: Mapping[Note, int]
     edited: Mapping[str, int]
     lost: int
@@ -148,12 +139,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         (one.config, _resources(spec, one)) for one in planned if not found[one.point.id].status.is_settled
     ]
     to_come = _to_come(spec, planned, found)
-    codes = Counter(
-        str(record.environment.get("code", "unknown"))
-        for record in (state.record for state in found.values())
-        if record is not None
-    )
-    now = _versions_now(store, planned) if codes else []
     rows = costs.rows(cost_card.gather(left + to_come))
     facts = PlanFacts(
         sweep=spec.name,
@@ -162,7 +147,6 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         to_run=sum(row.work.runs for row in rows),
         seconds=sum(row.total or 0.0 for row in rows),
         card=list(map(_row, rows)),
-        other_code={code: n for code, n in sorted(codes.items()) if code not in now},
         trained_again=trained_again(store, spec, planned, found),
         edited=Counter(name for one in planned for name in _edited(one.config, found[one.point.id])),
         lost=len(lost(store.root, spec, planned)),
@@ -182,14 +166,6 @@ def _edited(config: RunConfig, state: RunState) -> list[str]:
     """The files that a finished run executed, that are in no key, and that were edited since."""
     ran = state.record.environment.get("imports") if state.record is not None else None
     return parts.edited_since(config, ran) if isinstance(ran, dict) else []
-
-
-def _versions_now(store: Store, planned: Sequence[Planned]) -> list[str]:
-    """The versions of the code: the names that runs here and jobs would store."""
-    versions = [environment.code_version()]
-    with contextlib.suppress(UsageError):  # then there can be no job of this code
-        versions.append(snapshot.version(store.root, [one.config for one in planned]).folder.name)
-    return versions
 
 
 def _resources(spec: SweepSpec, one: Planned) -> Resources:
@@ -217,8 +193,6 @@ def _row(row: Row) -> RowFacts:
         resources=row.work.resources,
         runs=row.work.runs,
         steps=row.steps,
-        images=row.samples if row.unit == "images" else None,
-        tokens=row.samples if row.unit == "tokens" else None,
         seconds_per_run=row.seconds,
         seconds=row.total,
         cost=row.cost,
@@ -282,24 +256,18 @@ def _card(rows: Sequence[Line]) -> Section:
     """What finished runs and measurements say of the time and the memory of the runs."""
     columns = [
         *_WHICH,
-        Column("parameters", unit="count", importance=1),
-        Column("/".join(dict.fromkeys(row.unit for row, _ in rows)), unit="count", importance=2),
         Column("steps", importance=4),
         Column("ms/step", unit="ms", importance=3),
         Column("a run", unit="s", importance=6),
         Column("all", unit="s", importance=7),
         Column("memory", unit="B", importance=5),
-        Column("seen in", kind="text", importance=0),
     ]
     lines = []
     for row, name in rows:
         kind, cost = row.work.kind, row.cost
-        measured = [cost.parameters, 1000 * cost.step, cost.peak_memory] if cost else ["-"] * 3
-        seen = "-" if cost is None else counted(cost.runs, "run") if cost.runs else "measured"
+        step, memory = (1000 * cost.step, cost.peak_memory) if cost else ("-", "-")
         times = ["-" if seconds is None else seconds for seconds in (row.seconds, row.total)]
-        parameters, step, memory = measured
-        start = [row.work.runs, kind.task, kind.model, name, parameters]
-        lines.append([*start, row.samples or "-", row.steps or "-", step, *times, memory, seen])
+        lines.append([row.work.runs, kind.task, kind.model, name, row.steps or "-", step, *times, memory])
     return table(columns, lines)
 
 
@@ -367,7 +335,6 @@ def _sums(view: Preview) -> list[Note]:
 def _others(view: Preview) -> list[Note]:
     kept = sum(state.record is not None for state in view.found.values())
     notes = [Note("trained_again", runs=n, why=why, kept=kept) for why, n in view.facts.trained_again.items()]
-    notes += [Note("of_other_code", runs=n, code=code) for code, n in view.facts.other_code.items()]
     notes += [Note("plan_edited", runs=n, name=name) for name, n in view.facts.edited.items()]
     return [*notes, *([Note("plan_lacks", points=view.facts.lost)] if view.facts.lost else [])]
 

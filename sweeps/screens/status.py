@@ -58,7 +58,6 @@ class Block:
         points: its runs, with those on fresh seeds, whose winners may not be known yet.
         completed, diverged, pruned, running, queued, waiting, failed: of these.
         left_seconds: of one worker for what is left; None if unknown.
-        best: what a table would choose now, in words; one for each objective of the block.
         objectives: how far each is, with the best setting so far and its edges.
         at_work: the runs under way.
         failures: the runs that failed.
@@ -81,7 +80,6 @@ class Block:
     waiting: int = 0
     failed: int = 0
     left_seconds: float | None = None
-    best: str = ""
     objectives: Sequence[Objective] = ()
     at_work: Sequence[AtWork] = ()
     failures: Sequence[Failed] = ()
@@ -159,16 +157,13 @@ def _block(
     to_come = [(point, RunState(Status.WAITING)) for way in ways for point in way.to_come]
     counts[Status.WAITING.value] += len(to_come)
     numbers: dict[str, Any] = {name: counts[name] for name in COLUMNS}
-    objectives = [objective(spec, way, known) for way in ways]
-    best = [(f"{pairs(own.fixed)}: " if own.fixed else "") + own.best() for own in objectives]
     return Block(
         spec.name,
         name,
         len(runs) + len(to_come),
         **numbers,
         left_seconds=looks.estimate.left(runs + to_come),
-        best="; ".join(words for words, own in zip(best, objectives, strict=True) if own.value is not None),
-        objectives=objectives,
+        objectives=[objective(spec, way, known) for way in ways],
         at_work=at_work,
         failures=failures,
         warming_up=looks.estimate.is_warming_up(runs),

@@ -29,6 +29,15 @@ def sentence(capsys):
     return err
 
 
+def test_the_first_screen_begins_with_what_a_newcomer_needs(capsys):
+    assert cli.main(["--help"]) == 0
+    screen = capsys.readouterr().out
+    first, others = (re.findall(r"^  (\w+)  ", part, re.M) for part in screen.split("The paper"))
+    assert first == "demo run compare sweep table report judge".split()
+    assert {*first, *others} == {*cli.COMMANDS}
+    assert max(map(len, screen.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -33,17 +33,22 @@ def test_zoo_json_is_the_registry(capsys):
             assert (found[key]["default"], found[key]["allowed"]) == (default, param.allowed())
 
 
-def test_zoo_shows_every_row_and_hyperparameter(capsys):
+def test_zoo_shows_every_row_and_each_its_hyperparameters(capsys):
     assert main(["zoo"]) == 0
-    table, _, hyper = capsys.readouterr().out.partition("\nHyperparameters")
-    lines = table.partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in lines] == ["name", *ZOO]
-    start = lines[0].index("paper")
-    assert [line[start:] for line in lines[1:]] == [row.paper for row in ZOO.values()]
-    words = [
-        word.partition("=")[0] for word in hyper.split() if "=" in word and not word.startswith("optimizer.")
-    ]
-    assert words == [name for row in ZOO.values() for name in row.params]
+    table = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in table] == ["name", *ZOO]
+    for name, row in ZOO.items():
+        assert main(["zoo", name]) == 0
+        table, _, below = capsys.readouterr().out.partition("\n\n")
+        assert [line.split()[0] for line in table.splitlines()] == ["name", "lr", "weight_decay", *row.params]
+        assert row.paper in below and row.state in below
+
+
+def test_one_of_the_zoo_is_named_or_refused(capsys):
+    assert main(["zoo", "htmuon", "--json"]) == 0
+    assert [row["name"] for row in read(capsys.readouterr().out)] == ["htmuon"]
+    assert main(["zoo", "htmuno"]) == 2
+    assert "did you mean htmuon" in capsys.readouterr().err
 
 
 def test_models_are_those_of_the_registry_with_exact_counts(capsys):
@@ -57,7 +62,7 @@ def test_models_are_those_of_the_registry_with_exact_counts(capsys):
         assert row["settings"] == json.loads(json.dumps(spec.settings))
         assert row["parameters"] == models.count_parameters(row["name"])
     assert main(["models"]) == 0
-    header, *lines = capsys.readouterr().out.splitlines()
+    header, *lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()
     counts = {row["name"]: f"{row['parameters']:,}" for row in rows}
     assert {line.split()[0]: line.split()[2] for line in lines} == counts
     end = header.index("parameters") + len("parameters")

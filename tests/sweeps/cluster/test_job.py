@@ -100,9 +100,7 @@ def compiled_elsewhere(code, ran):
 
 
 ALTERATIONS = {
-    "a line": lambda code, ran: (
-        (code / "htbench/sweeps/run/execute.py").open("a").write(plant(ran))
-    ),
+    "a line": lambda code, ran: (code / "htbench/sweeps/run/execute.py").open("a").write(plant(ran)),
     "a module": lambda code, ran: (code / "numpy.py").write_text(plant(ran)),
     "bytecode": compiled_elsewhere,
     "a link": lambda code, ran: (code / "yaml").symlink_to(ran.parent),

@@ -143,7 +143,7 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
 @pytest.mark.slow
 def test_without_a_store_planning_makes_none(htbench, write_spec):
     done = htbench("sweep", "plan", write_spec(SPEC), "steps=1000")
-    assert done.returncode == 0 and "measured" in done.stdout, done.stderr
+    assert done.returncode == 0 and "ms/step" in done.stdout, done.stderr
     assert "measuring digits resnet-nano sgdm" in done.stderr and not htbench.root.exists()
 
 
@@ -218,23 +218,10 @@ def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
     assert view["states"] == {"waiting": 2} and view["to_run"] == 4 and view["replicas_to_come"] == 2
     promised("sweep plan", [view])
     (row,) = view["card"]
-    assert (row["steps"], row["images"], row["runs"]) == (8, 128, 4)
+    assert (row["steps"], row["runs"]) == (8, 4)
     assert view["seconds"] == pytest.approx(4 * row["seconds_per_run"])
     assert "mem=1M is less" in row["warnings"][0]
     assert [point["overrides"]["optimizer.lr"] for point in view["points"]] == [0.03, 0.1]
-
-
-def test_finished_runs_of_other_code_are_listed(store, write_spec):
-    spec = specs.load(write_spec(SPEC))
-    config = resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": 0.03, "seed": 0})
-    record = run.run(resolved(config), store)
-    view = plan.preview(store, spec, Costs(store, measure=False))
-    assert view.facts.other_code == {}
-    (store.run_folder(record.key) / "record.json").unlink()
-    store.write_record(dataclasses.replace(record, environment=record.environment | {"code": "of-yore"}))
-    view = plan.preview(store, spec, Costs(store, measure=False))
-    notes = [note for section in plan.report([view]).sections for note in section.notes]
-    assert Note("of_other_code", runs=1, code="of-yore") in notes
 
 
 def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsys):

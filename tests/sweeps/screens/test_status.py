@@ -401,7 +401,7 @@ blocks:
 
 
 def best_of(write_spec, tmp_path, text, accuracy):
-    """What status shows where `accuracy(config)` tells how a run ended: a figure, a status, or None."""
+    """The best of each objective where `accuracy(config)` says how a run ended."""
     from tests.helpers.records import scored as run
 
     def record(config):
@@ -416,22 +416,24 @@ def best_of(write_spec, tmp_path, text, accuracy):
             path = store.run_folder(one.point.key)
             path.mkdir(parents=True)
             store.write_record(dataclasses.replace(record(one.config), key=one.point.key))
-    return status.look(store, [(spec, [one.point for one in planned])]).blocks[0].best
+    (block,) = status.look(store, [(spec, [one.point for one in planned])]).blocks
+    assert {own.metric for own in block.objectives} <= {"accuracy", ""}
+    return [(*own.fixed.values(), *own.setting.values(), own.text(), own.seeds) for own in block.objectives]
 
 
 @pytest.mark.parametrize(
     ("table", "best"),
     [
-        ({0.03: (0.8, 0.8), 0.1: (0.9, 0.5)}, "lr 0.03: val accuracy 0.8 (n=2)"),  # not the lucky seed
-        ({0.03: (0.8, 0.7), 0.1: (0.9, None)}, "lr 0.03: val accuracy 0.75 (n=2)"),  # a seed is to come
-        ({0.03: (0.8, 0.7), 0.1: (0.9, "diverged")}, "lr 0.03: val accuracy 0.75 (n=2)"),
-        ({0.03: (0.8, None), 0.1: (0.9, None)}, ""),
+        ({0.03: (0.8, 0.8), 0.1: (0.9, 0.5)}, (0.03, "80.0", 2)),  # not the lucky seed
+        ({0.03: (0.8, 0.7), 0.1: (0.9, None)}, (0.03, "75.0", 2)),  # a seed is to come
+        ({0.03: (0.8, 0.7), 0.1: (0.9, "diverged")}, (0.03, "75.0", 2)),
+        ({0.03: (0.8, None), 0.1: (0.9, None)}, ("", 0)),
     ],
 )
 def test_the_best_so_far_is_the_best_mean_of_a_setting_whose_seeds_are_all_in(
     write_spec, tmp_path, table, best
 ):
-    assert best_of(write_spec, tmp_path, SEEDS, lambda c: table[c.optimizer.lr][c.seed]) == best
+    assert best_of(write_spec, tmp_path, SEEDS, lambda c: table[c.optimizer.lr][c.seed]) == [best]
 
 
 def test_settings_that_do_not_compete_each_have_a_best(write_spec, tmp_path):
@@ -439,7 +441,7 @@ def test_settings_that_do_not_compete_each_have_a_best(write_spec, tmp_path):
     found = best_of(
         write_spec, tmp_path, text, lambda c: c.optimizer.lr * (1 if c.batch_size == 16 else -1) + 0.5
     )
-    assert found == ("batch_size 16: lr 0.1: val accuracy 0.6; batch_size 32: lr 0.03: val accuracy 0.47")
+    assert found == [(16, 0.1, "60.0", 1), (32, 0.03, "47.0", 1)]
 
 
 # --- the queue ---
