@@ -56,6 +56,7 @@ class TaskSpec:
     ready: str = ""
     target: float | None = None  # validation metric that a published benchmark of the task races to
     classes: int | None = None  # among which a guess is right once; None: not known
+    about: str = ""  # its data in a few words
 
     @property
     def unit(self) -> str:
@@ -102,10 +103,24 @@ def _corpus(name: str, place: str, layout: str, held_out: int = 10_000_000, **mo
 
 
 _ROWS = (
-    _python("pydocs", seq_len=32),
-    _python("pysource", seq_len=64),
-    _corpus("c4", "htbench.harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
-    _corpus("openwebtext", "htbench.harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
+    _python("pydocs", seq_len=32, about="documentation of Python"),
+    _python("pysource", seq_len=64, about="sources of Python"),
+    _corpus(
+        "c4",
+        "htbench.harness.data.corpus:C4.",
+        "padded",
+        adamw_lr=1e-3,
+        seq_len=256,
+        about="web pages (C4, en)",
+    ),
+    _corpus(
+        "openwebtext",
+        "htbench.harness.data.corpus:OPENWEBTEXT.",
+        "packed",
+        adamw_lr=6e-4,
+        seq_len=1024,
+        about="web pages (OpenWebText)",
+    ),
     _corpus(
         "fineweb",
         "htbench.harness.data.corpus:FINEWEB.",
@@ -114,13 +129,45 @@ _ROWS = (
         adamw_lr=1.5e-3,
         seq_len=1024,
         target=math.exp(3.28),
+        about="web pages (FineWeb, 10B)",
     ),
-    _images("digits", "htbench.harness.data.digits:", adamw_lr=3e-2, takes=("protocol",), classes=10),
-    _pictures("glyphs", "htbench.harness.data.glyphs:", "none", adamw_lr=1e-2, classes=100),
-    _photographs("cifar10", "htbench.harness.data.pictures:CIFAR10.", "crop-flip", classes=10),
-    _photographs("cifar100", "htbench.harness.data.pictures:CIFAR100.", "crop-flip", classes=100),
+    _images(
+        "digits",
+        "htbench.harness.data.digits:",
+        adamw_lr=3e-2,
+        takes=("protocol",),
+        classes=10,
+        about="handwritten digits, 8 x 8",
+    ),
+    _pictures(
+        "glyphs",
+        "htbench.harness.data.glyphs:",
+        "none",
+        adamw_lr=1e-2,
+        classes=100,
+        about="characters of fonts, 16 x 16",
+    ),
     _photographs(
-        "imagenet-1k", "htbench.harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2, classes=1000
+        "cifar10",
+        "htbench.harness.data.pictures:CIFAR10.",
+        "crop-flip",
+        classes=10,
+        about="photographs, 32 x 32",
+    ),
+    _photographs(
+        "cifar100",
+        "htbench.harness.data.pictures:CIFAR100.",
+        "crop-flip",
+        classes=100,
+        about="photographs, 32 x 32",
+    ),
+    _photographs(
+        "imagenet-1k",
+        "htbench.harness.data.pictures:IMAGENET.",
+        "randaugment",
+        mixup=0.2,
+        classes=1000,
+        about="photographs, 256 x 256",
     ),
 )
 
