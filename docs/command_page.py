@@ -1,4 +1,4 @@
-"""The command line on the site: every command and action with its arguments, from the parsers themselves."""
+"""The command line on its page: every command and action with its arguments, from the parsers themselves."""
 
 import argparse
 from collections.abc import Iterator
@@ -17,8 +17,29 @@ def _with_actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Argument
     yield parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            for own in action.choices.values():
+            told = {choice.dest: choice.help for choice in action._choices_actions}
+            for name, own in action.choices.items():
+                own.description = own.description or f"{told[name][0].upper()}{told[name][1:]}."
                 yield from _with_actions(own)
+
+
+# What a command is about stands on a page of its own.
+_PAGES = {
+    **{"compare": "own", "judge": "judge", "figure": "figures", "report": "report", "zoo": "zoo"},
+    **{"bench": "bench", "data": "data", "spectra": "spectra", "cost": "cost", "export": "export"},
+    **{"reproduce": "paper", "sweep": "sweeps", "sweep submit": "slurm", "table": "read", "tasks": "data"},
+    **{"ledger": "decides", "runs export": "trackers", "demo": "start", "doctor": "cluster"},
+}
+
+
+def listing() -> str:
+    """A line for each command and action, with the page that is about it."""
+    rows = []
+    for parser in parsers():
+        name = parser.prog.removeprefix("htbench ")
+        page = f"[{_PAGES[name]}]({_PAGES[name]}.md)" if name in _PAGES else ""
+        rows.append((f"`{parser.prog}`", parser.description or "", page))
+    return table(("command", "what it does", "page"), rows)
 
 
 def render() -> str:
@@ -27,8 +48,7 @@ def render() -> str:
 
 
 def _section(parser: argparse.ArgumentParser) -> str:
-    usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
-    parts = [f"## {parser.prog}", parser.description or "", f"```text\n{usage}\n```"]
+    parts = [f"## {parser.prog}", parser.description or ""]
     rows = [_row(parser, action) for action in parser._actions if _is_told(action)]
     return "\n\n".join(filter(None, [*parts, table(("argument", "meaning"), rows) if rows else ""]))
 
@@ -39,6 +59,9 @@ def _is_told(action: argparse.Action) -> bool:
 
 
 def _row(parser: argparse.ArgumentParser, action: argparse.Action) -> tuple[str, str]:
+    """An argument with its meaning. The words are put together here: each Python has a way of its own."""
     formatter = parser.formatter_class(parser.prog, width=200)
-    words = formatter._format_action_invocation(action)
+    default = action.dest if not action.option_strings else action.dest.upper()
+    values = "" if action.nargs == 0 else formatter._format_args(action, default)
+    words = f"{', '.join(action.option_strings)} {values}".strip()
     return f"`{words}`", formatter._expand_help(action) if action.help else ""

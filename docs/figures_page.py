@@ -1,6 +1,6 @@
 """The gallery of docs/figures.md: a small picture of each figure, and when to look at it.
 
-    python -m docs.figures_page --write
+    python -m docs.figures_page          draws the pictures; `docs.pages --write` writes the table
 
 The pictures are made of the compact records of the demo, else of those of the image experiments, else of what
 the paper has published. Figures for which none of them has the data have none.
@@ -9,21 +9,17 @@ the paper has published. Figures for which none of them has the data have none.
 import io
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
 
 from docs import reproduction_records as records
-from docs.pages import DEMO
 from htbench.harness.store import Store
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.files import update, views
 from htbench.results.frames.load import load_rows
 
-PAGE = Path(__file__).with_name("figures.md")
 FOLDER = Path(__file__).with_name("figures")
-BEGIN, END = "<!-- gallery, by docs/figures_page.py -->", "<!-- end of the gallery -->"
 WIDTH, COLOURS = 690, 128  # pixels and colours of a picture: at most 60 kB
 WHEN = {
     "seed_spread": "Which optimizer is better, and how sure is that? Every run, and the 95 % interval.",
@@ -51,19 +47,13 @@ WHEN = {
 }
 
 
-def main(words: Sequence[str]) -> int:
-    """Print the gallery, or with `--write` write it and its pictures."""
-    if list(words) != ["--write"]:
-        print(gallery())
-        return 0
+def main() -> int:
+    """Draw the pictures."""
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.png"):
         old.unlink()
     for name, png in pictures().items():
         (FOLDER / f"{name}.png").write_bytes(png)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{gallery()}\n{END}{after}", encoding="utf-8")
     return 0
 
 
@@ -82,7 +72,7 @@ def pictures() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as place:
         records.unpacked(Path(place), records.sweeps())
         store = Store(Path(place))
-        demo, runs = load_rows(store, list(DEMO)), load_rows(store)
+        demo, runs = load_rows(store, list(records.DEMO)), load_rows(store)
         sources = [(demo, views(demo, store)), (runs, views(runs, store, "runs"))]
         sources.append((None, views(None, store, "published")))
         for name in FIGURES:
@@ -106,4 +96,4 @@ def small(png: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What the site has beside the files of docs/: generated parts, a card per optimizer, the pages of the root.
+"""What the site has beside the files of docs/: a navigation with the cards, the pages of the root.
 
 `mkdocs.yml` names this file. Links out of docs/ lead to the repository, or are told in words without one.
 """
@@ -17,11 +17,10 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))  # for the programs beside this file
 
-from docs import pages, zoo_page  # noqa: E402
+from docs import zoo_page  # noqa: E402
 
 _OF_ROOT = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md", "AGENTS.md")
 _CARDS = "Cards"  # the entry of the navigation that gets them
-_ASIDE = re.compile(r"^<!-- not on the site -->\n(?:.+\n)+", re.MULTILINE)
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s:]*)(#[^)\s]*)?\)")
 
 
@@ -39,13 +38,11 @@ def _entries(nav: Any) -> list[tuple[str, Any]]:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that have no file in docs/."""
-    made = {f"zoo/{name}.md": text for name, text in zoo_page.cards().items()}
+    """Add the pages of the root."""
     for name in _OF_ROOT:
         if (ROOT / name).is_file():
-            made[_site_name(name)] = _of_root((ROOT / name).read_text(encoding="utf-8"))
-    for place, text in made.items():
-        files.append(File.generated(config, place, content=text))
+            text = _of_root((ROOT / name).read_text(encoding="utf-8"))
+            files.append(File.generated(config, _site_name(name), content=text))
     return files
 
 
@@ -68,7 +65,7 @@ def _of_root(text: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Fill in the generated parts, and lead links out of docs/ somewhere."""
+    """Lead links out of docs/ somewhere."""
     here = (Path("docs") / page.file.src_uri).parent
 
     def led(link: re.Match[str]) -> str:
@@ -88,4 +85,4 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
             return f"{image}[{words}]({config.repo_url.rstrip('/')}/blob/main/{target}{anchor})"
         return words if words.strip("`") == target else f"{words} (`{target}`)"
 
-    return _LINK.sub(led, pages.filled(_ASIDE.sub("", markdown)))
+    return _LINK.sub(led, markdown)

@@ -100,6 +100,7 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "zoo --routing": (list[zoo.Routed], "An entry for each parameter of a model."),
     "zoo --check": (dict[str, str], "By properties in words: what is wrong, or empty."),
     "models": (list[zoo.ModelFacts], "An entry for each model."),
+    "tasks": (list[zoo.TaskFacts], "An entry for each task."),
     "doctor": (
         list[Finding],
         "With `--sbatch` a finding for each `job`. The exit status is 1 if one of them is a problem.",

@@ -1,7 +1,5 @@
-"""Writes docs/outside.md: which optimizer classes of other packages do all that training expects of one.
+"""Parts of docs/outside.md: which optimizer classes of other packages do all that training expects of one.
 
-python -m docs.outside_page                    prints the page, from docs/outside/classes.csv
-python -m docs.outside_page --write            writes it into docs/
 python -m docs.outside_page --check PACKAGE    tries the installed package's classes that the CSV lacks
 
 A class is tried in a process of its own with a time limit, as `htbench zoo --check` does: with its defaults,
@@ -27,6 +25,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from docs import reproduction_records as records
+from docs.config_page import table
 from docs.reproduction_page import answer
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
@@ -34,7 +33,6 @@ from htbench.harness.system import atomic
 from htbench.results.frames.load import load_rows
 from htbench.results.tables.answer import answers
 
-PLACE = Path(__file__).with_name("outside.md")
 FACTS = Path(__file__).parent / "outside" / "classes.csv"
 SWEEP = "outside-eight"
 PACKAGES = {
@@ -81,69 +79,27 @@ def committed() -> list[Tried]:
 
 # --- the page ---
 
-_HEAD = """\
-# Optimizers of other packages
 
-Written by `python -m docs.outside_page --write` from [the facts](outside/classes.csv). Don't edit it.
-
-Any `torch.optim.Optimizer` can stand where the name of an optimizer does: `module:Class` on the command line
-or in a sweep file ([how](own.md)). Here the public classes of three packages went through
-`htbench zoo --check module:Class`, each in a process of its own, on a CPU with PyTorch 2.13.0 and without
-`torch.compile` (`TORCHDYNAMO_DISABLE=1`; `heavyball:Muon` came out alike with it). A class was checked as
-it is first; then, if it can't take all shapes, with `routing=matrix`, which gives vectors to AdamW, and then
-with kernels of convolutions given to AdamW as well.
-
-`pip install dion` finds nothing on PyPI, so it is not here. `emerging-optimizers` asks for Python 3.12, and
-its matrix rules import `triton`, which only builds of PyTorch for GPUs bring. **To fail one property need not
-keep a class from training**: `copies` asks for a deep copy, which no run makes, and fails where a class has
-attributes that the pickling of `torch.optim` drops; without `resumes` a run that was killed goes on, but not
-bit for bit. A class that fails nothing but `copies` did all that a run asks for, on the small nets of the
-check. `htbench compare` says which properties fail, and goes on unless it is `learns`. Most of what is
-refused or not built wants what a config can't give: another optimizer, a model, a closure; some want a value
-or one more package. `python -m docs.outside_page --check` tries what a new version brings.
-
-| property | what must hold |
-|---|---|"""
+def properties() -> str:
+    """What the check wants, where some class fails it."""
+    known = {own for row in committed() for own in row.properties.split()}
+    return table(
+        ("property", "what must hold"), [(f"`{own}`", f"{Note(f'property_{own}')}") for own in sorted(known)]
+    )
 
 
-def page() -> str:
-    """The whole page, as Markdown."""
-    rows = committed()
-    known = {own for row in rows for own in row.properties.split()}
-    packages = grouped(rows, lambda row: (row.package, row.version))
-    parts = [
-        "\n".join([_HEAD, *(f"| `{own}` | {Note(f'property_{own}')} |" for own in sorted(known))]),
-        *(_package(*place, found) for place, found in packages.items()),
-        _SWEEP.format(file=(FACTS.parent / f"{SWEEP}.yaml").read_text(encoding="utf-8").strip()),
-        _result(),
-    ]
-    return "\n\n".join(parts) + "\n"
+def packages() -> str:
+    """A row per package: how many of its classes do what; the CSV has them one by one."""
+    rows = []
+    for (name, version), own in grouped(committed(), lambda row: (row.package, row.version)).items():
+        fit = [row for row in own if row.verdict in (PASSES, FAILS) and row.properties in ("", "copies")]
+        counts = Counter(row.verdict for row in own if row not in fit)
+        rest = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        rows.append((f"{name} {version}", f"{len(own)}", f"{len(fit)}", rest))
+    return table(("package", "classes", "do all that a run asks for", "others"), rows)
 
 
-def _package(name: str, version: str, rows: Sequence[Tried]) -> str:
-    fit = [row for row in rows if row.verdict in (PASSES, FAILS) and row.properties in ("", "copies")]
-    counts = Counter(row.verdict for row in rows if row not in fit)
-    told = [row for row in rows if row.verdict in (PASSES, FAILS)]
-    others = [row for row in rows if row not in told]
-    alike = grouped(told, lambda row: (len(row.properties.split()), row.properties, row.arguments))
-    lines = [
-        f"## {name} {version}",
-        "",
-        f"Of {len(rows)} classes {len(fit)} do all that a run asks for; of the others: "
-        + ", ".join(f"{own} x {verdict}" for verdict, own in counts.most_common())
-        + ".",
-        "",
-        "| what fails | arguments | classes |",
-        "|---|---|---|",
-    ]
-    for (_, wrong, arguments), own in sorted(alike.items()):
-        names = ", ".join(f"`{row.name}`" for row in own)
-        lines += [f"| {wrong or '**nothing**'} | {arguments and f'`{arguments}`'} | {names} |"]
-    lines += ["", "| class | verdict | why |", "|---|---|---|"] if others else []
-    return "\n".join([*lines, *(f"| `{row.name}` | {row.verdict} | {_cell(row.reason)} |" for row in others)])
-
-
-def _result() -> str:
+def result() -> str:
     """What came out of the sweep, from its compact records."""
     with tempfile.TemporaryDirectory() as folder:
         store = records.unpacked(Path(folder), [SWEEP], FACTS.parent / "records")
@@ -151,34 +107,11 @@ def _result() -> str:
     return answer(found)
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")
-
-
-_SWEEP = """\
-## Eight of them in one sweep beside ours
-
-Three rates of each, chosen on validation, and the winners on three fresh seeds; matrix rules have
-`optimizer.routing: hidden`, which gives embedding, head and vectors to AdamW. It shows the path: the steps
-are far too few to rank optimizers. `htbench sweep run docs/outside/outside-eight.yaml`:
-
-```yaml
-{file}
-```"""
-
-
 def main(words: Sequence[str] | None = None) -> int:
-    """Print or write the page, or try a package."""
+    """Try a package."""
     parser = argparse.ArgumentParser(prog="python -m docs.outside_page", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="into docs/")
-    parser.add_argument("--check", choices=PACKAGES, help="try the classes of this package")
-    args = parser.parse_args(words)
-    if args.check:
-        note(args.check)
-    elif args.write:
-        PLACE.write_text(page(), encoding="utf-8")
-    else:
-        print(page(), end="")
+    parser.add_argument("--check", choices=PACKAGES, required=True, help="try the classes of this package")
+    note(parser.parse_args(words).check)
     return 0
 
 
@@ -280,9 +213,9 @@ def note(package: str) -> None:
 
 def _keep(rows: Sequence[Tried]) -> None:
     order, text = list(PACKAGES.values()), io.StringIO()
-    table = csv.DictWriter(text, [own.name for own in fields(Tried)], lineterminator="\n")
-    table.writeheader()
-    table.writerows(map(asdict, sorted(rows, key=lambda own: (order.index(own.package), own.name))))
+    writer = csv.DictWriter(text, [own.name for own in fields(Tried)], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(asdict, sorted(rows, key=lambda own: (order.index(own.package), own.name))))
     atomic.write_text(FACTS, text.getvalue())
 
 

@@ -22,8 +22,9 @@ from PIL import Image
 
 from docs import reproduction_records as records
 from docs import split_section
-from docs.pages import DEMO, screen
+from docs.pages import screen
 from docs.reproduction_page import LADDER
+from docs.reproduction_records import DEMO
 from htbench.harness import cli
 from htbench.harness.errors import UsageError
 from htbench.harness.store import Store

@@ -5,7 +5,8 @@
     python -m docs.reproduction_page --seen STORE    for `reproduce`: how long nano and ladder took there
 
 A page begins with what people write: title, discussion. All below the line "by docs/reproduction_page.py" is
-made from the records (`docs/reproduction_records.py`).
+made from the records (`docs/reproduction_records.py`): findings and figures. Tables are CSV files in the
+folder of the page's name.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ import itertools
 import math
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
@@ -55,8 +55,6 @@ LADDER = Path(__file__).with_name("ladder") / "records"
 BEGIN = "<!-- by docs/reproduction_page.py -->"
 EQUAL = 0.005  # nats, by docs/ladder.md
 _LOSSES = {"test_loss": "test", "val_loss": "validation", "train_loss": "training"}
-MOST_LINES = 16  # of a table that is not folded
-MOST_NOTES = 2
 COLOURS = 128  # of a picture; more make it larger and look the same
 
 # The grid of an experiment, where none of the tables of the paper has it already.
@@ -135,9 +133,10 @@ def main(words: Sequence[str] | None = None) -> int:
             frame = load(store, own.sweeps)
             pictures = write_pictures(own, store, without_split(frame))
             place = own.place
-            text = below(place.read_text(encoding="utf-8"), made(own, store, frame, pictures))
-            place.write_text(text, encoding="utf-8")
-        print(f"{place} and {len(pictures)} pictures", file=sys.stderr)
+            text, files = made(own, store, frame, pictures)
+            place.write_text(below(place.read_text(encoding="utf-8"), text), encoding="utf-8")
+            write_files(own, files)
+        print(f"{place}, {len(files)} tables and {len(pictures)} pictures", file=sys.stderr)
     return 0
 
 
@@ -153,13 +152,25 @@ def below(text: str, made: str) -> str:
     return f"{written}{begin}\n\n{made}"
 
 
-def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str]) -> str:
-    """The part of a page that is made from its runs, as Markdown."""
+def write_files(page: Page, files: Mapping[str, str]) -> None:
+    """Write the tables of a page in place of those that it had."""
+    folder = page.place.with_suffix("")
+    for old in folder.glob("*.csv"):
+        old.unlink()
+    for name, text in files.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+
+
+def made(
+    page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str]
+) -> tuple[str, Mapping[str, str]]:
+    """The part of a page that is made from its runs, as Markdown, and its tables by name, as CSV."""
     every, frame = frame, without_split(frame)
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    found = [TABLES[name](view) for name in page.tables]
-    tables = [readable(brief(one) if one.name == "multipliers" else one) for one in found if one.sections]
+    costs = overview.cost(every)
+    tables = (*(TABLES[name](view) for name in page.tables), *costs)
+    found = [one for one in (*tables, overview.environments(every)) if one.sections]
     shown = view.ladders if page.scale == "ladder" else []
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
     parts += [split_section.split(every, store, EQUAL)]
@@ -168,10 +179,25 @@ def made(page: Page, store: Store, frame: pd.DataFrame, pictures: Sequence[str])
     parts += [answer(one) for part in split_section.workloads(every) for one in answers(part, store)]
     parts += _answers(page, store, frame)
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []
-    parts += ["## Tables", *tables]
+    parts += ["## Tables", listing(page, found), *map(_law, found)]
     parts += ["## Figures", *(_picture(page, name) for name in pictures)] if pictures else []
-    parts += ["## What it cost", *map(readable, (*overview.cost(every), overview.environments(every)))]
-    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+    text = "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+    return text, {one.name: as_text([one], "csv") for one in found}
+
+
+def listing(page: Page, found: Sequence[Report]) -> str:
+    """The tables of a page: what each has, and where."""
+    rows = []
+    for one in found:
+        lines = sum(len(section.rows) for section in one.sections)
+        rows.append((f"[{one.name}]({page.name}/{one.name}.csv)", f"{lines}", one.title))
+    return table(("table", "rows", "what it has"), rows)
+
+
+def _law(found: Report) -> str:
+    """What stands below the table of multipliers: the law, and how it was checked."""
+    notes = [note for section in found.sections for note in section.notes]
+    return "\n".join(f"- {note}" for note in notes) if found.name == "multipliers" else ""
 
 
 def without_split(frame: pd.DataFrame) -> pd.DataFrame:
@@ -274,12 +300,6 @@ def _published(task: str, twin: str) -> str:
         if (line.dataset, line.model) == workload
     }
     return f"{math.log(of_rules['htmuon'] / of_rules['muon']):+.4f}" if of_rules else ""
-
-
-def brief(found: Report) -> Report:
-    """A report with what a screen shows of its sections: the multipliers have nineteen columns."""
-    sections = [replace(one.brief or one, identity=one.identity) for one in found.sections]
-    return replace(found, sections=sections)
 
 
 def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
@@ -407,35 +427,6 @@ def _size(runs: pd.DataFrame) -> list[str]:
     """Parameters, steps and tokens; of images there are none."""
     counts = [runs[name].max() for name in ("parameters", "steps", "tokens")]
     return [numbers.count(int(count)) if pd.notna(count) and count else "" for count in counts]
-
-
-# --- Markdown ---
-
-
-def readable(found: Report) -> str:
-    """A table two headings deeper, with long grids and footnotes folded away."""
-    lines = as_text([found], "md").strip("\n").split("\n")
-    blocks = ((kind, list(block)) for kind, block in groupby(lines, key=_kind))
-    return "\n".join(line for kind, block in blocks for line in _folded(kind, block))
-
-
-def _kind(line: str) -> str:
-    return {"|": "rows", "-": "notes", "#": "heading"}.get(line[:1], "text")
-
-
-def _folded(kind: str, block: list[str]) -> Iterator[str]:
-    if kind == "heading":
-        yield from (f"#{line}" for line in block)
-    elif kind == "rows" and len(block) > MOST_LINES:
-        yield from _details(f"{len(block) - 2} rows", block)
-    elif kind == "notes" and len(block) > MOST_NOTES:
-        yield from _details("Footnotes", block)
-    else:
-        yield from block
-
-
-def _details(summary: str, block: list[str]) -> list[str]:
-    return ["<details>", f"<summary>{summary}</summary>", "", *block, "", "</details>"]
 
 
 def _picture(page: Page, name: str) -> str:

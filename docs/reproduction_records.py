@@ -30,6 +30,7 @@ from htbench.harness.store.points import POINTS, REPLICATE, SPEC, read_points, s
 from htbench.harness.store.run_folder import RunFolder
 
 PLACE = Path(__file__).with_name("reproduction") / "records"
+DEMO = ("demo-pydocs", "demo-digits")
 _KEPT = (RECORD, METRICS, SPECTRA)
 _OF_REPLICAS = (TEST_ITEMS,)
 

@@ -1,9 +1,8 @@
-"""The zoo on the site: a table of all optimizers, a card for each, from registry and source code."""
+"""The pages of the zoo: a table of all optimizers, a card for each, from registry and source code."""
 
 import importlib
 import inspect
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -67,11 +66,6 @@ def listing() -> str:
         for row in ZOO.values()
     )
     return table(("optimizer", "family", "lr", "weight decay", "state", "vectors", "paper"), rows)
-
-
-def cards() -> Mapping[str, str]:
-    """The card of every optimizer by its name, as Markdown."""
-    return {name: card(row) for name, row in ZOO.items()}
 
 
 def card(row: OptimizerSpec) -> str:

@@ -48,6 +48,7 @@ COMMANDS = _FIRST | {
     "runs": ("harness.commands.runs", "List runs, clear leftovers away, import and export runs"),
     "zoo": ("harness.commands.zoo", "List the optimizers, or the hyperparameters of one"),
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
+    "tasks": ("harness.commands.zoo", "List the tasks, their data and which must be fetched"),
     "bench": ("harness.commands.bench", "Measure a step of each optimizer"),
     "data": ("harness.commands.data", "Fetch and prepare the large datasets, and list what is prepared"),
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
@@ -64,7 +65,7 @@ ABOVE = {
     "probe": "htbench.sweeps.cluster.probe",
 }
 
-_WITHOUT_STORE = ("zoo", "models", "judge", "doctor")  # `doctor` reports on the store itself
+_WITHOUT_STORE = ("zoo", "models", "tasks", "judge", "doctor")  # `doctor` reports on the store itself
 
 
 def main(words: Sequence[str] | None = None) -> int:

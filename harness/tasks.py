@@ -16,6 +16,7 @@ from htbench.imported import load, target
 
 GROUP: Final = "htbench.tasks"  # of entry points
 ACCURACY: Final = "accuracy"  # a share, which people read in percent
+_DATA: Final = "htbench.harness.data."
 UNKNOWN: Final = "unknown"  # the metric of a task that nothing describes
 
 # The settings of a run that only some tasks take, each with the values that mean nothing to the others.
@@ -56,6 +57,7 @@ class TaskSpec:
     ready: str = ""
     target: float | None = None  # validation metric that a published benchmark of the task races to
     classes: int | None = None  # among which a guess is right once; None: not known
+    about: str = ""  # its data in a few words
 
     @property
     def unit(self) -> str:
@@ -64,9 +66,9 @@ class TaskSpec:
 
 
 def _row(name: str, place: str, kind: str, metric: str, higher_is_better: bool, **more: Any) -> TaskSpec:
-    """A row whose functions stand in a module, "module:", or belong to a data set, "module:NAME."."""
+    """A row whose functions stand in a module of data, "module:", or belong to a dataset, "module:NAME."."""
     functions = {"fingerprint": "fingerprint", "loader": "load", "train_size": "train_size"}
-    places: Any = {field: f"{place}{function}" for field, function in functions.items()}
+    places: Any = {field: f"{_DATA}{place}{function}" for field, function in functions.items()}
     return TaskSpec(name, kind, metric, higher_is_better, **places, **more)
 
 
@@ -76,9 +78,7 @@ def _text(name: str, place: str, **more: Any) -> TaskSpec:
 
 def _python(name: str, **more: Any) -> TaskSpec:
     """Text that Python ships."""
-    return _text(
-        name, f"htbench.harness.data.{name}:", adamw_lr=4e-3, takes=("protocol", "held_out_tokens"), **more
-    )
+    return _text(name, f"{name}:", adamw_lr=4e-3, takes=("protocol", "held_out_tokens"), **more)
 
 
 def _images(name: str, place: str, **more: Any) -> TaskSpec:
@@ -92,35 +92,50 @@ def _pictures(name: str, place: str, augment: str, mixup: float = 0.0, **more: A
 
 
 def _photographs(name: str, place: str, augment: str, mixup: float = 0.0, **more: Any) -> TaskSpec:
-    return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{place}ready", **more)
+    return _pictures(name, place, augment, mixup, adamw_lr=1e-3, ready=f"{_DATA}{place}ready", **more)
 
 
 def _corpus(name: str, place: str, layout: str, held_out: int = 10_000_000, **more: Any) -> TaskSpec:
     defaults = {"layout": layout, "held_out_tokens": held_out}
     takes = ("protocol", *defaults)
-    return _text(name, place, takes=takes, defaults=defaults, ready=f"{place}ready", **more)
+    return _text(name, place, takes=takes, defaults=defaults, ready=f"{_DATA}{place}ready", **more)
 
 
 _ROWS = (
-    _python("pydocs", seq_len=32),
-    _python("pysource", seq_len=64),
-    _corpus("c4", "htbench.harness.data.corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256),
-    _corpus("openwebtext", "htbench.harness.data.corpus:OPENWEBTEXT.", "packed", adamw_lr=6e-4, seq_len=1024),
+    _python("pydocs", seq_len=32, about="documentation of Python"),
+    _python("pysource", seq_len=64, about="sources of Python"),
+    _corpus("c4", "corpus:C4.", "padded", adamw_lr=1e-3, seq_len=256, about="web pages (C4, en)"),
+    _corpus(
+        "openwebtext",
+        "corpus:OPENWEBTEXT.",
+        "packed",
+        adamw_lr=6e-4,
+        seq_len=1024,
+        about="web pages (OpenWebText)",
+    ),
     _corpus(
         "fineweb",
-        "htbench.harness.data.corpus:FINEWEB.",
+        "corpus:FINEWEB.",
         "packed",
         held_out=10_485_760,
         adamw_lr=1.5e-3,
         seq_len=1024,
         target=math.exp(3.28),
+        about="web pages (FineWeb, 10B)",
     ),
-    _images("digits", "htbench.harness.data.digits:", adamw_lr=3e-2, takes=("protocol",), classes=10),
-    _pictures("glyphs", "htbench.harness.data.glyphs:", "none", adamw_lr=1e-2, classes=100),
-    _photographs("cifar10", "htbench.harness.data.pictures:CIFAR10.", "crop-flip", classes=10),
-    _photographs("cifar100", "htbench.harness.data.pictures:CIFAR100.", "crop-flip", classes=100),
+    _images(
+        "digits", "digits:", adamw_lr=3e-2, takes=("protocol",), classes=10, about="handwritten digits, 8 x 8"
+    ),
+    _pictures("glyphs", "glyphs:", "none", adamw_lr=1e-2, classes=100, about="characters of fonts, 16 x 16"),
+    _photographs("cifar10", "pictures:CIFAR10.", "crop-flip", classes=10, about="photographs, 32 x 32"),
+    _photographs("cifar100", "pictures:CIFAR100.", "crop-flip", classes=100, about="photographs, 32 x 32"),
     _photographs(
-        "imagenet-1k", "htbench.harness.data.pictures:IMAGENET.", "randaugment", mixup=0.2, classes=1000
+        "imagenet-1k",
+        "pictures:IMAGENET.",
+        "randaugment",
+        mixup=0.2,
+        classes=1000,
+        about="photographs, 256 x 256",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""The registries of optimizers and models as reports; what one optimizer does, and with which parameter."""
+"""The registries of optimizers, models and tasks as reports; what an optimizer does, with which parameter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from htbench import models as zoo_of_models
+from htbench.harness import tasks as zoo_of_tasks
 from htbench.harness.config import groups
 from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError
@@ -43,6 +44,14 @@ _MODELS = (
     Column("layers", kind="text", importance=6),
     Column("outputs", importance=6),
 )
+_TASKS = (
+    Column("name", kind="text"),
+    Column("about", "data", "text"),
+    Column("metric", kind="text"),
+    Column("seq_len", kind="text"),
+    Column("place", kind="text"),
+)
+_METRIC = {True: "{} ↑", False: "{} ↓"}
 
 _SAME = ("name", "family", "fixed", "has_aux", "state", "vectors", "paper", "url", "revision")
 
@@ -157,6 +166,52 @@ def sizes() -> Report:
         for row in facts
     ]
     return Report("models", "", [table(_MODELS, rows, notes=[Note("models_more")])], data=facts)
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """A task.
+
+    Attributes:
+        name: of the task.
+        kind: "lm" or "image".
+        about: its data in a few words.
+        metric: that tables report.
+        higher_is_better: whether more of it is better.
+        seq_len: tokens of a sequence, unless the run says otherwise; None: of images.
+        prepare: the command that fetches and prepares the data; None: they come with the installation.
+    """
+
+    name: str
+    kind: str
+    about: str
+    metric: str
+    higher_is_better: bool
+    seq_len: int | None
+    prepare: str | None
+
+
+def tasks() -> Report:
+    """Every task with its data, its metric and where the data are from."""
+    same = ("name", "kind", "about", "metric", "higher_is_better", "seq_len")
+    facts = [
+        TaskFacts(
+            **{name: getattr(row, name) for name in same},
+            prepare=f"htbench data prepare {row.name}" if row.ready else None,
+        )
+        for row in zoo_of_tasks.TASKS.values()
+    ]
+    rows = [
+        (
+            row.name,
+            row.about,
+            _METRIC[row.higher_is_better].format(row.metric),
+            str(row.seq_len or ""),
+            "to fetch" if row.prepare else "embedded",
+        )
+        for row in facts
+    ]
+    return Report("tasks", "", [table(_TASKS, rows, notes=(Note("tasks_to_fetch"),))], data=facts)
 
 
 # --- one optimizer ---

@@ -1,4 +1,4 @@
-"""`htbench zoo` and `htbench models`: the registries of optimizers and models.
+"""`htbench zoo`, `models` and `tasks`: the registries of optimizers, models and tasks.
 
 Also which rule an optimizer applies to each parameter of a model, and whether it does all that training
 expects.
@@ -62,4 +62,15 @@ def models(args: argparse.Namespace) -> int:
     They are counted with its own settings; a task may bring another vocabulary.
     """
     emit(reports.sizes(), args)
+    return EXIT_OK
+
+
+def add_tasks_arguments(parser: argparse.ArgumentParser) -> None:
+    """--json."""
+    parser.add_argument("--json", action="store_true", help="as JSON, with the command that fetches the data")
+
+
+def tasks(args: argparse.Namespace) -> int:
+    """Print every task with its data and its metric, and whether the data must be fetched first."""
+    emit(reports.tasks(), args)
     return EXIT_OK

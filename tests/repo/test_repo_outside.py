@@ -1,4 +1,4 @@
-"""docs/outside.md says what its facts say, and these are what a check finds where a package is installed."""
+"""The facts of docs/outside.md are what a check finds where a package is installed."""
 
 import importlib.metadata
 
@@ -7,11 +7,6 @@ import pytest
 from docs import outside_page
 from docs.outside_page import FAILS, PASSES
 from htbench.harness.bench.contract import PROPERTIES
-
-
-def test_the_page_is_made_of_its_facts():
-    text = outside_page.PLACE.read_text(encoding="utf-8")
-    assert text == outside_page.page(), "python -m docs.outside_page --write"
 
 
 def test_every_class_stands_once_with_what_fails():

@@ -15,7 +15,6 @@ from docs import reproduction_page as pages
 from docs import reproduction_records as records
 from htbench.harness import cli, tasks
 from htbench.harness.paper import experiments
-from htbench.harness.show.note import text
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.store import Store
 from htbench.harness.system.environment import HOME
@@ -47,8 +46,7 @@ def _time(seconds):
 def table(*rows):
     columns = [Column("claim", "claim", "text"), Column("verdict", "verdict", "text")]
     cells = [[Cell(word) for word in row] for row in rows]
-    notes = (text("one"), text("two"), text("three"))
-    return Report("ledger", "all", [Section("p, nano", {}, columns, cells, notes=notes)])
+    return Report("ledger", "all", [Section("p, nano", {}, columns, cells)])
 
 
 @pytest.mark.parametrize(
@@ -94,11 +92,20 @@ def test_the_workloads_that_were_run_are_told():
     assert len(lines) == 3 and lines[2] == "| imagenet-1k, vit-tiny | glyphs, vit-nano | 111k | 10 |  |"
 
 
-def test_long_grids_and_footnotes_are_folded():
-    short, long = (pages.readable(table(*[["a", "agrees"]] * count)) for count in (3, 30))
-    assert "### ledger: all\n" in short and "#### p, nano\n" in short
-    assert short.count("<details>") == 1 and "<summary>Footnotes</summary>\n\n- one" in short
-    assert long.count("<details>") == 2 and "<summary>30 rows</summary>\n\n| claim" in long
+def test_tables_are_files_that_the_page_links():
+    page = pages.Page("cifar", [], [])
+    found = [table(["p = 0", "agrees"], ["p = 1", "agrees"])]
+    lines = pages.listing(page, found).splitlines()
+    assert lines[2] == "| [ledger](cifar/ledger.csv) | 2 | all |"
+
+
+def test_the_files_of_a_page_replace_those_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "FOLDER", tmp_path)
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "old.csv").write_text("x\n")
+    (tmp_path / "some" / "picture.png").write_text("")
+    pages.write_files(pages.Page("some", [], []), {"main": "a,b\n"})
+    assert {path.name for path in (tmp_path / "some").iterdir()} == {"main.csv", "picture.png"}
 
 
 def test_what_is_written_stays_above_what_is_made():
@@ -188,12 +195,14 @@ def test_a_page_is_what_its_records_say(name, tmp_path):
     page = pages.pages()[name]
     store = records.unpacked(tmp_path, page.sweeps, page.records)
     pictures = sorted(path.stem for path in page.place.with_suffix("").glob("*.png"))
-    made = pages.made(page, store, load(Store(tmp_path), page.sweeps), pictures)
+    text, files = pages.made(page, store, load(Store(tmp_path), page.sweeps), pictures)
     shown = page.place.read_text(encoding="utf-8").partition(pages.BEGIN)[2]
     tables = [line for line in shown.splitlines() if line.startswith("|")]
-    assert tables == [line for line in made.splitlines() if line.startswith("|")], (
+    assert tables == [line for line in text.splitlines() if line.startswith("|")], (
         f"python -m docs.reproduction_page {name}"
     )
+    kept = {path.stem: path.read_text("utf-8") for path in page.place.with_suffix("").glob("*.csv")}
+    assert kept == dict(files), f"python -m docs.reproduction_page {name}"
 
 
 @pytest.mark.slow

@@ -74,6 +74,7 @@ LOOKS = (
     "zoo",
     "zoo --json",
     "models",
+    "tasks",
     "spectra {key}",
     "export {key} ../exported",
     "data ls",

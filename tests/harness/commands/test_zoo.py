@@ -1,4 +1,4 @@
-"""`htbench zoo` and `htbench models` say what the registries say."""
+"""`htbench zoo`, `htbench models` and `htbench tasks` say what the registries say."""
 
 import json
 import re
@@ -6,7 +6,9 @@ import re
 import pytest
 
 from htbench import models
+from htbench.harness import tasks
 from htbench.harness.cli import main
+from htbench.harness.commands.data import PREPARED
 from htbench.optimizers import ZOO
 from tests.helpers.json_fields import promised, read
 
@@ -69,7 +71,21 @@ def test_models_are_those_of_the_registry_with_exact_counts(capsys):
     assert all(line[end - 1].isdigit() and line[end] == " " for line in lines)  # figures stand under figures
 
 
-@pytest.mark.parametrize("command", ["zoo", "models"])
+def test_tasks_say_which_data_must_be_fetched(capsys):
+    assert main(["tasks", "--json"]) == 0
+    rows = read(capsys.readouterr().out)
+    promised("tasks", rows)
+    assert [row["name"] for row in rows] == list(tasks.TASKS)
+    fetched = {row["prepare"].split()[-1] for row in rows if row["prepare"]}
+    assert fetched == set(PREPARED)
+    assert all(row["about"] for row in rows)
+    assert main(["tasks"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert {line.split()[0] for line in lines if line.endswith("to fetch")} == fetched
+
+
+@pytest.mark.parametrize("command", ["zoo", "models", "tasks"])
 def test_unknown_words_are_refused(command, capsys):
     assert main([command, "--yaml"]) == 2
     assert "--yaml" in capsys.readouterr().err

@@ -43,6 +43,7 @@ COMMANDS = {
     "ledger": (["--scale", "nano"], EXIT_OK),
     "zoo": ([], EXIT_OK),
     "models": ([], EXIT_OK),
+    "tasks": ([], EXIT_OK),
     "bench": (["optimizers", "--rounds", "0"], EXIT_USAGE),
     "data": (["ls"], EXIT_OK),
     "spectra": (["nonsense"], EXIT_USAGE),

@@ -1,0 +1,34 @@
+"""docs/says.md has a line for whatever a table can say, and no line for what none says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "says.md").read_text(encoding="utf-8")
+CELLS = re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE)
+TOLD = [word for cell in CELLS for word in re.findall(r"`([^`]+)`", cell)]
+PARTS = re.compile(r"^(?:danger|answer|open|guard|status)_")
+# Parts of sentences that say nothing by themselves.
+PIECES = {
+    *("answer_alone", "answer_title", "answer_chosen", "answer_chosen_by_search", "answer_settings"),
+    *("answer_intervals", "answer_one_setting", "open_row", "status_head", "danger_edge", "danger_edge_add"),
+}
+
+
+def templates():
+    """Every sentence by its kind, in one line and without the signs of formulas."""
+    text = (ROOT / "harness" / "show" / "messages.txt").read_text(encoding="utf-8")
+    found = re.findall(r"^(\w+): (.*(?:\n {4}.*)*)", text, re.MULTILINE)
+    return {kind: re.sub(r"\s+", " ", words).replace("`", "") for kind, words in found}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in templates() if PARTS.match(kind) and kind not in PIECES])
+def test_what_a_table_can_say_is_on_the_page(kind):
+    assert any(word in templates()[kind] for word in TOLD)
+
+
+@pytest.mark.parametrize("word", TOLD)
+def test_what_is_on_the_page_is_said(word):
+    assert any(word in text for text in templates().values())
