@@ -16,6 +16,7 @@ from htbench.harness.config.key import run_key
 from htbench.harness.config.names import canonical
 from htbench.harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
 from htbench.harness.errors import UsageError
+from htbench.harness.store import Store
 from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.record import RunRecord
 from htbench.optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
@@ -76,16 +77,19 @@ def _of_task(name: str) -> dict[str, Any]:
     return {} if row is None else {"seq_len": row.seq_len, **row.defaults}
 
 
-def origins(points: Iterable[Point], records: Mapping[str, RunRecord]) -> dict[tuple[str, ...], Values]:
-    """What runs have that their points leave open, by (sweep, task, block): data, code and defaults.
+def origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], Values]:
+    """What finished runs have that their points leave open, by (sweep, task, block): data, code and defaults.
 
-    By (sweep, task) what no optimizer decides of it.
+    By (sweep, task) what no optimizer decides of it. The first run of each block is enough.
     """
     found: dict[tuple[str, ...], Values] = {}
+    blocks = set[tuple[str, ...]]()
     shared = (DATA, _REVISIONS, "seq_len", *tasks.OPTIONS)
     for point in points:
-        record = records.get(point.key)
-        if record is not None and (point.sweep, record.config["task"], point.block) not in found:
+        block = (point.sweep, point.block, str(point.overrides.get("task")))
+        record = store.record(point.key) if point.key and block not in blocks else None
+        if record is not None:
+            blocks.add(block)
             values, given = of_record(record), _given(point).keys() - {DATA}
             own = {name: value for name, value in values.items() if name not in given}
             found.setdefault((point.sweep, values["task"], point.block), own)

@@ -28,7 +28,6 @@ from htbench.harness.store.points import (
     search_of,
     sweep_names,
 )
-from htbench.harness.store.record import RunRecord
 from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.frames import identity, run_row
@@ -246,24 +245,18 @@ def _ranges(terms: dict[str, Any]) -> str:
 
 def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
     """What the run of each point says; None for an unplanned run without a readable file."""
-    ended = _ended({point.key for point in points if point.key}, store)
+    keys, ended = {point.key for point in points if point.key}, dict[str, Row]()
+    with Progress(len(keys), "records", brief=True) as progress:
+        for key, record in store.each_record(keys):
+            ended[key] = run_row.finished(record)
+            progress.to(len(ended))
     rows = [_of_point(ended.get(point.key), point) for point in points]
     waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None} - {""}
-    made = _origins([point for point in points if point.sweep in waiting], store)
+    made = identity.origins((point for point in points if point.sweep in waiting), store)
     return [
         _unfinished(point, store, made) if row is None else row
         for point, row in zip(points, rows, strict=True)
     ]
-
-
-def _ended(keys: Collection[str], store: Store) -> dict[str, Row]:
-    """The rows of all runs that have a record, by key."""
-    rows: dict[str, Row] = {}
-    with Progress(len(keys), "records", brief=True) as progress:
-        for key, record in store.each_record(keys):
-            rows[key] = run_row.finished(record)
-            progress.to(len(rows))
-    return rows
 
 
 def _of_point(row: Row | None, point: Point) -> Row | None:
@@ -287,18 +280,6 @@ def _unfinished(point: Point, store: Store, made: Mapping[tuple[str, ...], ident
         if not {"task", "model", "optimizer.name"} <= point.overrides.keys():
             return None
     return run_row.unfinished(point, store, identity.of_plan(point, made))
-
-
-def _origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], identity.Values]:
-    """The data and code of the finished runs of some sweeps; the first run of each block is enough."""
-    first: dict[tuple[str, ...], RunRecord] = {}
-    points = list(points)
-    for point in points:
-        block = (point.sweep, point.block, str(point.overrides.get("task")))
-        record = store.record(point.key) if point.key and block not in first else None
-        if record is not None:
-            first[block] = record
-    return identity.origins(points, {record.key: record for record in first.values()})
 
 
 def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
