@@ -58,8 +58,8 @@ PICTURE = {
         "harness.train models"
     ),
     "harness.bench": (
-        "harness.config harness.cost harness.errors harness.show harness.store harness.system harness.train "
-        "models optimizers optimizers.zoo"
+        "harness.config harness.cost harness.errors harness.show harness.store harness.system harness.tasks "
+        "harness.train models optimizers optimizers.zoo"
     ),
     "harness.commands": (
         "harness.bench harness.cli harness.config harness.cost harness.data harness.errors "
