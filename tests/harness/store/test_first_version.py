@@ -46,8 +46,7 @@ def test_what_was_trained_is_not_trained_again(htbench):
 
 def test_it_is_sound_and_has_a_table(htbench):
     found = htbench("doctor").stdout  # the rest is about the machine, on which something may be wrong
-    lines = re.findall(r"^(\S+) +(store|index) ", found, re.MULTILINE)
-    assert lines == [("ok", "store"), ("ok", "index")], found
+    assert re.findall(r"^(\S+) +store ", found, re.MULTILINE) == ["ok"], found
     table = htbench("table", "main_result", "first", "--format", "json")
     assert table.returncode == 0, table.stderr
     (section,) = json.loads(table.stdout)[0]["sections"]
