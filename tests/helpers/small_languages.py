@@ -1,4 +1,4 @@
-"""The paper's language models in miniature, which no scale ships: for tests of tables, figures and claims.
+"""The paper's language models in miniature, which no scale ships: for tests of tables and figures.
 
 `nano` and `quick` have the paper's images only. What tables do with perplexities, times, p and questions of a
 small scale is tested on plans of all experiments, kept in `tests/golden/sweeps`; nothing of them is trained.
