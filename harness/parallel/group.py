@@ -106,6 +106,22 @@ class Group:
                 distributed.send_object_list(box, 0, device=cpu)
         return box[0]
 
+    def sum_gradients(self, model: nn.Module) -> None:
+        """Replace every gradient by its sum over all processes. One that a process lacks is zero there."""
+        if self.size == 1:
+            return
+        import torch
+
+        params = list(model.parameters())
+        for p, used in zip(params, self.any([p.grad is not None for p in params]), strict=True):
+            if used and p.grad is None:
+                p.grad = torch.zeros_like(p)
+        for bucket in buckets([p.grad for p in params if p.grad is not None]):
+            flat = flattened(bucket)
+            with exchanging() as distributed:
+                distributed.all_reduce(flat)
+            copy_parts(flat, bucket)
+
     def broadcast_tensors(self, tensors: Sequence[Tensor], source: int) -> None:
         """Replace tensors of one dtype by those of process `source`."""
         if self.size == 1:

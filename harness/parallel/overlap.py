@@ -1,9 +1,8 @@
-"""The sum of the gradients over all processes: after the backward pass, or on GPUs while it goes on.
+"""The sum of the gradients over all processes while the backward pass goes on, for GPUs.
 
-There a hook on each parameter says when its gradient is complete. A bucket whose gradients are all complete
-is sent, after the buckets before it, so that all processes send in the same order. Buckets then begin with
-the last parameters, whose gradients come first. They depend on the model only: a resumed run adds in the same
-order.
+A hook on each parameter says when its gradient is complete. A bucket whose gradients are all complete is
+sent, after the buckets before it, so that all processes send in the same order. Buckets begin with the last
+parameters, whose gradients come first, and depend on the model only: a resumed run adds in the same order.
 
 The sum goes to every process, though with an owner-stepped optimizer its owner alone would do (a
 reduce-scatter moves half as much): the norm that `grad_clip` needs would then take another exchange.
@@ -65,12 +64,14 @@ class GradientSum:
     """
 
     def __init__(self, model: nn.Module, group: Group, *, overlap: bool) -> None:
-        self.group = group
+        self.model, self.group = model, group
         self._expecting = False
         self._sent = 0
-        params = [p for p in model.parameters() if p.requires_grad and group.size > 1]
-        self.buckets = [Bucket(ours) for ours in buckets(reversed(params) if overlap else params)]
-        for bucket in self.buckets if overlap else ():
+        self.buckets: list[Bucket] = []
+        if overlap and group.size > 1:
+            params = [p for p in model.parameters() if p.requires_grad]
+            self.buckets = [Bucket(ours) for ours in buckets(reversed(params))]
+        for bucket in self.buckets:
             for p in bucket.params:
                 p.register_post_accumulate_grad_hook(partial(self._arrived, bucket))  # type: ignore[no-untyped-call]
 
@@ -86,6 +87,8 @@ class GradientSum:
         A process may lack gradients that others have, or all of them if its part of the batch is empty.
         """
         self._expecting = False
+        if not self.buckets:
+            return self.group.sum_gradients(self.model)
         for bucket in self.buckets[self._sent :]:
             bucket.send()
         self._sent = 0

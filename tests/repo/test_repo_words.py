@@ -14,7 +14,6 @@ OTHERS = {
     "harness/show/latex.py": "what stands between backticks becomes \\texttt",
     "sweeps/cluster/sbatch.py": "sbatch says in words whether it has taken a job",
     "sweeps/cluster/submit.py": "the name of a limit in what sbatch says",
-    "sweeps/cluster/snapshot.py": "what git says, on one line",
     "sweeps/screens/runs.py": "a message on one line",
 }
 
