@@ -9,6 +9,7 @@ import pytest
 from htbench.harness.store import Store
 from htbench.results.frames.load import load
 from tests.helpers import large_store
+from tests.helpers.records import change_record
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +33,8 @@ def test_the_index_may_be_deleted(store):
 
 def test_an_amended_record_is_seen(store):
     key = load(store)["key"].iloc[0]
-    store.amend(
-        key, lambda record: dataclasses.replace(record, remarks=[{"kind": "text", "text": "looked at again"}])
-    )
+    remarks = [{"kind": "text", "text": "looked at again"}]
+    change_record(store, key, lambda record: dataclasses.replace(record, remarks=remarks))
     assert load(store)["reason"].iloc[0] == "looked at again"
 
 
