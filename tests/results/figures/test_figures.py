@@ -85,12 +85,14 @@ def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
 
 
 def test_pictures_that_are_no_longer_made_go(small, tmp_path):
-    ours, theirs = tmp_path / "lr_curve-2.png", tmp_path / "lr_curve-3.png"
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    ours, theirs = folder / "lr_curve-2.png", folder / "lr_curve-3.png"
     ours.write_bytes(DRAWN_BY.encode())
     theirs.write_bytes(b"a picture")
-    (tmp_path / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
-    update("lr_curve", load(small.store), small.store, tmp_path)
-    names = {path.name for path in tmp_path.iterdir()}
+    (folder / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
+    update("lr_curve", load(small.store), small.store, folder)
+    names = {path.name for path in folder.iterdir()}
     assert names == {*(f"lr_curve.{suffix}" for suffix in ("png", "pdf", "csv", "txt")), theirs.name}
 
 
