@@ -180,22 +180,6 @@ def test_tables_that_a_screen_only_names_are_not_made(demo_copy, capsys, monkeyp
     assert len(made) > 5
 
 
-def test_a_damaged_curve_is_one_sentence_on_stderr(bench, make, capsys):
-    bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
-    key = bench.add("digits", "muon", 0.02, stage="replicate", seed=1, metrics=make.image(0.9, 0.4))
-    root = bench.write().root
-    (bench.store.run_folder(key) / "metrics.jsonl").write_bytes(b"\x00\xff garbage\n")
-    assert call("figure", root, "loss", "p_curve") == 0
-    out, err = capsys.readouterr()
-    assert (
-        out.splitlines()[0].startswith("loss: drawn: ")
-        and out.splitlines()[1] == "nothing to draw yet: p_curve"
-    )
-    assert err.count("\n") == 1 and err.startswith(
-        f"htbench: The curve of run {key} (muon, seed 1) is damaged: 0 of "
-    )
-
-
 KNOWN = [*FIGURES, "demo-digits", "demo-pydocs"]
 ALL = f"known are: {', '.join(sorted(KNOWN))}"
 
