@@ -12,6 +12,7 @@ import pytest
 from htbench import results
 from htbench.harness import cli
 from htbench.harness.errors import UsageError
+from htbench.harness.system.environment import CODE
 from htbench.results.frames import typed
 from htbench.results.frames.load import load
 
@@ -101,7 +102,7 @@ def test_mistakes_are_told_in_a_sentence(demo_store, tmp_path):
 
 def test_the_examples_of_the_page_run(demo_copy):
     examples = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 5
+    assert len(examples) == 4
     tables = demo_copy.root.parent / "tables"
     words = ["table", "main_result", "--format", "parquet", "--out", tables, "--root", demo_copy.root]
     assert cli.main(list(map(str, words))) == 0
@@ -109,7 +110,7 @@ def test_the_examples_of_the_page_run(demo_copy):
     done = subprocess.run(
         [sys.executable, "-W", "error", "notebook.py"],
         cwd=demo_copy.root.parent,
-        env={"MPLBACKEND": "agg", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin"},
+        env={"MPLBACKEND": "agg", "PYTHONPATH": str(CODE), "PATH": "/usr/bin"},
         capture_output=True,
         text=True,
     )
