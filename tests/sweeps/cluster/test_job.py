@@ -202,7 +202,7 @@ def holds_back(pid, number):
     """Whether a process that has become the Python of a job blocks a signal."""
     status = Path(f"/proc/{pid}/status").read_text()
     (mask,) = re.findall(r"^SigBlk:\s*(\w+)", status, re.MULTILINE)
-    started = b"\0-u\0-m\0sweeps.cluster.job\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
+    started = b"\0-u\0-m\0htbench.sweeps.cluster.job\0" in Path(f"/proc/{pid}/cmdline").read_bytes()[:200]
     return started and bool(int(mask, 16) >> number - 1 & 1)
 
 
