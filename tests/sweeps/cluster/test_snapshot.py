@@ -39,7 +39,7 @@ def test_the_snapshot_has_all_files_of_the_package_and_not_the_store(package, mo
     copy = second / "htbench" / "new.py"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o666 & ~umask(), "a group can read it"
     monkeypatch.setattr(snapshot, "CODE", second.resolve())
-    assert snapshot.take(root).folder == second, "a job that submits uses the snapshot it runs from"
+    assert snapshot.take(root).folder == second.resolve(), "a job that submits uses the snapshot it runs from"
 
 
 def umask():

@@ -89,7 +89,7 @@ def test_one_reader_knows_what_was_submitted(tmp_path):
     one = submissions.intend(tmp_path, "tiny", ["abc", "s/0"], {"code": "v1"})
     submissions.answer(tmp_path, one, job="7")
     (found,) = submissions.read_all(tmp_path)
-    assert (found.code, found.job, found.jobs()["7_1"]) == ("v1", "7", ("s/0",))
+    assert (found.code, found.job, found.jobs()["7_1"]) == ("v1", "7", "s/0")
     assert not submissions.is_damaged(tmp_path)
     with open(tmp_path / "sweeps" / "tiny" / "submissions.jsonl", "a") as file:
         file.write('{"submission": "torn\n')
