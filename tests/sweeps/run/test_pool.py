@@ -120,7 +120,7 @@ def test_runs_on_the_cpu_are_as_many_as_cores_whatever_gpus_there_are(
         return made[0]
 
     monkeypatch.setattr(runner, "Pool", noted)
-    monkeypatch.setattr(Runner, "work", lambda self, pool: None)
+    monkeypatch.setattr(Runner, "_work", lambda self, pool: None)
     spec = sweep_file.load(write_spec(SPEC), [f"device={device}"])
     Runner(Store(tmp_path / "store"), [spec], None, quiet=True).run()
     (pool,) = made
@@ -153,8 +153,8 @@ def test_runs_share_gpus_as_the_file_says(monkeypatch, tmp_path, write_spec, blo
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
     began, on, highest = Pool.start, {}, collections.Counter()
 
-    def start(pool, point, log=None):
-        began(pool, point, log)
+    def start(pool, point):
+        began(pool, point)
         on[point.id] = pool.running[point.id].gpu
         for gpu, runs in collections.Counter(worker.gpu for worker in pool.running.values()).items():
             highest[gpu] = max(highest[gpu], runs)

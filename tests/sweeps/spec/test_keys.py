@@ -27,7 +27,6 @@ replicate: {seeds: 1}
             "{min: 1}}",
             "Unknown key 'min' in search.pruner.asha; known are: min_resource, reduction_factor",
         ),
-        ("timeout_min", "timeout", "Unknown resource 'timeout' in resources; did you mean 'timeout_min'?"),
         ("seeds: 1", "seed: 1", "Unknown key 'seed' in replicate; did you mean 'seeds'?"),
         (
             "timeout_min: 5",
