@@ -1,6 +1,6 @@
 """Where a study is kept: in a journal file of the store, or in a database. One class for each kind.
 
-Both have the same methods. The caller of `rewrite` holds the lock of the study.
+Both have the same methods. The caller of `rewrite`, `refresh` and `clear` holds the lock of the study.
 A journal is written whole from memory, or shared by many workers under a lock.
 """
 
@@ -44,16 +44,12 @@ class JournalFile:
 
     def __init__(self, root: Path, study: Study) -> None:
         self.study_name = study.name
-        self.path = journal_of(root, study)
+        self.path = studies_folder(root) / f"{study.name}.journal"
         self.shown = str(self.path)
         self._connected_to = b""
 
     def connect(self, load: Load) -> Opened:
-        """Open the study, which is created if it is not there.
-
-        Raises:
-            ValueError: the journal ends within a line. Other damage raises what Optuna says.
-        """
+        """Open the study, which is created if it is not there."""
         make_folder(self.path.parent)
         if not self.path.exists():  # at once: what a study says of itself has many lines
             atomic.create_text(self.path, _written(load, []))
@@ -74,6 +70,15 @@ class JournalFile:
         with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
             return file.readline()
         return b""
+
+    def refresh(self) -> bool:
+        """Drop cached NFS attributes, so that lines of other nodes become visible; True: open it again."""
+        atomic.refresh_file_cache(self.path)
+        return True
+
+    def clear(self) -> None:
+        """Replace a file that can't be read by an empty one."""
+        atomic.write_bytes(self.path, b"")
 
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials, in one durable write, and open it."""
@@ -127,6 +132,13 @@ class Database:
         """Always: `rewrite` of another process is visible at once."""
         return True
 
+    def refresh(self) -> bool:
+        """Nothing is cached; False: opening it again would show nothing new."""
+        return False
+
+    def clear(self) -> None:
+        """Nothing: `connect` turns every error into a UsageError."""
+
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials."""
         with contextlib.suppress(KeyError):
@@ -139,11 +151,6 @@ class Database:
         """Close the connection until the next call: a server allows about a hundred, and a run takes days."""
         assert isinstance(storage, RDBStorage)
         storage.engine.dispose()
-
-
-def journal_of(root: Path, study: Study) -> Path:
-    """The journal of a study."""
-    return studies_folder(root) / f"{study.name}.journal"
 
 
 def storage_of(root: Path, study: Study) -> JournalFile | Database:
@@ -182,7 +189,6 @@ def shared(path: Path) -> JournalStorage:
 
     Raises:
         LinkError: it is a link, or the file of its lock is.
-        ValueError: it ends within a line, to which the next would be appended; so does every later change.
     """
     for one in (path, path.with_suffix(".lock")):
         if one.is_symlink():
@@ -198,18 +204,28 @@ def shared(path: Path) -> JournalStorage:
             self._file = open(path.with_suffix(".lock"), "a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
             atomic.refresh_file_cache(path)
-            with open(path, "rb") as journal:
-                journal.seek(max(0, journal.seek(0, os.SEEK_END) - 1))
-                if journal.read() not in (b"", b"\n"):
-                    self.release()
-                    raise ValueError(f"the last line of '{path}' is incomplete")
+            cut_torn_line(path)
             return True
 
         def release(self) -> None:
             if self._file is not None:
                 self._file.close()
 
-    lock = Lock()
-    lock.acquire()
-    lock.release()
-    return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=Lock()))
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off the incomplete last line of a dead writer: the next would append to it. Needs the lock."""
+    with open(path, "rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        end, block = size, 1 << 16
+        while end:
+            start = max(0, end - block)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
