@@ -95,7 +95,7 @@ def look(root, also=()):
     for words in (*LOOKS, *also):
         status, _, err = said(root, *words)
         assert status in (EXIT_OK, EXIT_RUN_FAILED, EXIT_USAGE), (words, err)
-    for one in finding.examine(root, (doctor._store, doctor._rows)):
+    for one in finding.examine(root, (doctor._store,)):
         assert "could not be looked at" not in str(one.finding), one
     status, out, err = said(root, "table", "--format", "md")
     assert status != EXIT_BUG, err
