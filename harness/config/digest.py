@@ -163,7 +163,7 @@ def _rows(table: ast.Dict) -> dict[str, ast.AST]:
 def _module(dotted: str) -> str:
     """The module that a dotted name means or is in; empty if it is not ours."""
     words = dotted.split(".")
-    if words[0] != "htbench" or words[1:2] not in (["optimizers"], ["models"], ["harness"]):
+    if words[0] != "htbench" or len(words) < 2 or words[1] not in ("optimizers", "models", "harness"):
         return ""
     names = (".".join(words[:cut]) for cut in range(len(words), 0, -1))
     return next((name for name in names if _file(HOME, name)), "")

@@ -301,9 +301,8 @@ def fake_task(sizes: Shapes) -> DataTask:
     """A task of these sizes with the loss of ours, and without data."""
     options = sizes.options
     if sizes.kind == LM:
-        from htbench.harness.data.text import (
-            TextTask,  # its tokenizer takes longer to import than images to count
-        )
+        # Its tokenizer takes longer to import than images to count.
+        from htbench.harness.data.text import TextTask
 
         length, streams = options["max_length"], {split: np.zeros(0, dtype=np.uint16) for split in SPLITS}
         lengths = np.ones(options["vocabulary"], dtype=np.int64)

@@ -128,8 +128,7 @@ class Survey:
 
     def findings(self) -> Iterator[Finding]:
         """What was found, with advice."""
-        root = shlex.quote(str(self.root))
-        mend = f"htbench sweep index {' '.join(self.sweeps) or 'SPEC'} --root {root}"
+        words = f"{' '.join(self.sweeps) or 'SPEC'} --root {shlex.quote(str(self.root))}"
         whole = Note("store_has", runs=self.runs, records=self.records, sweeps=len(self.sweeps))
         yield ok("store", whole if self.runs or self.sweeps else Note("store_is_empty"))
         if not self.complete:
@@ -137,7 +136,8 @@ class Survey:
         for kind, paths in self.damaged.items():
             level = note if kind in _HARMLESS else problem
             what = Note("links", paths=paths) if kind == "link" else Note("damaged", kind=kind, paths=paths)
-            yield level("store", what, Note(_ADVICE[kind], command=mend))
+            action = "run" if kind == "record" else "index"
+            yield level("store", what, Note(_ADVICE[kind], command=f"htbench sweep {action} {words}"))
         for key, fault in self.faults.items():
             delete = Note("delete_the_run", folder=self.store.run_folder(key))
             what = Note("run_fault", run=key, what=fault)

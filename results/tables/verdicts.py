@@ -118,14 +118,7 @@ class Verdicts:
     def _would_tell(self, kind: str, rows: Sequence[Verdict], what: str, drawn: bool, planned: bool) -> Note:
         scale, unit = self.metric.gap
         drawn = drawn and kind == "open_search"
-        needed = [
-            None
-            if drawn
-            else row.seeds_needed.estimate
-            if row.seeds_needed
-            else row.items_needed or row.search_seeds_needed
-            for row in rows
-        ]
+        needed = [None if drawn else _amount_needed(row) for row in rows]
         pairs = list(zip([row.name for row in rows], needed, strict=True))
         seeds = MIN_SEEDS if kind == "open_few" else max(filter(None, needed), default=0)
         return Note(
@@ -243,6 +236,13 @@ def _unequal_budgets(
         else ()
         for row, own in zip(rows, budgets, strict=True)
     ]
+
+
+def _amount_needed(row: Verdict) -> float | None:
+    """How many seeds, test items or seeds of the search would tell a row from the best; None: not known."""
+    if row.seeds_needed is not None:
+        return row.seeds_needed.estimate
+    return row.items_needed or row.search_seeds_needed
 
 
 def _needs(row: Verdict) -> str:

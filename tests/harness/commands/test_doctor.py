@@ -346,7 +346,8 @@ def test_garbage_is_named_left_alone_and_mended_by_the_command_that_is_named(sto
     assert contents(kept.root) == before
     assert main(["doctor", "--root", str(kept.root)]) == 1
 
-    assert the(found, "damaged record").advice.endswith("trains these runs again")
+    command = f"htbench sweep run demo-digits --root {kept.root}"
+    assert the(found, "damaged record").advice == f"`{command}` trains these runs again"
     damaged["record"].write_bytes(sound["record"])
     command = the(found, "damaged points").advice.split("`")[1]
     assert command == f"htbench sweep index demo-digits --root {kept.root}"

@@ -79,8 +79,8 @@ def test_jobs_that_ask_for_something_else_are_counted(sweep, cluster, change):
     changed = SPEC.replace("timeout_min: 240", change)
     cluster.change("8_0", state="RUNNING")
     said = (
-        "tiny: 2 queued jobs ask for other resources than the file; `htbench sweep cancel` and `submit` "
-        "replace them"
+        "tiny: 2 queued jobs ask for other resources than the file; `htbench sweep cancel tiny`, then "
+        "`submit` with the file, replaces them"
     )
     for action in ("status", "submit"):
         assert said in sweep(action, changed)
