@@ -47,6 +47,7 @@ from htbench.results.page import overview
 from htbench.results.tables.answer import Answer, Place, answers
 from htbench.results.tables.registry import TABLES
 from htbench.sweeps.experiments import ladder
+from htbench.sweeps.plan import search_size
 from htbench.sweeps.reproduce_card import SEEN
 
 SCALE = "nano"
@@ -175,7 +176,8 @@ def made(
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
     parts += [split_section.split(every, store, EQUAL)]
     of_search = every[(every["sweep"] == ladder.SEARCHED) & (every["stage"] == SEARCH)]
-    parts += [search_section.section(of_search, page.place.with_suffix("") / "searches.png")]
+    picture = page.place.with_suffix("") / "searches.png"
+    parts += [search_section.section(of_search, picture, search_size.MEASURED)]
     parts += [answer(one) for part in split_section.workloads(every) for one in answers(part, store)]
     parts += _answers(page, store, frame)
     parts += ["## What stands for what", twins(frame, page.scale)] if page.scale else []

@@ -6,9 +6,10 @@ test loss that their choices reach on all eight seeds. The right order is that o
 everything. What a choice gives away is how much worse it is than the choice of that search.
 """
 
+import csv
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -17,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from docs.config_page import table
+from htbench.sweeps.plan.search_size import Chance
 
 SEARCHES = 4000  # drawn for each number of settings and seeds
 SETTINGS = (2, 4, 8, 12, 20)
@@ -37,24 +39,6 @@ class Searched:
         """The mean test loss on all seeds of the setting that is best on some."""
         best = settings[self.validation[np.ix_(settings, seeds)].mean(axis=1).argmin()]
         return float(self.test[best].mean())
-
-
-@dataclass(frozen=True)
-class Chance:
-    """What searches of one size come to.
-
-    Attributes:
-        settings: of each row, or all that a row has, if these are fewer.
-        seeds: on which each setting runs.
-        right: the share of searches that put the rows in the right order.
-        given_away: test loss of a row's choice beyond that of the search which has everything, in nats; a
-            mean over searches and rows.
-    """
-
-    settings: int
-    seeds: int
-    right: float
-    given_away: float
 
 
 def chances(
@@ -100,18 +84,20 @@ def searched(frame: pd.DataFrame) -> Mapping[str, Searched]:
     return rows
 
 
-def section(frame: pd.DataFrame, picture: Path) -> str:
-    """The section, and its picture; empty without all runs.
+def section(frame: pd.DataFrame, picture: Path, measured: Path) -> str:
+    """The section, its picture and its numbers for `sweep plan`; empty without all runs.
 
     Args:
         frame: search runs of one sweep.
         picture: where to draw.
+        measured: where to write the chances, as CSV.
     """
     rows = searched(frame)
     if not rows:
         return ""
     found = chances(list(rows.values()))
     draw(found, picture)
+    write_chances(found, measured)
     counts = ", ".join(f"{name} {len(row.test)}" for name, row in rows.items())
     seeds = next(iter(rows.values())).test.shape[1]
     best = sorted((row.worth(np.arange(len(row.test)), np.arange(seeds)), name) for name, row in rows.items())
@@ -130,6 +116,16 @@ def section(frame: pd.DataFrame, picture: Path) -> str:
     head = ("settings of a row", *(f"{s} seed{'s' * (s > 1)}" for s in SEEDS))
     shown = f"![How often a search finds the order of three rows]({picture.parent.name}/{picture.name})"
     return "\n\n".join(["## How many settings and seeds?", told, table(head, lines), shown])
+
+
+def write_chances(found: Sequence[Chance], measured: Path) -> None:
+    """The chances as a table of CSV, for `sweeps/plan/search_size.py`."""
+    with measured.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.DictWriter(file, [one.name for one in fields(Chance)], lineterminator="\n")
+        lines.writeheader()
+        for one in found:
+            rounded = {"right": f"{one.right:.2f}", "given_away": f"{one.given_away:.3f}"}
+            lines.writerow(asdict(one) | rounded)
 
 
 def draw(found: Sequence[Chance], picture: Path) -> None:

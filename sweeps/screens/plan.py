@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from htbench.harness.config import RunConfig, parts
@@ -13,6 +13,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
 from htbench.sweeps.cluster import queue, submit
+from htbench.sweeps.plan import search_size
 from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
@@ -228,7 +229,7 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
     }
     head = Note("plan_counts", sweep=view.spec.name, **numbers)
     lines, letters = _lines(view.rows), _letters(view)
-    notes = _rounds(view) + _sums(view) + _others(view) + _trouble(lines)
+    notes = _rounds(view) + _search_size(view) + _sums(view) + _others(view) + _trouble(lines)
     notes += [
         Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
     ]
@@ -314,6 +315,18 @@ def _rounds(view: Preview) -> list[Note]:
     objectives = len({objective(point, view.spec) for point in points})
     known = len({point.candidate() for point in points})
     return [Note("plan_rounds", rate=search.rate, known=known, most=objectives * search.trials)]
+
+
+def _search_size(view: Preview) -> list[Note]:
+    """How often a search of this size finds the order of its rows; nothing without one, or once it is over."""
+    spec, search = view.spec, [one for one in view.planned if one.point.stage == SEARCH]
+    rows = [{one.point.candidate() for one in group} for group in by_objective(spec, search)]
+    settings = spec.search.trials or min(map(len, rows), default=0)
+    is_over = all(view.found[one.point.id].status.is_settled for one in search)
+    chance = search_size.closest(search_size.read_chances(), settings, len(spec.seeds))
+    if len(rows) < 2 or settings < 2 or is_over or chance is None:
+        return []
+    return [Note("search_size", **asdict(chance))]
 
 
 def _sums(view: Preview) -> list[Note]:

@@ -45,7 +45,10 @@ def test_the_section_waits_for_all_runs(tmp_path):
     ]
     frame = pd.DataFrame(lines)
     assert [len(row.test) for row in searched(frame).values()] == [2, 2]
-    text = section(frame, tmp_path / "searches.png")
-    assert "adamw 2.1350, muon 3.1350" in text and (tmp_path / "searches.png").stat().st_size > 1000
+    picture, measured = tmp_path / "searches.png", tmp_path / "searches.csv"
+    assert "adamw 2.1350, muon 3.1350" in section(frame, picture, measured)
+    assert picture.stat().st_size > 1000
+    assert measured.read_text().startswith("settings,seeds,right,given_away\n2,1,")
     frame.loc[3, ["val_loss", "test_loss"]] = None
-    assert section(frame, tmp_path / "none.png") == section(pd.DataFrame(), tmp_path / "none.png") == ""
+    none = tmp_path / "none"
+    assert section(frame, none, none) == section(pd.DataFrame(), none, none) == "" and not none.exists()

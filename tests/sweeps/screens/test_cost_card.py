@@ -14,6 +14,8 @@ from htbench.harness.cost.run_class import Cost, passes, run_class
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, curve
 from htbench.harness.train import run
+from htbench.sweeps.plan import search_size
+from htbench.sweeps.plan.search_size import Chance
 from htbench.sweeps.screens import cost_card, plan
 from htbench.sweeps.screens.cost_card import SHORT, Costs, Row, Work, gather
 from htbench.sweeps.spec import sweep_file as specs
@@ -231,6 +233,21 @@ def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsy
     out = capsys.readouterr().out
     for name in ("tiny", "other"):
         assert f"{name}: 2 runs and 2 replicas of winners to come, 0 finished, 4 to run" in out
+
+
+def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write_spec, monkeypatch):
+    sizes = [Chance(2, 1, 0.7, 0.012), Chance(2, 3, 0.72, 0.01), Chance(3, 1, 0.8, 0.008)]
+    monkeypatch.setattr(search_size, "read_chances", lambda: sizes)
+
+    def read_note(text):
+        view = plan.preview(store, specs.load(write_spec(text)), Costs(store, measure=False))
+        notes = plan.report([view]).sections[0].notes
+        return [note.fields for note in notes if note.kind == "search_size"]
+
+    other = "  - {name: muon, set: {optimizer.name: muon}, space: {optimizer.lr: [0.01, 0.02]}}\n"
+    two_rows = SPEC.replace("replicate:", f"{other}replicate:")
+    assert read_note(two_rows) == [dataclasses.asdict(sizes[0])] and read_note(SPEC) == []
+    assert read_note(two_rows + "seeds: [0, 1, 2]\n") == [dataclasses.asdict(sizes[1])]
 
 
 # --- what will not fit ---
