@@ -318,7 +318,7 @@ def _rounds(view: Preview) -> list[Note]:
 
 
 def _search_size(view: Preview) -> list[Note]:
-    """How often a search of this size finds the order of its rows; nothing without one, or once it is over."""
+    """How often a search of this size finds the order of its rows; nothing without, or once it is over."""
     spec, search = view.spec, [one for one in view.planned if one.point.stage == SEARCH]
     rows = [{one.point.candidate() for one in group} for group in by_objective(spec, search)]
     settings = spec.search.trials or min(map(len, rows), default=0)
