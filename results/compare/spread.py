@@ -125,7 +125,7 @@ def moderated(variances: Array, freedoms: Array) -> Moderated:
         share**2 / np.where(known, freedoms, 1),
         pooled,
         noisy,
-        _bartlett(variances[known], freedoms[known]),
+        _bartlett(variances[known], freedoms[known]) if noisy.any() else alike,
     )
 
 

@@ -107,7 +107,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     points += _unplanned(store, {point.key for point in points})
     searches = _searches(points, store)
     rows = [
-        _place(point) | searches.get(point.study, _NO_SEARCH) | row
+        row | _place(point) | searches.get(point.study, _NO_SEARCH)
         for point, row in zip(points, _rows(points, store), strict=True)
         if row is not None
     ]
@@ -249,7 +249,8 @@ def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
     with Progress(len(keys), "records", brief=True) as progress:
         for key, record in store.each_record(keys):
             ended[key] = run_row.finished(record)
-            progress.to(len(ended))
+            if len(ended) % 100 == 0:
+                progress.to(len(ended))
     rows = [_of_point(ended.get(point.key), point) for point in points]
     waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None} - {""}
     made = identity.origins((point for point in points if point.sweep in waiting), store)
