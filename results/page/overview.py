@@ -6,15 +6,13 @@ import pandas as pd
 
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
-from htbench.harness.show.report import Cell, Column, Report, Section, table
+from htbench.harness.show.report import Cell, Column, Report, table
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store.points import DROPPED, ELSEWHERE
 from htbench.results.frames.cost import TOTAL_FLOPS
 from htbench.results.frames.metrics import word
-from htbench.results.tables.answer import Answer
 
 _STATES = ("completed", "diverged", "pruned", "failed", "damaged", "running", "waiting")
-_ENVIRONMENT = ("code", "python", "torch", "machine", "device", "processes", "threads")
 _MOST_NAMES = 4  # of sweeps, under the title
 _SECONDS_AN_HOUR, _PETA = 3600, 1e15
 _UNPLANNED = "(not planned)"
@@ -22,7 +20,7 @@ _UNPLANNED = "(not planned)"
 
 def finished(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of runs with a record, each run once however many sweeps want it."""
-    names = [*frame.columns, "steps", *_ENVIRONMENT, "ended", "useful_seconds", TOTAL_FLOPS]
+    names = [*frame.columns, "steps", "ended", "useful_seconds", TOTAL_FLOPS]
     frame = frame.reindex(columns=list(dict.fromkeys(names)))
     return frame[frame["steps"].notna()].drop_duplicates("key")
 
@@ -53,26 +51,6 @@ def sweeps(frame: pd.DataFrame) -> Report:
         rows.append([str(name) or _UNPLANNED, len(part), *(int(counts.get(state, 0)) for state in shown)])
     columns = _columns(["sweep"], ["runs", *shown])
     return Report("sweeps", "states of the runs", [table(columns, rows, title="Sweeps")])
-
-
-def settings(found: Sequence[Answer]) -> Report:
-    """The setting that was chosen for each optimizer, a section per workload."""
-    return Report("settings", "chosen settings", [_settings(own) for own in found])
-
-
-def _settings(answer: Answer) -> Section:
-    names = list(dict.fromkeys(name for place in answer.places for name in place.setting))
-    rows = [
-        [Cell(place.name, notes=place.of_value), *map(place.setting.get, names), place.ms_per_step]
-        for place in answer.places
-    ]
-    columns = [*_columns(["optimizer"], names), Column("ms_per_step", "ms/step", "summary")]
-    return table(columns, rows, title=" · ".join(answer.workload))
-
-
-def environments(frame: pd.DataFrame) -> Report:
-    """What the runs were made with."""
-    return _totals("environments", "Environments", finished(frame), _ENVIRONMENT)
 
 
 def cost(frame: pd.DataFrame) -> list[Report]:
