@@ -8,7 +8,7 @@ take the page for another encoding.
 import base64
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,9 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         figures: PNG and caption by name, in the order of the page; None: there would be too many.
     """
     view = View(frame, store=store)
-    answers = [_answer(answer.section(outcome_of(part, view))) for part in searched_parts(view.frame, WORKLOAD)]
+    answers = [
+        _answer(answer.section(outcome_of(part, view))) for part in searched_parts(view.frame, WORKLOAD)
+    ]
     tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
     claims = list(map(_once, ledger(view.frame or (), store))) if view.scales else []
     many = (Note("page_no_figures", workloads=len(answers)),) if figures is None else ()
@@ -120,13 +122,16 @@ def _filled(shown: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    page.filters |= {
+    filters: dict[str, Callable[[Any], Any]] = {
         "grid": lambda section: Markup(html.section(section, f"note-{next(numbers)}")),
         "prose": lambda note: Markup(html.prose(note)),
         "remarks": lambda notes: Markup(html.remarks(notes)),
-        "width": width,
+        "width": lambda png: (
+            int.from_bytes(png[16:20], "big") // 2
+        ),  # sharp on screens with twice as many pixels
         "base64": lambda png: base64.b64encode(png).decode(),
     }
+    page.filters |= filters
     style = (_PLACE / "report.css").read_text(encoding="ascii")
     ours = {"mark": MARK, "policy": policy(style), "style": style}
     text = page.get_template("page.html").render(
@@ -140,8 +145,3 @@ def policy(style: str) -> str:
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     allowed = f"img-src data:; style-src 'sha256-{digest}'"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
-
-
-def width(png: bytes) -> int:
-    """How wide a PNG is shown, in pixels of a page: sharp on screens with twice as many."""
-    return int.from_bytes(png[16:20], "big") // 2
