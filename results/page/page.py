@@ -83,8 +83,8 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         Part("figures", "Figures", rules=many, figures=figures or {}),
         Part("tables", "Tables", tables, is_named=True),
         Part("ledger", "Ledger", claims, is_named=True),
-        Part("cost", "Cost", overview.cost(frame)),
-        Part("method", "Method", [overview.sweeps(frame)], (footnotes.SPREAD, *RULES)),
+        Part("cost", "Cost", [overview.cost(frame)]),
+        Part("method", "Method", rules=(footnotes.SPREAD, *RULES)),
     ]
     shown = {
         "scope": overview.scope(frame),
