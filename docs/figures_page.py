@@ -38,7 +38,6 @@ WHEN = {
     "alpha_teaser": "Do heavier tails go with a better model? Mean alpha, and perplexity.",
     "alpha_layers": "Which layers are heavy-tailed? Alpha of each layer, ResNet-50 and LLaMA.",
     "alpha_layers_more": "The same of ResNet-18, and of HTMuon_HT.",
-    "alpha_kinds": "Which kinds of layers are? Alpha of each layer, a panel for each kind.",
     "alpha_bars": "Whose weights are heavier-tailed on the whole? Mean alpha of each optimizer.",
     "norms": "Do weights grow? Spectral and Frobenius norm of each layer.",
     "update_spectra": "What does an update look like? Its singular values, early and late.",

@@ -10,6 +10,7 @@ searched, the number of seeds, which rows the best one beats, and that no settin
 
 import argparse
 import io
+import statistics
 import sys
 import tempfile
 import textwrap
@@ -32,8 +33,7 @@ from htbench.results.compare.judge import Kind
 from htbench.results.figures.draw import look
 from htbench.results.figures.style import GREY, optimizer_style
 from htbench.results.frames.load import load, load_rows
-from htbench.results.page.forest import Axis, words
-from htbench.results.tables.answer import Answer, answers
+from htbench.results.tables.answer import Answer, Place, answers
 
 ROOT = Path(__file__).parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "docs" / "readme" / "answer.png"
@@ -183,8 +183,19 @@ def drawn(found: Sequence[Answer]) -> str:
     lines = []
     for answer in found:
         lines += [" · ".join(answer.workload), str(answer.verdict)]
-        lines += [f"{one.rank} {one.name} {one.value.text()} {words(one, answer)}" for one in answer.places]
+        lines += [f"{one.rank} {one.name} {one.value.text()} {_behind(one, answer)}" for one in answer.places]
     return "\n".join(lines)
+
+
+def _behind(place: Place, answer: Answer) -> str:
+    """How far a row is behind the best, with the interval; of the best one, what ties with it."""
+    if place.gap is not None:
+        ends = [f"{end:.{answer.metric.digits}f}" for end in (place.low, place.high) if end is not None]
+        return f"{place.gap:+.{answer.metric.digits}f}" + (f" [{', '.join(ends)}]" if len(ends) == 2 else "")
+    if place.kind is not Kind.BEST:
+        return ""
+    ties = [one.name for one in answer.ties]
+    return f"tied with {ties[0] if len(ties) == 1 else f'{len(ties)} others'}" if ties else "best"
 
 
 def png(found: Sequence[Answer]) -> bytes:
@@ -216,7 +227,7 @@ def draw(found: Sequence[Answer]) -> Canvas:
 
 
 def _forest(ax: Any, answer: Answer) -> None:
-    axis, metric, count = Axis.of(answer.places), answer.metric, len(answer.places)
+    metric, count = answer.metric, len(answer.places)
 
     def text(inches: float, row: float, shown: str, **style: Any) -> None:
         style = {"size": _TEXT, "va": "center", "annotation_clip": False} | style
@@ -232,15 +243,19 @@ def _forest(ax: Any, answer: Answer) -> None:
         text(_RANK, row, place.rank)
         text(_NAME, row, f"{place.name}{' !' * place.has_edge}", weight=weight)
         text(_VALUE, row, place.value.text(), ha="right", weight=weight)
-        text(_BEHIND, row, words(place, answer))
+        text(_BEHIND, row, _behind(place, answer))
         if place.low is not None and place.high is not None:
             ax.plot([place.low, place.high], [row, row], color=style["color"], linewidth=1.8)
         if place.kind is not None:
             look_of_mark = {"color": style["color"], "markersize": 6.5, "markeredgecolor": "white"}
             ax.plot(place.gap or 0, row, style["marker"], zorder=3, **look_of_mark)
     ax.set(ylim=(count - 0.4, -0.6), yticks=[])
-    if axis is not None:
-        ax.set(xlim=(axis.low, axis.high), xticks=axis.ticks)
+    ends = [(one.low, one.high) for one in answer.places if one.low is not None and one.high is not None]
+    if ends:
+        lows, highs = zip(*ends, strict=True)
+        most = min(max(highs), 3 * statistics.median(highs))  # one hopeless row may not squeeze all others
+        least = min(0.0, *lows)
+        ax.set_xlim(least - 0.05 * (most - least), most + 0.05 * (most - least))
         ax.axvline(0, color=GREY, linewidth=0.8, zorder=1)
     ax.grid(axis="y", visible=False)
     ax.spines["left"].set_visible(False)

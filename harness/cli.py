@@ -38,7 +38,7 @@ _FIRST = {  # all that a newcomer needs
     "compare": ("sweeps.compare", "Hold an optimizer of yours against others, from class to table"),
     "sweep": ("sweeps.commands", "Plan, run and look after many runs"),
     "table": ("results.commands", "Print tables from the stored runs"),
-    "report": ("results.page.command", "Write one HTML page: tables, figures, and the runs behind them"),
+    "report": ("results.page.command", "Write one HTML page: the answers, figures and tables"),
     "judge": ("results.commands", "Tell the answer of anybody's results: a CSV file, a line per run"),
 }
 COMMANDS = _FIRST | {

@@ -349,12 +349,11 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
     with_peers = chosen if settings.peers else []
     besides = sum(not peer.obstacle(entry.hyper) for entry in with_peers for peer in peers_of(entry.name))
     length, rows, beside = DROPPED + settings.rounds, list[Row](), list[PeerRow]()
-    with Progress((len(chosen) + besides) * length, "rounds", parts=len(chosen) + besides) as progress:
+    with Progress((len(chosen) + besides) * length, "rounds") as progress:
         begun = itertools.count()
 
         def begin(label: str) -> None:
-            progress.to(length * next(begun))  # the one before may have ended early
-            progress.begin(label)
+            progress.to(length * next(begun), said=label)  # the one before may have ended early
 
         bench = Bench(settings, progress.advance)
         for row in bench.rows(chosen, against, begin):

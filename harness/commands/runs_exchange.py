@@ -107,9 +107,9 @@ def give(args: argparse.Namespace, store: Store) -> int:
     home = args.out or store.root / args.to
     project = args.project or os.environ.get("WANDB_PROJECT", "htbench")
     new = 0
-    with Progress(len(runs), "runs", parts=len(runs)) as progress:
+    with Progress(len(runs), "runs") as progress:
         for run in runs:
-            progress.begin(run.name)
+            progress.to(progress.done, said=run.name)
             new += write(args.to, home, run, project)
             progress.advance()
     here, kinds = len(runs) - new, _counts({str(status): number for status, number in unfinished.items()})

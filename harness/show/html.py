@@ -1,6 +1,6 @@
 """Reports as HTML: a `<table>` with caption, alignment and footnotes, in a page without scripts.
 
-`htbench report` puts the same sections into its own page, where a style sheet and a script act on them.
+`htbench report` puts the same sections into its own page, under its style sheet.
 """
 
 import html
@@ -104,7 +104,7 @@ def _head(column: Column) -> str:
 
 def _row(columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, str]) -> str:
     cells = [
-        f"<td{_alignment(column)}{_number(cell)}>{_cell(column, cell, marks)}</td>"
+        f"<td{_alignment(column)}>{_cell(column, cell, marks)}</td>"
         for column, cell in zip(columns, row, strict=True)
     ]
     return f"<tr>{''.join(cells)}</tr>"
@@ -112,12 +112,6 @@ def _row(columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, st
 
 def _alignment(column: Column) -> str:
     return "" if column.kind == "text" else ' class="number"'
-
-
-def _number(cell: Cell) -> str:
-    """What scripts sort by: the number as it is, for example without its spread."""
-    number = cell.number()
-    return "" if number is None or cell.state else f' data-value="{number:.10g}"'
 
 
 def _cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:

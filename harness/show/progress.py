@@ -24,7 +24,6 @@ class Progress:
     Args:
         total: units; None: not known yet.
         unit: what is counted; "B" are bytes.
-        parts: of the work, each begun by `begin`; 0: it has none.
         quiet: show nothing.
         brief: it seldom takes long: a bar after a second, which goes when all is done.
 
@@ -33,11 +32,9 @@ class Progress:
         few: calls of `eta` before what was seen says more than `pace`, such as one for each that works.
     """
 
-    def __init__(
-        self, total: float | None, unit: str, *, parts: int = 0, quiet: bool = False, brief: bool = False
-    ) -> None:
+    def __init__(self, total: float | None, unit: str, *, quiet: bool = False, brief: bool = False) -> None:
         self.total, self.done, self._unit = total, 0.0, unit
-        self._parts, self._begun, self._quiet = parts, 0, quiet
+        self._quiet = quiet
         self._start = time.monotonic()
         self.pace: float | None = None
         self.few = 1
@@ -61,16 +58,6 @@ class Progress:
             with obeyed(sys.stderr):
                 self._bar.stop()
             self._bar = None
-
-    def begin(self, label: str) -> None:
-        """Begin a part of the work: the bar shows its label, a file gets a line."""
-        self._begun += 1
-        if self._bar is not None:
-            self._bar.update(self._task, description=in_a_line(label))
-            self._refresh(at_once=True)
-        elif not self._quiet:
-            place = f"[{self._begun}/{self._parts}] " if self._parts else ""
-            print(f"{place}{in_a_line(label)}", file=sys.stderr, flush=True)
 
     def to(self, done: float, total: float | None = None, said: str | None = None) -> None:
         """Show that so many units are done, of another total if one is given, with a word beside the bar."""
@@ -113,12 +100,12 @@ class Progress:
 
     _shown = 0.0
 
-    def _refresh(self, at_once: bool = False) -> None:
+    def _refresh(self) -> None:
         """Draw the bar ten times a second at most, by this thread: another would not survive a fork."""
         now = time.monotonic()
         if now - self._start < self._patience:
             return
-        if self._bar is not None and (at_once or now - self._shown > 0.1 or self.done == self.total):
+        if self._bar is not None and (now - self._shown > 0.1 or self.done == self.total):
             self._shown = now
             with obeyed(sys.stderr):
                 self._bar.start()  # not before the first work is done: what is said until then stands above
@@ -146,7 +133,6 @@ def _bar(unit: str, *, transient: bool) -> Bar:
             return Text("/".join(words) + ("" if unit == "B" else f" {unit}"))
 
     return Progress(
-        TextColumn("{task.description}", markup=False),
         BarColumn(),
         Done(),
         TimeRemainingColumn(elapsed_when_finished=True),

@@ -53,7 +53,6 @@ FIGURES = {
     "p_curve": Figure(of_paper.p_curve, of_runs.p_curve),
     "lr_curve": Figure(of_paper.lr_curve, of_runs.lr_curve),
     "loss": Figure(of_paper.loss, of_losses.loss),
-    "alpha_kinds": Figure(sweeps=of_spectra.alpha_kinds),
     "alpha_bars": Figure(sweeps=of_spectra.alpha_bars),
     "update_spectra": Figure(sweeps=of_spectra.update_spectra),
     "pareto": _of_any(of_runs.pareto, of_paper.hours),

@@ -1,15 +1,13 @@
 """A whole figure as the contents of its files. Same data, same bytes. Needs matplotlib."""
 
 import io
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.style
 from matplotlib.figure import Figure as Canvas
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 
-from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
 from htbench.results.figures.marked import is_mark
@@ -20,10 +18,9 @@ from htbench.results.figures.style import AMBER, DRAWN_BY, GREY, SMALL, display_
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
 _DPI = 200
-Texts = tuple[list[str], list[str], list[str]]  # lines of the title, of facts and of marks
 _TITLE, _CAPTION = 8, 7.5  # points
 _LETTER, _LINE = 0.0078, 0.017  # inches of a letter and of a line of text, by its size in points
-_BESIDE = 0.62  # inches that the labels of an axis take beside a panel
+_BESIDE, _NAMES = 0.62, 1.6  # inches that the labels of an axis take beside a panel, and names of rows
 _ROW, _AROUND = 0.14, 0.6  # inches of a row of an optimizer, and of the axis with its label
 _LEGEND_LINES, _LEGEND_LINE = 3, 0.17  # lines of a legend that the panels leave room for; inches of one more
 # Who drew it, and nothing that changes from day to day: the same figure is the same file.
@@ -40,7 +37,7 @@ _LOOK = {
     **{f"{axis}tick.color": "0.15" for axis in "xy"},
     **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
     **{f"{axis}tick.minor.width": 0.6 for axis in "xy"},
-    **{"lines.markersize": 4.8, "lines.solid_capstyle": "round", "hatch.linewidth": 0.6},
+    **{"lines.markersize": 4.8, "lines.solid_capstyle": "round"},
     "text.parse_math": False,  # names may hold any signs: two dollars would be a formula, or end the drawing
     "axes.formatter.useoffset": False,  # a number that is added to all labels is overlooked
 }
@@ -69,14 +66,13 @@ def draw(picture: Picture) -> Canvas:
     """The picture as matplotlib has it: caption, panels, legend."""
     columns = min(2, max(map(len, picture.groups)))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
-    rows = [row for group in picture.groups for row in _rows(group, columns)]
-    inches = width / columns - _beside(picture.panels)
-    texts = [_texts(row, picture.shared, inches) for row in rows]
+    rows = [own[at : at + columns] for own in picture.groups for at in range(0, len(own), columns)]
+    texts = [[_texts(panel, picture.shared, width / columns) for panel in row] for row in rows]
     heights = [
-        max(map(_height, row)) + max(_height_of_text(*text) for text in own)
+        max(map(_height, row)) + 0.12 + _LINE * _TITLE * max(sum(map(len, text)) for text in own)
         for row, own in zip(rows, texts, strict=True)
     ]
-    caption = _wrap(picture.caption, _CAPTION, 0.97 * width)
+    caption = textwrap.wrap(picture.caption, int(width / (_LETTER * _CAPTION)))
     height = sum(heights) + _LINE * _CAPTION * len(caption) + 0.3
     canvas = Canvas(figsize=(width, height), layout="constrained", dpi=_DPI)
     canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)
@@ -93,77 +89,23 @@ def draw(picture: Picture) -> Canvas:
     return canvas
 
 
-# --- sizes ---
-
-
-def _rows(group: Sequence[Panel], columns: int) -> list[list[Panel]]:
-    """The panels in rows; those of a workload stay together if they can."""
-    rows: list[list[Panel]] = []
-    for own in grouped(group, lambda panel: panel.about.title).values():
-        for start in range(0, len(own), columns):
-            part = own[start : start + columns]
-            row = next((row for row in rows if len(row) + len(part) <= columns), None)
-            if row is None:
-                rows.append(row := [])
-            row += part
-    return rows
-
-
 def _height(panel: Panel) -> float:
     """Of a panel without its title, in inches; so much that no two rows overlap."""
     kind = KINDS[panel.kind]
     return kind.height if kind.mark != "rows" else _AROUND + _ROW * (1 + panel.frame["optimizer"].nunique())
 
 
-def _beside(panels: Iterable[Panel]) -> float:
-    """Inches that the labels at the left take."""
-    names = [
-        display_name(name)
-        for panel in panels
-        if KINDS[panel.kind].mark == "rows"
-        for name in panel.frame["optimizer"].unique()
-    ]
-    return max(_BESIDE, 0.15 + _LETTER * SMALL * max(map(len, names), default=0))
-
-
-def _height_of_text(title: Sequence[str], facts: Sequence[str], marks: Sequence[str]) -> float:
-    return 0.12 + _LINE * (_TITLE * len(title) + SMALL * len([*facts, *marks]))
-
-
 # --- text ---
 
 
-def _texts(row: Sequence[Panel], shared: Sequence[Note], inches: float) -> list[Texts]:
-    """Of each panel the lines of its title, of what the caption does not say, and of its marks.
-
-    What stands above its left neighbour of the same title is not said again.
-    """
-    texts = []
-    known: tuple[str, set[Note]] = ("", set())
-    for panel in row:
-        title = panel.about.title
-        above = {*shared, *(known[1] if title == known[0] else ())}
-        own = [fact for fact in panel.about.facts if fact not in above]
-        facts = [str(fact) for fact in own if not is_mark(fact)]
-        marks = [line for fact in own if is_mark(fact) for line in _wrap(str(fact), SMALL, inches)]
-        own_title = _wrap(title if title != known[0] else "", _TITLE, inches)
-        texts.append((own_title, _wrap(" · ".join(facts), SMALL, inches), marks))
-        known = title, {*panel.about.facts}
-    return texts
-
-
-def _wrap(text: str, size: float, inches: float) -> list[str]:
-    """The text in lines that are no wider than that, broken between words."""
-    font = FontProperties(size=size)
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        width = text_to_path.get_text_width_height_descent(longer, font, ismath=False)[0]
-        if lines and width <= 72 * inches:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return lines
+def _texts(panel: Panel, shared: Sequence[Note], inches: float) -> tuple[list[str], list[str], list[str]]:
+    """The lines of its title, of what the caption does not say, and of its marks."""
+    beside = _NAMES if KINDS[panel.kind].mark == "rows" else _BESIDE
+    letters = int((inches - beside) / (_LETTER * SMALL))
+    own = [fact for fact in panel.about.facts if fact not in shared]
+    facts = textwrap.wrap(" · ".join(str(fact) for fact in own if not is_mark(fact)), letters)
+    marks = [line for fact in own if is_mark(fact) for line in textwrap.wrap(str(fact), letters)]
+    return textwrap.wrap(panel.about.title, letters), facts, marks
 
 
 def _entitle(ax: Any, title: Sequence[str], facts: Sequence[str], marks: Sequence[str], room: int) -> None:

@@ -82,9 +82,8 @@ class Kind:
         mark: one of `results.figures.marks.MARKS`.
         x, y: labels of the axes; empty if each panel has its own.
         x_scale: "tried" is logarithmic with a label at each x, "values" linear with one, "words" has a place
-            for each word, "log" and "linear" have round numbers, "auto" is logarithmic if that helps.
+            for each word, "log" and "linear" have round numbers.
         markers: whether each point of a curve has a marker; no for long ones.
-        cut: whether the axis of bars begins near the least, and their values are written on them.
         words: of each role in a panel with rows: for the legend and the CSV file; "" is above the texts.
         whiskers: whether the range of a point is drawn at it, not as a band.
         joined: whether lines join the points of a series.
@@ -96,7 +95,6 @@ class Kind:
     y: str = ""
     x_scale: str = "linear"
     markers: bool = True
-    cut: bool = False
     words: dict[str, str] = field(default_factory=dict)
     whiskers: bool = False
     joined: bool = True
@@ -114,13 +112,12 @@ KINDS = {
     "sizes": Kind("curves", "parameters", x_scale="log", whiskers=True, height=2.7),
     "lengths": Kind("curves", "tokens per parameter", x_scale="tried", joined=False),
     "layers": Kind("curves", x_scale="words"),
-    "alphas": Kind("bars", y="mean alpha"),
-    "values": Kind("bars", cut=True),
-    "costs": Kind("points", x_scale="auto", height=2.7),
-    "seeds": Kind("rows", x_scale="auto", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}),
+    "alphas": Kind("dots", y="mean alpha"),
+    "values": Kind("dots"),
+    "costs": Kind("points", height=2.7),
+    "seeds": Kind("rows", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}),
     "targets": Kind(
         "rows",
-        x_scale="auto",
         words={"": "mean", MARK: "mean", DOT: "one run", MISSED: _ENDED},
     ),
     "widths": Kind("rows", AXES["lr"], x_scale="log", words={"": "octaves", MARK: "chosen learning rate"}),

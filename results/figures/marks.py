@@ -1,8 +1,8 @@
-"""The four marks that panels are drawn with: curves, bars, rows and points.
+"""The four marks that panels are drawn with: curves, dots, rows and points.
 
 They are matplotlib's, not those of seaborn.objects, which was tried: of eight series whose colour, marker,
 dashes, width and edge are mapped it looks at all 8^7 combinations (minutes for a figure), puts the ends of
-horizontal ranges on a logarithmic axis elsewhere, draws bands across missing values, and has no hatches, no
+horizontal ranges on a logarithmic axis elsewhere, draws bands across missing values, and has no
 second axis, no place for a value beyond the axis and no legend that several panels share. Each mark returns
 its entries for that legend: by a word, or by a name and its source.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -27,9 +27,7 @@ from htbench.results.figures.style import (
     GREY,
     SMALL,
     display_name,
-    hatch,
     label_log,
-    mixed,
     optimizer_style,
     series_style,
 )
@@ -41,9 +39,16 @@ _NO_LINE: Style = {"linestyle": "none"}
 _RING: Style = _NO_LINE | {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
 _CROSS: Style = _NO_LINE | {"marker": "x", "markersize": 7, "markeredgewidth": 2}
 _RANDOM: Style = _NO_LINE | {"marker": "_", "markersize": 7, "markeredgewidth": 1.4, "color": "0.55"}
-_MEDIAN: Style = _NO_LINE | {"marker": "D", "color": "white", "markeredgecolor": "0.15", "markersize": 4.5}
+_MEDIAN: Style = _NO_LINE | {
+    "marker": "_",
+    "color": "0.15",
+    "markersize": 11,
+    "markeredgewidth": 1.2,
+    "zorder": 2,
+}
 _BEYOND: Style = _NO_LINE | {"markersize": 4.2, "markerfacecolor": "white"}  # worse than the axis shows
 _ARROW: Style = _NO_LINE | {"markersize": 3.5}
+_DIGIT: Style = {"marker": "$5$", "color": GREY, "markersize": 4.5, "markeredgewidth": 0}
 _EDGE: Style = {"markeredgecolor": "white", "markeredgewidth": 0.4}
 _IN_ROWS: dict[str, Style] = {
     MARK: _NO_LINE | {"marker": "|", "markersize": 7, "markeredgewidth": 1.2, "color": "black", "zorder": 3},
@@ -54,10 +59,10 @@ _THIN, _THICK = 1.1, 4.5  # points; of the widest range in a row, and of those w
 # If the ratio of the largest to the smallest value is greater, an axis is logarithmic.
 _MANY_TIMES = {"curves": 8, "words": 20, "rows": 8, "points": 4}
 _MOST_TICKS = 24  # of words
-_WIDTH = 0.8  # of a group of bars whose neighbours are 1 away
-_BESIDE, _LETTER = 0.55, 0.06  # inches that a panel's axis takes, and a letter of a label
+_WIDTH = 0.8  # of a group of dots whose neighbours are 1 away
+_MOST_LETTERS = 47  # of labels side by side
 _MOST_MARKERS = 10  # of a curve, about
-_MOST_UPRIGHT = 8  # bars whose values fit above them without turning
+_MOST_UPRIGHT = 8  # dots whose values fit above them without turning
 _MOST_NAMED = 8  # points of costs; of more, only the best are in the legend
 _OTHER: Style = _NO_LINE | {"marker": "o", "color": "0.75", "markersize": 3, "markeredgewidth": 0}
 
@@ -221,12 +226,12 @@ def _scale_curves(ax: Any, panel: Panel, shown: pd.DataFrame) -> None:
         label_log(ax.xaxis, tried if scale == "tried" else ())
 
 
-# --- bars ---
+# --- dots ---
 
 
-def bars(ax: Any, panel: Panel) -> Entries:
-    """Bars in groups: values with their standard deviations, and medians."""
-    shown, cut = panel.of(POINT, kinds.DIVERGED, kinds.MISSING), KINDS[panel.kind].cut
+def dots(ax: Any, panel: Panel) -> Entries:
+    """Values in groups, written above them, with their standard deviations and medians."""
+    shown = panel.of(POINT, kinds.DIVERGED, kinds.MISSING)
     medians = {(row.series, row.x): row.y for row in _each(panel.of(kinds.MEDIAN))}
     named = all(row.x == display_name(row.optimizer) for row in _each(shown))
     rotation = 90 if len(shown) > _MOST_UPRIGHT else 0
@@ -236,54 +241,31 @@ def bars(ax: Any, panel: Panel) -> Entries:
     groups = list(dict.fromkeys(shown["x"]))
     for place, group in enumerate(groups):
         own = shown[shown["x"] == group]
-        width = _WIDTH / len(own)
         for number, row in enumerate(_each(own)):
-            x = place + width * (number - (len(own) - 1) / 2)
+            x = place + _WIDTH * ((number + 0.5) / len(own) - 0.5)
             if row.y != row.y:  # a word in its place says why
                 ax.annotate(row.text, (x, 0), (0, 3), **text | empty)
                 continue
-            face = _face(row.optimizer, row.source)
-            ax.bar(x, row.y, width * 0.92, **face)
-            sd = 0.0 if row.y_sd != row.y_sd else row.y_sd
-            if row.y_sd == row.y_sd:
-                ax.errorbar(x, row.y, sd, color="0.15", capsize=3, linewidth=1.1)
+            style, sd = _look_of_point(row), 0.0 if row.y_sd != row.y_sd else row.y_sd
+            ax.errorbar(x, row.y, sd or None, capsize=3, elinewidth=1.1, **style)
+            ax.annotate(f"{row.y:.2f}", (x, row.y + sd), (0, 4), rotation=rotation, **text)
             if (row.series, group) in medians:
                 ax.plot(x, medians[row.series, group], **_MEDIAN)
                 entries["median"] = Line2D([], [], **_MEDIAN)
-            if cut:
-                ax.annotate(f"{row.y:.2f}", (x, row.y + sd), (0, 2), rotation=rotation, **text)
             if not named:  # else the axis says which optimizer it is
-                entries[row.optimizer, row.source] = Patch(**face)
-    if named and (shown["source"] == PUBLISHED).any():
-        entries["published"] = Patch(facecolor=mixed(GREY, 0.25, 1.0), edgecolor=GREY, linewidth=0.8)
+                entries[row.optimizer, row.source] = Line2D([], [], **style)
+            elif row.source == PUBLISHED:
+                entries["published"] = Line2D(
+                    [], [], **style | {"marker": "o", "color": GREY, "markeredgecolor": GREY}
+                )
     ax.set_xlim(-0.6, len(groups) - 0.4)
-    if cut:  # the bars differ by little; the axis has room for the values above them
-        spread = shown["y_sd"].fillna(0.0)
-        low, high = (shown["y"] - spread).min(), (shown["y"] + spread).max()
-        apart = (high - low) or abs(high) or 1.0
-        ax.set_ylim(low - 0.15 * apart, high + (0.32 if rotation else 0.14) * apart)
-    _label_groups(ax, groups)
+    ax.margins(y=0.4 if rotation else 0.16)
+    is_long = max(map(len, groups)) * len(groups) > _MOST_LETTERS
+    turned = {"rotation": 35, "ha": "right", "rotation_mode": "anchor"} if is_long else {}
+    ax.set_xticks(range(len(groups)), groups, **turned)
     ax.grid(visible=False, axis="x")
     ax.set_ylabel(panel.y_label)
     return entries
-
-
-def _face(optimizer: str, source: str) -> Style:
-    colour, light = optimizer_style(optimizer)["color"], source == PUBLISHED
-    face = {"facecolor": mixed(colour, 0.25, 1.0), "edgecolor": colour}
-    face = face if light else {"facecolor": colour, "edgecolor": "white"}
-    return face | {"hatch": hatch(optimizer), "linewidth": 0.8}
-
-
-def _label_groups(ax: Any, groups: Sequence[str]) -> None:
-    """Names that do not fit side by side are turned."""
-    spec = ax.get_subplotspec()
-    columns = spec.get_geometry()[1] if spec is not None else 1
-    fitting = (ax.figure.get_figwidth() / columns - _BESIDE) / _LETTER
-    if max(map(len, groups)) * len(groups) <= fitting:
-        ax.set_xticks(range(len(groups)), groups)
-    else:
-        ax.set_xticks(range(len(groups)), groups, rotation=35, ha="right", rotation_mode="anchor")
 
 
 # --- a row per optimizer ---
@@ -387,7 +369,9 @@ def points(ax: Any, panel: Panel) -> Entries:
         entries["beyond the axis"] = Line2D([], [], color=GREY, **_BEYOND | arrow)
     entries["front: nothing cheaper is better"] = Line2D([], [], **line)
     if (shown.loc[named & ~far, "text"] != "").any():
-        entries["interval"] = Line2D([], [], **_NO_LINE, marker="$5$", color=GREY, markersize=4.5)
+        entries["interval"] = Line2D(
+            [], [], **_NO_LINE, marker="$5$", color=GREY, markersize=4.5, markeredgewidth=0
+        )
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     return entries
 
@@ -396,4 +380,4 @@ def _look_of_point(row: Any) -> Style:
     return series_style(row.optimizer, row.source) | _NO_LINE | {"markersize": 5}
 
 
-MARKS = {"curves": curves, "bars": bars, "rows": rows, "points": points}
+MARKS = {"curves": curves, "dots": dots, "rows": rows, "points": points}

@@ -7,7 +7,6 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pandas as pd
 
@@ -50,18 +49,16 @@ def losses(of: About, unit: str, runs: Runs, store: Store, window: int | None = 
     """The panel of some completed runs, at least one: mean and range over seeds.
 
     Args:
-        of: what is said of it, without seeds, average and damaged curves.
+        of: what is said of it, without seeds and average.
         unit: of the loss.
         runs: by optimizer.
         store: where the curves are.
         window: steps of the moving average; None takes a part of the longest run.
     """
     window = window or max(1, max(int(run["steps"]) for own in runs.values() for run in own) // _WINDOWS)
-    tables, damaged = average_losses(runs, store, window)
+    tables = average_losses(runs, store, window)
     of = replace(of, seeds=[len(own) for own in runs.values()])
     of = of.noted(Note("moving_average", steps=window) if window > 1 else None)
-    if damaged:  # a store of others may have lost all its curves
-        of = of.noted(Note("curve_damaged", **damaged[0], more=len(damaged) - 1))
     label, rows = f"training loss ({unit})", []
     for name, table in tables.items():
         keys = tuple(str(run["key"]) for run in runs[name])
@@ -73,27 +70,22 @@ def losses(of: About, unit: str, runs: Runs, store: Store, window: int | None = 
     return Panel("losses", of, tidy(rows), y_label=label, y_limits=limits, y_log=is_log)
 
 
-def average_losses(
-    runs: Runs, store: Store, window: int
-) -> tuple[dict[str, pd.DataFrame], list[dict[str, Any]]]:
-    """Smoothed losses by optimizer (rows: steps, columns: seeds), and of damaged curves what a note says.
+def average_losses(runs: Runs, store: Store, window: int) -> dict[str, pd.DataFrame]:
+    """Smoothed losses by optimizer (rows: steps, columns: seeds).
 
     At most _MOST_POINTS equally spaced rows, counted from the end, so that the last step is kept.
     """
-    tables, damaged = {}, []
+    tables = {}
     for optimizer, own in runs.items():
         smooth = {}
         for run in own:
             values, updates = _losses(store, str(run["key"]))
-            if updates < run["steps"]:
-                about_run = {"key": run["key"], "optimizer": optimizer, "seed": run["seed"]}
-                damaged.append({**about_run, "known": updates, "steps": int(run["steps"])})
             width = max(1, round(window * len(values) / max(1, updates)))
             smooth[run["seed"]] = pd.Series(values, dtype=float).rolling(width, min_periods=1).mean()
         table = pd.DataFrame(smooth).sort_index()
         if len(table):
             tables[optimizer] = table.iloc[:: -math.ceil(len(table) / _MOST_POINTS)].iloc[::-1]
-    return tables, damaged
+    return tables
 
 
 def _losses(store: Store, key: str) -> tuple[dict[int, float], int]:

@@ -142,29 +142,29 @@ def _lettered(panels: Iterable[Panel | None]) -> list[Panel]:
     ]
 
 
-# --- bars ---
+# --- dots ---
 
 
 def muon_variants(view: Side) -> list[Panel]:
     """Perplexity of Muon and its variants, a panel for each model."""
-    return _bars_of(view, ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"))
+    return _dots_of(view, ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"))
 
 
 def optimizer_variants(view: Side) -> list[Panel]:
     """Perplexity of Muon, HTMuon and optimizers of other families, a panel for each model."""
-    return _bars_of(view, ("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia"))
+    return _dots_of(view, ("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia"))
 
 
-def _bars_of(view: Side, optimizers: Sequence[str]) -> list[Panel]:
+def _dots_of(view: Side, optimizers: Sequence[str]) -> list[Panel]:
     panels = []
     for model in _LLAMA:
         own = published_lines(("optimizer_variants", "c4", model), optimizers)
         rows = [row for line in own for row in values(view, line, display_name(line.setting.optimizer))]
-        panels.append(_bars(_of_twin(view, "c4", model, rows), rows))
+        panels.append(_dots(_of_twin(view, "c4", model, rows), rows))
     return _lettered(panels)
 
 
-def _bars(of: About, rows: Sequence[Row]) -> Panel | None:
+def _dots(of: About, rows: Sequence[Row]) -> Panel | None:
     """None if there is no value at all."""
     if all(row.y is None for row in rows):
         return None
@@ -183,7 +183,7 @@ def alpha_teaser(view: Side) -> list[Panel]:
     for group, shown in own:
         found = _spectra(view, shown)
         if found:
-            rows, which = of_spectra.mean_bars(found, group)
+            rows, which = of_spectra.mean_alphas(found, group)
             blank = Row("mean alpha", "", group, None, role=kinds.MISSING, text="no layer fit")
             alphas += rows or [replace(blank, series=name, optimizer=name) for name in found]
             said.append(which)
@@ -191,7 +191,7 @@ def alpha_teaser(view: Side) -> list[Panel]:
     of = replace(_about(view, "Mean alpha of the layers", (), *said), seeds=counts)
     first = Panel("alphas", of, tidy(alphas), y_label="mean alpha") if alphas else None
     rows = [row for group, shown in own for line in shown for row in values(view, line, group)]
-    return _lettered([first, _bars(_about(view, "Perplexity", rows), rows)])
+    return _lettered([first, _dots(_about(view, "Perplexity", rows), rows)])
 
 
 def muon_ns_vs_svd(view: Side) -> list[Panel]:
@@ -230,7 +230,7 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
     highest = max((panel.of(kinds.POINT)["y_high"].max() for panel in curves if panel), default=1.0)
     limits = (0.0, 1.05 * max(1.0, highest))
     updates = [replace(panel, y_limits=limits) if panel else None for panel in curves]
-    return _lettered([_bars(of, rows), *updates])
+    return _lettered([_dots(of, rows), *updates])
 
 
 # --- curves ---

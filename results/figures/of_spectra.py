@@ -30,28 +30,19 @@ _MOST_POINTS = 128  # of a sorted spectrum; more are not visible
 
 def alpha_layers(frame: Frame, store: Store) -> list[Panel]:
     """Alpha of each layer."""
-    return [_layers(part, found, "alpha") for part, found in _weighed(frame, store)]
-
-
-def alpha_kinds(frame: Frame, store: Store) -> list[Panel]:
-    """Alpha of each layer, a panel for each kind of layer, where a model has several kinds."""
-    panels = []
-    for part, found in _weighed(frame, store):
-        kinds = dict.fromkeys(str(row["kind"]) for row in first_weights(found).values())
-        panels += [_layers(part, found, "alpha", kind) for kind in kinds if len(kinds) > 1]
-    return panels
+    return [layers(about(part), found, "alpha") for part, found in _weighed(frame, store)]
 
 
 def norms(frame: Frame, store: Store) -> list[Panel]:
     """Spectral and Frobenius norm of each layer."""
-    return [_layers(part, found, name) for part, found in _weighed(frame, store) for name in NORMS]
+    return [layers(about(part), found, name) for part, found in _weighed(frame, store) for name in NORMS]
 
 
 def alpha_bars(frame: Frame, store: Store) -> list[Panel]:
     """Mean alpha of each optimizer over the layers that are sound in all of its and the others' runs."""
     panels = []
     for part, found in _weighed(frame, store):
-        rows, which = mean_bars(found)
+        rows, which = mean_alphas(found)
         of = replace(about(part), seeds=seeds(found)).noted(which)
         if rows:
             panels.append(Panel("alphas", of, tidy(rows), y_label="mean alpha"))
@@ -93,32 +84,23 @@ def _weighed(frame: Frame, store: Store) -> Iterator[tuple[Rows, Measured]]:
             yield part, measured
 
 
-def _layers(part: Rows, found: Measured, column: str, kind: str = "") -> Panel:
-    of = about(part)
-    of = replace(of, title=f"{of.title} · {kind}") if kind else of
-    return layers(of, found, column, kind)
-
-
 # --- layers ---
 
 
-def layers(of: About, found: Measured, column: str, kind: str = "") -> Panel:
+def layers(of: About, found: Measured, column: str) -> Panel:
     """One quantity of each layer.
 
     Args:
         of: what is said of the panel, without the number of seeds.
         found: at least one optimizer, each with at least one run that has measured its weights.
         column: `alpha` or one of NORMS.
-        kind: only the layers of this kind; empty for all.
     """
     first, is_alpha = first_weights(found), column == "alpha"
-    names = [name for name, row in first.items() if not kind or row["kind"] == kind]
+    names = list(first)
     sound = set(sound_layers(found))
     hides = is_alpha and bool(sound)  # an alpha of few eigenvalues would stretch the axis
     labels = [f"{first[name]['block']} {first[name]['kind']}" for name in names]
-    if kind:
-        labels = [str(first[name]["block"]) for name in names]
-    elif len(names) > _MOST_NAMES or len(set(labels)) < len(labels):
+    if len(names) > _MOST_NAMES or len(set(labels)) < len(labels):
         labels = [str(number) for number in range(1, len(names) + 1)]
     quantity = f"alpha ({method(found)})" if is_alpha else NORMS[column]
     rows = []
@@ -138,15 +120,15 @@ def layers(of: About, found: Measured, column: str, kind: str = "") -> Panel:
         rows.append(Row(quantity, "random matrix", label, value, role=kinds.RANDOM))
     of = replace(of, seeds=seeds(found))
     of = of.noted(Note("no_layer", why=_reasons(found, [])) if is_alpha and not sound else None)
-    return Panel("layers", of, tidy(rows), "block" if kind else "layer", quantity)
+    return Panel("layers", of, tidy(rows), "layer", quantity)
 
 
-def mean_bars(found: Measured, group: str = "") -> tuple[list[Row], Note]:
+def mean_alphas(found: Measured, group: str = "") -> tuple[list[Row], Note]:
     """Mean alpha of each optimizer over the layers that are sound in all runs, and which layers these are.
 
     Args:
         found: as of `layers`.
-        group: the label of the bars; empty for the name of each optimizer.
+        group: the label of the group; empty for the name of each optimizer.
     """
     sound = sound_layers(found)
     rows = []

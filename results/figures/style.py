@@ -1,4 +1,4 @@
-"""How the figures look: colour, marker, dashes, hatch of each optimizer; numbers on logarithmic axes."""
+"""How the figures look: colour, marker, dashes of each optimizer; numbers on logarithmic axes."""
 
 import math
 import zlib
@@ -14,46 +14,45 @@ _PALETTE = (
     "#0173b2 #de8f05 #029e73 #d55e00 #cc78bc #ca9161 #fbafe4 #949494 #ece133 #56b4e9 #332288 #882255 #999933"
 ).split()
 _SOLID, DASHED, DOTTED = "-", (0, (4, 1.5)), (0, (1, 1.2))
-# Per optimizer: place in the palette, marker, dashes, hatch of its bars. Fixed, so that figures can be
-# compared. Of bars beside each other in the paper, no two have one hatch.
-_LOOKS: dict[str, tuple[int, str, Any, str]] = {
-    "adam": (0, "v", DASHED, "--"),
-    "adamw": (0, "o", _SOLID, ""),
-    "sgdm": (7, "s", _SOLID, "++"),
-    "muon": (2, "^", _SOLID, ""),
-    "muon_svd": (2, "v", DASHED, "////"),
-    "htmuon": (3, "D", _SOLID, "\\\\\\\\"),
-    "htmuon_ns": (1, "P", _SOLID, "||"),
-    "htmuon_ht": (4, "X", _SOLID, "xx"),
-    "htmuon_stream": (5, "<", _SOLID, ".."),
-    "htmuon_mix": (6, ">", _SOLID, ".."),
-    "soft_muon": (0, "P", DOTTED, ".."),
-    "contra_muon": (1, "X", DOTTED, ".."),
-    "dynmuon": (5, "*", DOTTED, ".."),
-    "soft_polar": (7, "<", DOTTED, ".."),
-    "normuon": (9, "v", _SOLID, "--"),
-    "htmuon_normuon": (10, "s", DASHED, "xx"),
-    "htmuon_ht_normuon": (11, "d", DASHED, "++"),
-    "adamuon": (12, "<", _SOLID, ".."),
-    "htmuon_adamuon": (12, ">", DASHED, ".."),
-    "scion": (11, "s", DOTTED, "//"),
-    "polargrad": (12, "d", DOTTED, "||"),
-    "aurora": (10, "p", DOTTED, "--"),
-    "soap_muon": (6, "X", DOTTED, "xx"),
-    "kl_soap": (6, "v", DOTTED, "++"),
-    "muown": (9, "^", DOTTED, "\\\\\\\\"),
-    "mars": (5, "h", DASHED, "//"),
-    "soap": (6, "s", DASHED, "--"),
-    "cautious": (1, "o", DASHED, "++"),
-    "cosmos": (7, "p", DASHED, "xx"),
-    "galore": (3, "s", DOTTED, "||"),
-    "sophia": (2, "*", DOTTED, ".."),
-    "lion": (8, "D", DASHED, "//"),
-    "signum": (8, "v", DOTTED, "++"),
-    "ademamix": (9, "p", DASHED, "xx"),
-    "adopt": (10, "<", DOTTED, "||"),
-    "schedule_free": (0, "h", DASHED, "//"),
-    "prodigy": (4, "^", DOTTED, ".."),
+# Per optimizer: place in the palette, marker, dashes. Fixed, so that figures can be compared.
+_LOOKS: dict[str, tuple[int, str, Any]] = {
+    "adam": (0, "v", DASHED),
+    "adamw": (0, "o", _SOLID),
+    "sgdm": (7, "s", _SOLID),
+    "muon": (2, "^", _SOLID),
+    "muon_svd": (2, "v", DASHED),
+    "htmuon": (3, "D", _SOLID),
+    "htmuon_ns": (1, "P", _SOLID),
+    "htmuon_ht": (4, "X", _SOLID),
+    "htmuon_stream": (5, "<", _SOLID),
+    "htmuon_mix": (6, ">", _SOLID),
+    "soft_muon": (0, "P", DOTTED),
+    "contra_muon": (1, "X", DOTTED),
+    "dynmuon": (5, "*", DOTTED),
+    "soft_polar": (7, "<", DOTTED),
+    "normuon": (9, "v", _SOLID),
+    "htmuon_normuon": (10, "s", DASHED),
+    "htmuon_ht_normuon": (11, "d", DASHED),
+    "adamuon": (12, "<", _SOLID),
+    "htmuon_adamuon": (12, ">", DASHED),
+    "scion": (11, "s", DOTTED),
+    "polargrad": (12, "d", DOTTED),
+    "aurora": (10, "p", DOTTED),
+    "soap_muon": (6, "X", DOTTED),
+    "kl_soap": (6, "v", DOTTED),
+    "muown": (9, "^", DOTTED),
+    "mars": (5, "h", DASHED),
+    "soap": (6, "s", DASHED),
+    "cautious": (1, "o", DASHED),
+    "cosmos": (7, "p", DASHED),
+    "galore": (3, "s", DOTTED),
+    "sophia": (2, "*", DOTTED),
+    "lion": (8, "D", DASHED),
+    "signum": (8, "v", DOTTED),
+    "ademamix": (9, "p", DASHED),
+    "adopt": (10, "<", DOTTED),
+    "schedule_free": (0, "h", DASHED),
+    "prodigy": (4, "^", DOTTED),
 }
 _LONGEST, _START = 26, 10  # letters of a name in a picture, and those before the gap in a longer one
 _THIN = "PX*"  # markers of which a white edge would leave little
@@ -66,8 +65,8 @@ SMALL = 7  # points, the size of the smallest text
 def optimizer_style(optimizer: str) -> dict[str, Any]:
     """Colour, marker and dashes of an optimizer; one that is not in the table gets its own by its name."""
     rest, by_name = divmod(zlib.crc32(optimizer.encode()), len(_PALETTE))
-    of_others = (by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2], "..")
-    colour, marker, dashes, _ = _LOOKS.get(optimizer, of_others)
+    of_others = (by_name, "ov^<>sPXDh"[rest % 10], (DASHED, DOTTED)[rest // 10 % 2])
+    colour, marker, dashes = _LOOKS.get(optimizer, of_others)
     return {"color": _PALETTE[colour], "marker": marker, "linestyle": dashes}
 
 
@@ -84,7 +83,9 @@ def series_style(
     style = optimizer_style(optimizer)
     colour, dashes = style["color"], style["linestyle"]
     if variant is not None:
-        colour = mixed(colour, 1 - _SHADES[variant % len(_SHADES)], 0.0)
+        from matplotlib.colors import to_rgb
+
+        colour = tuple((1 - _SHADES[variant % len(_SHADES)]) * part for part in to_rgb(colour))
         dashes = _DASHES[variant % len(_DASHES)]
     if on_the_right:
         colour, dashes = GREY, DOTTED
@@ -98,18 +99,6 @@ def series_style(
         "markeredgecolor": edge,
         "markeredgewidth": 1.0 if light else 0.6,
     }
-
-
-def mixed(colour: Any, share: float, other: float) -> Any:
-    """A share of a colour mixed with black (0) or white (1)."""
-    from matplotlib.colors import to_rgb
-
-    return tuple(share * part + (1 - share) * other for part in to_rgb(colour))
-
-
-def hatch(optimizer: str) -> str:
-    """The hatch of an optimizer's bars, which tells them apart in grey."""
-    return _LOOKS[optimizer][3] if optimizer in _LOOKS else ".."
 
 
 def display_name(optimizer: str) -> str:

@@ -8,15 +8,14 @@ from htbench.harness.choice.winner import grouped
 from htbench.harness.show.commands import write_command
 from htbench.harness.show.emit import say
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, Column, Report, by_columns
+from htbench.harness.show.report import Report, Section
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import DROPPED, sweep_names
-from htbench.results.compare.judge import Kind
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.files import PNG, of_selection
 from htbench.results.frames.load import load_rows
-from htbench.results.tables.answer import Answer, Place, answers
+from htbench.results.tables.answer import Answer, answers
 
 _MOST, _MOST_DOUBTS = 5, 3  # lines on workloads, and on what could change them: a screen has 24
 _MOST_NAMES = 2  # of workloads in a line
@@ -43,34 +42,15 @@ def ending(
     states = list({row["key"] or row["slot"]: row["state"] for row in wanted}.values())
     found = answers(frame, store)
     named = dict(zip(_labels(found), found, strict=True))
-    chains = [(label, *chain(own)) for label, own in named.items() if any(own.leads)][:_MOST]
-    shown = {label for label, *_ in chains}
-    others = [
-        Note("end_verdict", workload=label, **_verdict(own))
-        for label, own in named.items()
-        if label not in shown
-    ]
+    verdicts = [Note("end_verdict", workload=label, **_verdict(own)) for label, own in named.items()]
     dangers = grouped(
         [(label, note) for label, own in named.items() for note in _doubts(own)], lambda pair: pair[1]
     )
     ordered = sorted(dangers.items(), key=lambda pair: (pair[0].kind in _MILD, pair[0].kind not in _GRAVE))
     doubts = [_doubt([label for label, _ in own], note) for note, own in ordered]
-    section = by_columns(
-        {
-            Column("workload", kind="text", least=8): [label for label, *_ in chains],
-            Column("best on test", kind="text", least=12, importance=10): [
-                Cell(best, bold=True) for _, best, _, _ in chains
-            ],
-            Column("not told from it", kind="text", least=8, importance=9): [ties for *_, ties, _ in chains],
-            Column("behind it", kind="text", least=8, importance=9): [behind for *_, behind in chains],
-        },
-        title=str(Note("end_runs", done=sum(map(states.count, ENDED)), runs=len(states), seconds=seconds)),
-        notes=[
-            *_few(others, _MOST - len(chains)),
-            *_few(doubts, _MOST_DOUBTS),
-            *([Note("end_small")] if small else []),
-        ],
-    )
+    done = Note("end_runs", done=sum(map(states.count, ENDED)), runs=len(states), seconds=seconds)
+    notes = [*_few(verdicts, _MOST), *_few(doubts, _MOST_DOUBTS), *([Note("end_small")] if small else [])]
+    section = Section(str(done), {}, [], [], notes=tuple(notes))
     failed = {row["key"]: row["sweep"] for row in wanted if row["state"] == Status.FAILED}
     again = Note("end_failed", runs=len(failed), sweeps=sorted({*failed.values()}))
     places = _places(store.root, sorted(sweeps), page)
@@ -78,28 +58,8 @@ def ending(
     return Report("end", "", [section], [*([again] if failed else []), *places, *own])
 
 
-def chain(answer: Answer) -> tuple[str, str, str]:
-    """The optimizers of a workload where the best beats others, by their means.
-
-    Returns:
-        the best one, `htmuon 18.44`, those that can't be told from it, and those that it beats, with what
-        can't be ranked.
-    """
-    groups = [[place for place in answer.places if place.kind is kind] for kind in (Kind.BEST, Kind.WORSE)]
-    best, beaten = (", ".join(_valued(place, answer) for place in group) for group in groups)
-    rest = [place.name for place in answer.places if not place.rank]
-    unranked = [str(Note("end_unranked", names=rest))] if rest else []
-    return best, ", ".join(_valued(place, answer) for place in answer.ties), " ".join([beaten, *unranked])
-
-
-def _valued(place: Place, answer: Answer) -> str:
-    """ "htmuon ! 18.44": the sign says that something could change its place."""
-    value = Cell(place.value.number(), answer.metric.digits).text()
-    return f"{place.name} {'! ' if any(note.danger() for note in place.of_value) else ''}{value}"
-
-
 def _verdict(answer: Answer) -> dict[str, Any]:
-    """The verdict on a workload where nobody is ahead, with the values between which all are."""
+    """The verdict on a workload, with the values between which all are."""
     metric = answer.metric
     values = [value for place in answer.places if (value := place.value.number()) is not None]
     ends = [f"{end:.{metric.digits}f}" for end in (min(values), max(values))] if len(values) > 1 else []

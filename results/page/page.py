@@ -1,14 +1,14 @@
 """The page: its parts, its template, and the policy that keeps all else out.
 
 A name or a note may hold anything, `</script>` among it. `page.html` escapes every text and shows hidden
-characters. The browser runs only scripts and styles whose hash the policy names. ASCII only, so that no
-browser can take the page for another encoding.
+characters. The page has no script, and the policy lets a browser run none. ASCII only, so that no browser can
+take the page for another encoding.
 """
 
 import base64
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,18 @@ import pandas as pd
 from htbench.harness.show import html
 from htbench.harness.show.harmless import visible
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Report, shared, without
+from htbench.harness.show.report import Report, Section, shared, without
 from htbench.harness.store import Store
+from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.page import overview
-from htbench.results.page.forest import Axis, outlook, words
-from htbench.results.tables import footnotes
-from htbench.results.tables.answer import Answer, answers
+from htbench.results.tables import answer, footnotes
 from htbench.results.tables.ledger import ledger
+from htbench.results.tables.outcome import outcome_of, searched_parts
 from htbench.results.tables.registry import TABLES
 from htbench.results.tables.verdicts import RULES
 
 MARK = '<meta name="generator" content="htbench">'  # a file without it is not ours to replace
-STYLES = ("report.css",)
-SCRIPTS = ("tables.js",)
 _PLACE = Path(__file__).parent
 
 
@@ -75,27 +73,32 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         figures: PNG and caption by name, in the order of the page; None: there would be too many.
     """
     view = View(frame, store=store)
-    found = answers(frame, store, view)
+    answers = [
+        _answer(answer.section(outcome_of(part, view))) for part in searched_parts(view.frame, WORKLOAD)
+    ]
     tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
     claims = list(map(_once, ledger(view.frame or (), store))) if view.scales else []
-    many = (Note("page_no_figures", workloads=len(found)),) if figures is None else ()
-    bookkeeping = [overview.sweeps(frame), overview.environments(frame)]
+    many = (Note("page_no_figures", workloads=len(answers)),) if figures is None else ()
     parts = [
         Part("figures", "Figures", rules=many, figures=figures or {}),
-        Part("settings", "Settings", [overview.settings(found)]),
         Part("tables", "Tables", tables, is_named=True),
         Part("ledger", "Ledger", claims, is_named=True),
-        Part("cost", "Cost", overview.cost(frame)),
-        Part("method", "Method", bookkeeping, (footnotes.SPREAD, *RULES)),
+        Part("cost", "Cost", [overview.cost(frame)]),
+        Part("method", "Method", rules=(footnotes.SPREAD, *RULES)),
     ]
     shown = {
         "scope": overview.scope(frame),
-        "answers": [(own, Axis.of(own.places)) for own in found],
+        "answers": answers,
         "none": Note("answer_none", rows=[], over=0, lower=0),
-        "trust": [(own.workload, lines) for own in found if (lines := _lines(own))],
         "parts": [part for part in parts if part],
     }
     return _filled(shown)
+
+
+def _answer(section: Section) -> Section:
+    """What a screen shows of a workload, with those of its notes that protect; its table has them all."""
+    shown = section.brief or section
+    return replace(shown, notes=tuple(note for note in shown.notes if note.danger()))
 
 
 def _once(report: Report) -> Report:
@@ -105,76 +108,40 @@ def _once(report: Report) -> Report:
     return replace(report, sections=sections, notes=[*told, *report.notes])
 
 
-def _lines(answer: Answer) -> list[tuple[str, Note]]:
-    """What to know before one trusts an answer, each with its sign."""
-    return [*(("!", note) for note in answer.dangers), *(("?", note) for note in answer.open)]
-
-
 def _filled(shown: Mapping[str, Any]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     numbers = itertools.count()
-
-    def grid(section: Any) -> Markup:
-        return Markup(html.section(section, f"note-{next(numbers)}"))
-
-    def seen(value: Any) -> Any:
-        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
     page = Environment(
         loader=FileSystemLoader(_PLACE),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=seen,
+        finalize=lambda value: visible(value) if type(value) is str else value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    page.filters |= {
-        "grid": grid,
+    filters: dict[str, Callable[[Any], Any]] = {
+        "grid": lambda section: Markup(html.section(section, f"note-{next(numbers)}")),
         "prose": lambda note: Markup(html.prose(note)),
         "remarks": lambda notes: Markup(html.remarks(notes)),
-        "width": width,
-        "words": words,
-        "outlook": outlook,
+        "width": lambda png: (
+            int.from_bytes(png[16:20], "big") // 2
+        ),  # sharp on screens with twice as many pixels
         "base64": lambda png: base64.b64encode(png).decode(),
     }
-    contents, code = ([static(name) for name in names] for names in (STYLES, SCRIPTS))
-    ours = {"mark": MARK, "policy": policy(contents, code)}
+    page.filters |= filters
+    style = (_PLACE / "report.css").read_text(encoding="ascii")
+    ours = {"mark": MARK, "policy": policy(style), "style": style}
     text = page.get_template("page.html").render(
-        **shown,
-        styles=map(Markup, contents),
-        scripts=map(Markup, code),
-        **{name: Markup(value) for name, value in ours.items()},
+        **shown, **{name: Markup(value) for name, value in ours.items()}
     )
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-def policy(contents: Iterable[str], code: Iterable[str]) -> str:
-    """What a browser may load: these styles and scripts, and pictures that are in the page."""
-    return "; ".join(
-        [
-            "default-src 'none'",
-            "img-src data:",
-            f"style-src {' '.join(map(hashed, contents))}",
-            f"script-src {' '.join(map(hashed, code))}",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
-    )
-
-
-def hashed(text: str) -> str:
-    """A style or script as the policy names it."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def static(name: str) -> str:
-    """A file of the folder `static`, which holds ASCII only."""
-    return (_PLACE / "static" / name).read_text(encoding="ascii")
-
-
-def width(png: bytes) -> int:
-    """How wide a PNG is shown, in pixels of a page: sharp on screens with twice as many."""
-    return int.from_bytes(png[16:20], "big") // 2
+def policy(style: str) -> str:
+    """What a browser may load: this style, pictures that are in the page, and no script."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    allowed = f"img-src data:; style-src 'sha256-{digest}'"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"

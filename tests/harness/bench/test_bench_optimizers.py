@@ -362,7 +362,7 @@ def test_the_command_prints_json_with_every_entry(capsys):
         and report["beside"] == []
         and report["peers"] is False
     )
-    assert "[2/3] htmuon:interval=5,p=0.25" in printed.err
+    assert "htmuon:interval=5,p=0.25: " in printed.err
     assert f"galore: {report['rows'][2]['ratio']['median']:.3f} x muon" in printed.err
 
 

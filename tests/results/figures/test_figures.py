@@ -97,28 +97,19 @@ def test_pictures_that_are_no_longer_made_go(small, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "readable"),
+    "damage",
     [
-        (lambda path: path.write_bytes(os.urandom(5000)), "0 of its 100"),
-        (lambda path: path.unlink(), "0 of its 100"),
-        (
-            lambda path: path.write_text(path.read_text().replace('{"step": 7, ', '{"step": "seven", ', 1)),
-            "99 of its 100",
-        ),
-        (lambda path: path.write_text(path.read_text()[: len(path.read_text()) // 4]), "of its 100"),
-        (
-            lambda path: path.write_text('{"step": 1, "loss": "low"}\n{"step": 2, "loss": NaN}\n[]\n'),
-            "0 of its 100",
-        ),
+        lambda path: path.write_bytes(b"\x00\xff garbage" * 300),
+        lambda path: path.unlink(),
+        lambda path: path.write_text('{"step": 1, "loss": "low"}\n{"step": 2, "loss": NaN}\n[]\n'),
     ],
-    ids=["noise", "gone", "one row", "cut", "wrong types"],
+    ids=["noise", "gone", "wrong types"],
 )
-def test_a_damaged_curve_is_reported_and_the_rest_drawn(small, tmp_path, damage, readable):
+def test_a_damaged_curve_is_left_out_and_the_rest_drawn(small, tmp_path, damage):
     damage(small.store.run_folder(small.keys[0]) / "metrics.jsonl")
     (panel,) = loss(load(small.store), small.store)
-    (note,) = (note for note in panel.about.facts if note.kind == "curve_damaged")
-    assert (note["key"], note["optimizer"], note["seed"]) == (small.keys[0], "muon", 1)
-    assert readable in str(note)
+    muon = panel.frame[panel.frame["optimizer"] == "muon"]
+    assert len(muon) and set(muon["n"]) == {len(muon["keys"].iloc[0]) - 1}
     assert update("loss", load(small.store), small.store, tmp_path).outcome == "drawn"
 
 
@@ -193,9 +184,7 @@ def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
         rows = [{"step": s, "loss": level + s} for s in range(1, 101)] + [{"step": 100, "val_loss": 0.0}]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     runs = [{"key": key, "seed": seed, "steps": 100} for seed, key in enumerate(small.keys, 1)]
-    tables, damaged = average_losses({"muon": runs}, small.store, 4)
-    table = tables["muon"]
-    assert damaged == []
+    table = average_losses({"muon": runs}, small.store, 4)["muon"]
     assert list(table.columns) == [1, 2]
     assert table[1].loc[1] == 3.0  # only itself
     assert table[1].loc[100] == pytest.approx(2.0 + 98.5)  # the mean of steps 97 to 100

@@ -1,4 +1,4 @@
-"""Figures of all optimizers at once: no text covers another or leaves the canvas; the same bytes twice."""
+"""Figures of all optimizers at once: no text covers another or leaves the canvas."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.view import Side
 from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.draw import draw, look, render
+from htbench.results.figures.draw import draw, look
 from htbench.results.figures.files import pictures_of
 from htbench.results.figures.marked import marks
 from htbench.results.figures.pictures import pictures
@@ -65,7 +65,3 @@ def test_a_name_is_no_formula(many):
         canvas = draw(*pictures("lr_width", [[dataclasses.replace(panel, about=about)]]))
         canvas.draw_without_rendering()
     assert canvas.axes[0].get_title(loc="left") == "$\\frac$"
-
-
-def test_the_same_store_gives_the_same_bytes(many):
-    assert render(picture("pareto", many)) == render(picture("pareto", many))

@@ -68,9 +68,9 @@ def test_the_caption_says_once_what_all_panels_share(drawn):
             assert said <= set(str(told[0]).partition(" ")[0].split("-"))
         for metric in {of.metric for of in about} - {""}:
             assert one.caption.lower().count(metric.lower()) <= 1, one.caption
-        for group in one.groups:
-            for _, facts, amber in _texts(group, one.shared, 3.0):
-                assert not {*map(str, one.shared)} & {*facts, *amber}
+        for panel in one.panels:
+            _, facts, amber = _texts(panel, one.shared, 3.0)
+            assert not {*map(str, one.shared)} & {*facts, *amber}
 
 
 def test_what_only_some_panels_have_stands_above_them():
@@ -78,7 +78,7 @@ def test_what_only_some_panels_have_stands_above_them():
     first, second = About("a", facts=(both, one, mark)), About("b", facts=(both,))
     (picture,) = pictures("loss", [[Panel("seeds", of, tidy([])) for of in (first, second)]])
     assert picture.shared == [both]
-    assert _texts(picture.panels, picture.shared, 3.0) == [
+    assert [_texts(panel, picture.shared, 3.0) for panel in picture.panels] == [
         (["a"], ["step 2"], ["! best at an edge: a"]),
         (["b"], [], []),
     ]

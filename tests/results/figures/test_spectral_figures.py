@@ -12,10 +12,10 @@ from htbench.harness.store.points import REPLICATE
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.files import update
 from htbench.results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, About, Panel, Row, tidy
-from htbench.results.figures.of_spectra import alpha_bars, alpha_kinds, alpha_layers, norms, update_spectra
+from htbench.results.figures.of_spectra import alpha_bars, alpha_layers, norms, update_spectra
 from htbench.results.frames.load import load
 
-NAMES = ("alpha_layers", "alpha_kinds", "alpha_bars", "norms", "update_spectra")
+NAMES = ("alpha_layers", "alpha_bars", "norms", "update_spectra")
 UPDATES = [(1, 0.9), (45, 1.1)]
 
 
@@ -66,10 +66,6 @@ def test_without_a_sound_layer_there_are_no_bars(bench, make):
 
 def test_other_figures(two):
     frame = load(two.store)
-    assert [panel.about.title for panel in alpha_kinds(frame, two.store)] == [
-        "digits · resnet-nano · q",
-        "digits · resnet-nano · up",
-    ]
     assert [panel.y_label for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
     assert [str(note) for note in first.about.facts[1:]] == ["step 1", "3 matrices of 64 x 64"]
