@@ -57,10 +57,9 @@ COMMANDS = _FIRST | {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-# What commands of `harness` ask of the packages above it: the plan of a sweep file, and a job that looks at
-# its node. `sweeps` asks `results` in the same way for what a sweep has found.
+# What commands of `harness` ask of the packages above it: a job that looks at its node. `sweeps` asks
+# `results` in the same way for what a sweep has found.
 ABOVE = {
-    "plan": "htbench.sweeps.plan.planned",
     "ending": "htbench.results.page.ending",
     "probe": "htbench.sweeps.cluster.probe",
 }

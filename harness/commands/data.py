@@ -1,18 +1,10 @@
 """`htbench data`: prepares the published data sets for training, and lists what is prepared."""
 
 import argparse
-import importlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from htbench.harness import tasks
-from htbench.harness.cli import ABOVE
-from htbench.harness.config import RunConfig, parts
-from htbench.harness.config.names import flatten
-from htbench.harness.config.settings import resolve_config
-from htbench.harness.config.yaml_text import read_yaml
-from htbench.harness.data import copies, raw
+from htbench.harness.data import raw
 from htbench.harness.data.corpus import CORPORA, Corpus
 from htbench.harness.data.pictures import SETS
 from htbench.harness.data.stamps import ImageFiles, Prepared
@@ -21,7 +13,6 @@ from htbench.harness.show.emit import emit
 from htbench.harness.show.note import Note
 from htbench.harness.show.progress import Progress
 from htbench.harness.show.report import Report
-from htbench.harness.store import points
 from htbench.harness.store.layout import cache_folder
 from htbench.harness.system.folders import write_for_the_group
 from htbench.harness.system.machine import usable_cores
@@ -42,15 +33,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         "--shards",
         type=int,
         metavar="N",
-        help="training files (default: what the longest run needs that a sweep of this store plans)",
-    )
-    making.add_argument(
-        "--for",
-        dest="files",
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="sweep files or configs of runs: as many training files as their longest run needs",
+        help="training files of c4 or fineweb; a run or sweep that needs more is refused and names N",
     )
     making.add_argument("--workers", type=int, metavar="N", help="files at a time (default: usable cores)")
     listing = actions.add_parser("ls", help="what is prepared", description="List what is prepared.")
@@ -107,70 +90,31 @@ def _prepare(args: argparse.Namespace) -> Note:
         raise UsageError(f"'{task}' is not prepared by this command; {nearest(task, PREPARED)}")
     at_least(args, 1, "shards", "workers")
     cache, raw_folder = cache_folder(args.root), raw.folder(args.root, task)
-    if task in CORPORA:
-        train_files = _train_files(CORPORA[task], args, cache)
-    elif args.shards is not None:
-        raise UsageError(f"The task '{task}' is prepared whole; leave out --shards.")
+    published = CORPORA.get(task) or SETS[task]
+    if isinstance(published, Corpus) and not published.is_whole:
+        train_files = _train_files(published, args.shards, published.folder(cache))
+    elif args.shards is None:
+        train_files = published.train_files
     else:
-        train_files = int(copies.row(task)["parts"]["train"]["files"])
+        raise UsageError(f"The task '{task}' is prepared whole; leave out --shards.")
     workers = args.workers or max(1, int(usable_cores()))
 
     from htbench.harness.data.prepare import prepare, source_of  # loads much
 
     write_for_the_group(args.root)
-    source = source_of(task, raw_folder)
-    with Progress(None, "documents" if task in CORPORA else "images") as progress:
+    source = source_of(task)
+    with Progress(None, "files") as progress:
         made = prepare(source, cache, raw_folder, train_files, workers, progress)
     return _note(task, made, source.folder(cache))
 
 
-def _train_files(corpus: Corpus, args: argparse.Namespace, cache: Path) -> int:
+def _train_files(corpus: Corpus, shards: int | None, folder: Path) -> int:
     """How many training files to prepare: what is asked for, and what is there already."""
-    if corpus.is_whole:
-        if args.shards not in (None, corpus.train_files):
-            raise UsageError(
-                f"The task '{corpus.task}' is prepared whole, since held-out documents lie in all of its "
-                f"{corpus.train_files} files; leave out --shards."
-            )
-        return corpus.train_files
-    prepared = Prepared.read(corpus.folder(cache))
-    there = prepared.train_files if prepared else 0
-    if args.shards:
-        return max(there, min(int(args.shards), corpus.train_files))
-    needed = []
-    for config in (*_given(args), *_planned(args.root, corpus.task)):
-        if config.task == corpus.task:
-            samples = config.steps and config.steps * config.batch_size
-            assert config.seq_len and config.layout
-            needed.append(corpus.files_needed(samples, config.seq_len, config.layout, prepared))
-    if not needed and not there:
+    prepared = Prepared.read(folder)
+    train_files = max(prepared.train_files if prepared else 0, min(shards or 0, corpus.train_files))
+    if not train_files:
         raise UsageError(
-            f"Nothing says how much of '{corpus.task}' is needed: give --shards N (of "
-            f"{corpus.train_files}), or --for with a sweep file or the config of a run."
+            f"How many of the {corpus.train_files} training files of '{corpus.task}' are needed? Give "
+            f"--shards N; a run or a sweep that lacks data says how many it needs."
         )
-    return max([there, *needed])
-
-
-def _given(args: argparse.Namespace) -> Iterator[RunConfig]:
-    """The configs of the sweep files and of the runs that the command names."""
-    for word in args.files:
-        tree = read_yaml(Path(word)) if Path(word).is_file() else {}
-        if tree and not tree.keys() & {"base", "blocks", "space"}:
-            settings = flatten(tree)
-            parts.allow(parts.named(settings), Path(word).parent)
-            yield resolve_config(settings)
-        else:
-            yield from importlib.import_module(ABOVE["plan"]).configs_of(word, args.root)
-
-
-def _planned(root: Path, task: str) -> Iterator[RunConfig]:
-    """A config for every length of run on the task that the sweeps of the store plan."""
-    lengths = ("task", "steps", "epochs", "batch_size", "seq_len", "layout", "protocol")
-    seen: set[tuple[Any, ...]] = set()
-    for name in points.sweep_names(root):
-        for point in points.read_points(root, name):
-            length = tuple(point.overrides.get(setting) for setting in lengths)
-            if length[0] == task and length not in seen:
-                seen.add(length)
-                given = {name: point.overrides[name] for name in lengths if name in point.overrides}
-                yield resolve_config(given)  # the rest may name parts that nobody here asked for
+    return train_files

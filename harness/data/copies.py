@@ -8,7 +8,7 @@ import abc
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -90,6 +90,17 @@ class Published(abc.ABC):
     def published(self) -> dict[str, Any]:
         """The row of the published copy."""
         return row(self.task)
+
+    @property
+    def train_files(self) -> int:
+        """How many training files the published copy has."""
+        return int(self.published["parts"]["train"]["files"])
+
+    def files(self, train_files: int) -> Iterator[RawFile]:
+        """The first `train_files` training files, then all files of other parts."""
+        for part, row in self.published["parts"].items():
+            for number in range(min(train_files, row["files"]) if part == "train" else row["files"]):
+                yield RawFile(part, number, row["pattern"].format(number + row.get("first", 0)))
 
     def check_total(self, part: str, kind: str, number: int, stamps: Iterable[Path]) -> None:
         """Raise UsageError unless a part has as many `kind` ("documents", "images") as the published one.

@@ -6,13 +6,13 @@ Every raw file becomes shards of its own, so the text of a sample does not depen
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from htbench.harness.data.cache import TOKEN_BYTES, check_sizes
-from htbench.harness.data.copies import Published, RawFile
+from htbench.harness.data.copies import Published
 from htbench.harness.data.stamps import Prepared, Shard
 from htbench.harness.errors import UsageError
 
@@ -45,11 +45,6 @@ class Corpus(Published):
         return f"{self.columns} {sorted(self.splits.items())}"
 
     @property
-    def train_files(self) -> int:
-        """How many training files the published copy has."""
-        return int(self.published["parts"]["train"]["files"])
-
-    @property
     def is_tokens(self) -> bool:
         """Whether tokens are published, and not text; then its numbers of documents are estimates."""
         return bool(self.published["format"] == "tokens")
@@ -58,12 +53,6 @@ class Corpus(Published):
     def is_whole(self) -> bool:
         """Whether held-out text lies in all training files, so that all of them are needed."""
         return self.splits["train"] != ("train",)
-
-    def files(self, train_files: int) -> Iterator[RawFile]:
-        """The first `train_files` training files, then all files of other parts."""
-        for part, row in self.published["parts"].items():
-            for number in range(train_files if part == "train" else row["files"]):
-                yield RawFile(part, number, row["pattern"].format(number + row.get("first", 0)))
 
     def shards(self, split: str, protocol: str, prepared: Prepared) -> list[Shard]:
         """The shards of a split in their order: file by file."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from typing import TypeAlias
 from tqdm import tqdm
 
 from htbench.harness.data import raw
-from htbench.harness.data.cache import TOKENIZER
 from htbench.harness.data.copies import RawFile
 from htbench.harness.data.corpus import CORPORA
 from htbench.harness.data.pictures import SETS
@@ -36,11 +34,9 @@ from htbench.harness.system.environment import our_code_only
 Source: TypeAlias = CorpusSource | PictureSource
 
 
-def source_of(task: str, raw_folder: Path) -> Source:
-    """How `task` is prepared from the raw files in a folder."""
-    if task in CORPORA:
-        return CorpusSource(**vars(CORPORA[task]))
-    return PictureSource.at(SETS[task], raw_folder)
+def source_of(task: str) -> Source:
+    """How `task` is prepared."""
+    return CorpusSource(**vars(CORPORA[task])) if task in CORPORA else PictureSource(**vars(SETS[task]))
 
 
 def prepare(
@@ -61,39 +57,21 @@ def prepare(
     with atomic.locked(
         lock, lambda: progress.note(f"another process prepares '{folder}'; waiting for it ...")
     ):
-        raw.check(raw_folder)
-        wanted = list(source.files(train_files))
-        left = [file for file in wanted if source.done(file, folder) is None]
+        files = list(source.files(train_files))
+        left = [file for file in files if source.done(file, folder) is None]
         folder.mkdir(parents=True, exist_ok=True)
-        progress.note(_describe(source, wanted, left, folder, raw_folder))
+        missing = [file for file in left if raw.find(raw_folder, file.name) is None]
+        size = sum(int(source.published["parts"][file.part]["file_bytes"]) for file in missing) / 1e9
+        progress.note(
+            f"{source.task}: {len(files)} files, {len(left)} to prepare in '{folder}', {len(missing)} to "
+            f"download into '{raw_folder}' ({size:.1f} GB)"
+        )
         atomic.remove_temporaries(folder)  # we hold the lock: their writers are dead
-        if left or ("tokenizer" in source.published and not (folder / TOKENIZER).is_file()):
-            source.begin(folder, raw_folder)
+        if isinstance(source, CorpusSource):
+            source.copy_tokenizer(folder, raw_folder)
         if left:
             make(source, left, raw_folder, folder, workers, progress)
         return source.seal(folder)
-
-
-def _describe(
-    source: Source, wanted: Sequence[RawFile], left: Sequence[RawFile], folder: Path, raw_folder: Path
-) -> str:
-    """What will be done, and what it takes."""
-    train = sum(file.part == "train" for file in wanted)
-    held_out = len(wanted) - train
-    head = f"{source.task}: {train} of {source.train_files} training files, {held_out} held-out files"
-    if not left:
-        return f"{head}; all are prepared in '{folder}'"
-    missing = [file for file in left if raw.find(raw_folder, file.name) is None]
-    download = sum(int(source.published["parts"][file.part]["file_bytes"]) for file in missing)
-    size, free = sum(map(source.size, left)), shutil.disk_usage(folder).free
-    return (
-        f"{head}; {len(left)} to prepare, {len(missing)} to download first: {_gb(download)} to download into "
-        f"'{raw_folder}', {_gb(size)} to write to '{folder}', {_gb(free)} free there"
-    )
-
-
-def _gb(size: float) -> str:
-    return f"{size / 1e9:.1f} GB"
 
 
 @our_code_only()
@@ -101,14 +79,14 @@ def make(
     source: Source, files: Sequence[RawFile], raw_folder: Path, folder: Path, workers: int, progress: Progress
 ) -> None:
     """Make the shards of raw files, in several processes; what is missing of them is fetched."""
-    progress.to(0, sum(map(source.count, files)))
+    progress.to(0, len(files))
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(min(workers, len(files)), context, _enter)
     try:
         futures = {pool.submit(make_one, source, file, raw_folder, folder): file for file in files}
         for number, future in enumerate(as_completed(futures), 1):
             future.result()
-            progress.advance(source.count(futures[future]))
+            progress.advance()
             progress.note(f"[{number}/{len(futures)}] {futures[future].name}")
     except BaseException as error:
         for process in multiprocessing.active_children():  # what they are at would take minutes
@@ -126,11 +104,7 @@ def make(
 def make_one(source: Source, file: RawFile, raw_folder: Path, folder: Path) -> None:
     """Make the shards of one raw file, which is fetched if it is missing."""
     row = source.published
-    path = raw.find(raw_folder, file.name) or raw.fetch(
-        row["repository"], row["revision"], file.name, raw_folder
-    )
-    with atomic.named(folder):  # a full disk names none
-        source.write(file, path, folder)
+    source.write(file, raw.fetch(row["repository"], row["revision"], file.name, raw_folder), folder)
 
 
 def _enter() -> None:

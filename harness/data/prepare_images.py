@@ -1,7 +1,4 @@
-"""How a set of images is prepared: raw files to shards of bytes, indexes and the stamp.
-
-Raw files are the published parquet files, or the classic folders `<part>/<class>/<image>`.
-"""
+"""How a set of images is prepared: raw files to shards of bytes, indexes and the stamp."""
 
 from __future__ import annotations
 
@@ -24,98 +21,41 @@ from htbench.harness.data.stamps import IMAGES, INDEX, ImageFiles, write_index
 from htbench.harness.errors import UsageError
 from htbench.harness.system import atomic
 
-BATCH = 100  # images that are read at once
-
 Row = Mapping[str, Any]  # of the published copy
 
 
 @dataclass(frozen=True)
 class PictureSource(Pictures):
-    """A set for `prepare`, as it lies on this machine. Its instances go to other processes.
-
-    Attributes:
-        units: what becomes a shard each: a file, or the folder of a class.
-        in_folders: whether they are folders.
-    """
-
-    units: tuple[RawFile, ...]
-    in_folders: bool
-
-    @classmethod
-    def at(cls, pictures: Pictures, folder: Path) -> PictureSource:
-        """What lies in the folder of raw files; without the classic folders, what should lie there."""
-        parts = pictures.published["parts"]
-        classes = {part: _subfolders(folder / row["folder"]) for part, row in parts.items()}
-        if all(classes.values()):
-            _check_classes(pictures, folder, classes)
-            names = {part: [f"{parts[part]['folder']}/{name}" for name in classes[part]] for part in parts}
-        else:
-            names = {
-                part: [row["pattern"].format(number) for number in range(row["files"])]
-                for part, row in parts.items()
-            }
-        units = (RawFile(part, number, name) for part in names for number, name in enumerate(names[part]))
-        return cls(**vars(pictures), units=tuple(units), in_folders=all(classes.values()))
-
-    # --- raw files ---
-
-    @property
-    def train_files(self) -> int:
-        """How many units the training images come in."""
-        return len(self._units("train"))
-
-    def files(self, train_files: int) -> list[RawFile]:
-        """All units: a set of images is prepared whole."""
-        return list(self.units)
-
-    def count(self, file: RawFile) -> int:
-        """Images of a unit, on average."""
-        return int(self.published["parts"][file.part]["images"]) // len(self._units(file.part))
-
-    def size(self, file: RawFile) -> int:
-        """Bytes to prepare for a unit, on average."""
-        return self.count(file) * math.prod(self.shape)
-
-    def _units(self, part: str) -> list[RawFile]:
-        return [file for file in self.units if file.part == part]
-
-    # --- shards ---
-
-    def _shard(self, file: RawFile) -> str:
-        """The name of a unit's shard. It tells the layout, for the units of one are not those of another."""
-        return f"{file.stem}-{'class' if self.in_folders else 'file'}"
+    """A set for `prepare`. Its instances go to other processes."""
 
     def done(self, file: RawFile, folder: Path) -> dict[str, Any] | None:
-        """The stamp of a unit's shard; None if it is to be made."""
-        name = self._shard(file)
+        """The stamp of a raw file's shard; None if it is to be made."""
+        name = _shard(file)
         stamp = atomic.read_json(folder / f"{name}.json")
         if not isinstance(stamp, dict):
             return None
         size = len(stamp["labels"]) * math.prod(self.shape)
         return None if wrong_size(folder, {name + IMAGES: size}) else stamp
 
-    def begin(self, folder: Path, raw_folder: Path) -> None:
-        """Nothing is needed."""
-
     def write(self, file: RawFile, path: Path, folder: Path) -> None:
-        """Make the shard of a unit, then its stamp: the digest, and the hash and the class of every image.
+        """Make the shard of a raw file, then its stamp: its digest, and the hash and class of every image.
 
         Raises:
             UsageError: it can't be read, or has an image or a class that the set can't have.
         """
-        published, name = self.published, self._shard(file)
+        published, shard = self.published, folder / (_shard(file) + IMAGES)
         hashes: list[int] = []
         labels: list[int] = []
-        with raw.Shard(folder / (name + IMAGES)) as shard:
-            for encoded, label in _rows(published, path, file.number if self.in_folders else None):
+        with atomic.writing(shard) as images:
+            for encoded, label in _rows(published, path):
                 pixels = _decode(published, encoded, path).tobytes()
-                shard.write(pixels)
+                images.write(pixels)
                 # Where the pixels are what is published, another file of them is the same image.
                 image = pixels if published["exact"] else encoded
                 hashes.append(int.from_bytes(hashlib.sha256(image).digest()[:8], "big"))
                 labels.append(label)
-            stamp = {"sha256": shard.finish(), "hashes": hashes, "labels": labels}
-        atomic.write_json(folder / f"{name}.json", stamp)
+        stamp = {"sha256": digest(shard), "hashes": hashes, "labels": labels}
+        atomic.write_json(shard.with_suffix(".json"), stamp)
 
     # --- the folder ---
 
@@ -133,7 +73,8 @@ class PictureSource(Pictures):
         shards: dict[str, dict[str, int]] = {}
         manifest: dict[str, str] = {}
         for part in row["parts"]:
-            stamps = {self._shard(file): self.done(file, folder) or {} for file in self._units(part)}
+            raw_files = (file for file in self.files(self.train_files) if file.part == part)
+            stamps = {_shard(file): self.done(file, folder) or {} for file in raw_files}
             shards[part] = {name: len(stamp["labels"]) for name, stamp in stamps.items()}
             self.check_total(
                 part, "images", sum(shards[part].values()), [folder / f"{name}.json" for name in stamps]
@@ -152,18 +93,8 @@ class PictureSource(Pictures):
         return files
 
 
-def _subfolders(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-
-
-def _check_classes(pictures: Pictures, folder: Path, classes: dict[str, list[str]]) -> None:
-    expected = pictures.published["classes"]
-    for part, names in classes.items():
-        if len(names) != expected:
-            place = folder / pictures.published["parts"][part]["folder"]
-            raise UsageError(f"'{place}' has {len(names)} folders; each of the {expected} classes needs one.")
-    if len({tuple(names) for names in classes.values()}) > 1:
-        raise UsageError(f"The folders of the classes in '{folder}' have other names in each part.")
+def _shard(file: RawFile) -> str:
+    return f"{file.stem}-file"
 
 
 # --- images ---
@@ -195,28 +126,20 @@ def _decode(published: Row, encoded: bytes, path: Path) -> npt.NDArray[Any]:
     return np.asarray(image).transpose(2, 0, 1)
 
 
-def _rows(published: Row, path: Path, label: int | None) -> Iterator[tuple[bytes, int]]:
-    """The encoded images of a file with their classes, or those of the folder of one class, `label`."""
+def _rows(published: Row, path: Path) -> Iterator[tuple[bytes, int]]:
+    """The encoded images of a file with their classes."""
     import datasets
 
-    form, files, options = "parquet", [path], dict[str, Any]()
-    if label is not None:
-        form, options = "imagefolder", {"drop_labels": True}
-        files = sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-    with raw.rows(path, form, files, **options) as rows:
-        image, classes = "image", ""
-        if label is None:
-            columns = rows.column_names or list(next(iter(rows)))
-            image, classes = (_column(published, path, columns, kind) for kind in ("image", "label"))
+    with raw.rows(path, "parquet") as rows:
+        columns = rows.column_names or list(next(iter(rows)))
+        image, label = (_column(published, path, columns, kind) for kind in ("image", "label"))
         # Images as they are in their files.
-        for batch in rows.cast_column(image, datasets.Image(decode=False)).iter(batch_size=BATCH):
-            labels = batch[classes] if classes else [label] * len(batch[image])
-            for encoded, number in zip(batch[image], labels, strict=True):
-                if not 0 <= number < published["classes"]:
-                    raise UsageError(
-                        f"'{path}' has the class {number}; there should be {published['classes']}, from 0 on."
-                    )
-                yield encoded["bytes"] or Path(encoded["path"]).read_bytes(), number
+        for row in rows.cast_column(image, datasets.Image(decode=False)):
+            if not 0 <= row[label] < published["classes"]:
+                raise UsageError(
+                    f"'{path}' has the class {row[label]}; there should be {published['classes']}, from 0 on."
+                )
+            yield row[image]["bytes"] or Path(row[image]["path"]).read_bytes(), row[label]
 
 
 def _column(published: Row, path: Path, columns: list[str], kind: str) -> str:

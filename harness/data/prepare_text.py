@@ -6,7 +6,6 @@ From one raw file to its shards: read, divide, tokenise, write. Each step depend
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import re
@@ -43,17 +42,6 @@ Stamp = list[dict[str, Any]]  # of a raw file: a shard with its digests each
 class CorpusSource(Corpus):
     """A corpus for `prepare`. Its instances go to other processes."""
 
-    def count(self, file: RawFile) -> int:
-        """Documents of a raw file, on average."""
-        part = self.published["parts"][file.part]
-        return int(part["documents"] // part["files"])
-
-    def size(self, file: RawFile) -> int:
-        """Bytes to prepare, about: two for a token, eight for a document."""
-        return int(2 * self.published["parts"][file.part]["file_tokens"] + 8 * self.count(file))
-
-    # --- shards ---
-
     def done(self, file: RawFile, folder: Path) -> Stamp | None:
         """The stamp of a raw file, a shard with its digests each; None if it is to be made."""
         rows = atomic.read_json(_stamp(folder, file))
@@ -72,24 +60,33 @@ class CorpusSource(Corpus):
         Raises:
             UsageError: the file can't be read, or has another number of documents than the published one.
         """
-        documents, published = 0, self.published
+        published, part = self.published, self.published["parts"][file.part]
         tokenizer = PublishedTokenizer.read(folder / TOKENIZER, published["tokenizer"])
+        names = {split: f"{split}-{file.number:05d}" for split in self.splits[file.part]}
+        offsets = {split: array("q", [0]) for split in names}
         with contextlib.ExitStack() as stack:
-            splits = self.splits[file.part]
-            writers = {split: _Writer(folder, f"{split}-{file.number:05d}", stack) for split in splits}
+            files = {
+                split: stack.enter_context(atomic.writing(folder / (name + TOKENS)))
+                for split, name in names.items()
+            }
             read = _token_documents if self.is_tokens else _text_documents
-            for batch in read(self, file, path, tokenizer):
-                for tokens, document in batch:
-                    writers[self.split_of(published, file.part, document)].append(tokens)
-                documents += len(batch)
-            part = published["parts"][file.part]
+            for tokens, document in read(self, file, path, tokenizer):
+                split = self.split_of(published, file.part, document)
+                files[split].write(np.asarray(tokens, dtype=np.uint16).tobytes())
+                offsets[split].append(offsets[split][-1] + len(tokens))
+            documents = sum(len(starts) - 1 for starts in offsets.values())
             least, more = divmod(part["documents"], part["files"])
             if not self.is_tokens and documents not in (least, least + bool(more)):
                 raise UsageError(
                     f"'{path}' has {documents} documents, the published file has {least + bool(more)}: it is "
                     f"another or a partial copy; download it again."
                 )
-            rows = [writer.finish() for writer in writers.values()]
+        rows = []
+        for split, name in names.items():
+            atomic.write_bytes(folder / (name + OFFSETS), offsets[split].tobytes())
+            shard = Shard(name, len(offsets[split]) - 1, offsets[split][-1])
+            digests = {kind: digest(folder / (name + kind)) for kind in (TOKENS, OFFSETS)}
+            rows.append({"shard": vars(shard), "sha256": digests})
         atomic.write_json(_stamp(folder, file), rows)
 
     # --- the folder ---
@@ -101,14 +98,12 @@ class CorpusSource(Corpus):
             return None
         return prepared
 
-    def begin(self, folder: Path, raw_folder: Path) -> None:
+    def copy_tokenizer(self, folder: Path, raw_folder: Path) -> None:
         """Copy the tokenizer into the folder, with the lengths of its tokens. What is there stays."""
         row, place = self.published["tokenizer"], folder / TOKENIZER
         if place.is_file() and (folder / TOKEN_BYTES).is_file():
             return
-        file = raw.find(raw_folder, TOKENIZER) or raw.fetch(
-            row["repository"], row["revision"], row["file"], raw_folder, "model"
-        )
+        file = raw.fetch(row["repository"], row["revision"], row["file"], raw_folder, "model")
         lengths = PublishedTokenizer.read(file, row).token_bytes()
         atomic.write_with(folder / TOKEN_BYTES, lambda file: np.save(file, lengths))
         atomic.write_bytes(place, file.read_bytes())
@@ -117,19 +112,18 @@ class CorpusSource(Corpus):
         """Write the stamp over all files that are prepared by now, and the manifest of their digests."""
         row = self.published
         stamps = {file: self.done(file, folder) for file in self.files(self.train_files)}
-        train = [file for file in stamps if file.part == "train"]
-        train_files = next((file.number for file in train if stamps[file] is None), self.train_files)
+        lacking = (file.number for file, stamp in stamps.items() if stamp is None)  # held-out files are done
+        train_files = next(lacking, self.train_files)
         ready = {
-            file: stamp or []
+            file: stamp
             for file, stamp in stamps.items()
-            if file.part != "train" or file.number < train_files
+            if stamp is not None and (file.part != "train" or file.number < train_files)
         }
         for part, published in row["parts"].items():
-            files = [file for file in ready if file.part == part]
+            files = {_stamp(folder, file): stamp for file, stamp in ready.items() if file.part == part}
             if len(files) == published["files"] and not self.is_tokens:
-                documents = sum(shard["shard"]["documents"] for file in files for shard in ready[file])
-                stamps_of_part = [_stamp(folder, file) for file in files]
-                self.check_total(part, "documents", documents, stamps_of_part)
+                documents = sum(shard["shard"]["documents"] for stamp in files.values() for shard in stamp)
+                self.check_total(part, "documents", documents, files)
         shards = [shard for stamp in ready.values() for shard in stamp]
         tokenizer = PublishedTokenizer.read(folder / TOKENIZER, row["tokenizer"])
         prepared = Prepared(
@@ -158,21 +152,19 @@ def _stamp(folder: Path, file: RawFile) -> Path:
 
 def _text_documents(
     corpus: Corpus, file: RawFile, path: Path, tokenizer: PublishedTokenizer
-) -> Iterator[list[Document]]:
-    """The documents of a file of text, in batches; the types of columns that nobody wants differ by copy."""
-    with raw.rows(path, corpus.published["format"], [path]) as rows:
+) -> Iterator[Document]:
+    """The documents of a file of text; the types of columns that nobody wants differ by copy."""
+    with raw.rows(path, corpus.published["format"]) as rows:
         for batch in rows.select_columns(list(corpus.columns)).iter(batch_size=BATCH):
             tokens = tokenizer.encode(batch[corpus.columns[0]])
-            yield [
-                ([*own, tokenizer.end], {column: batch[column][number] for column in corpus.columns})
-                for number, own in enumerate(tokens)
-            ]
+            for number, own in enumerate(tokens):
+                yield [*own, tokenizer.end], {column: batch[column][number] for column in corpus.columns}
 
 
 def _token_documents(
     corpus: Corpus, file: RawFile, path: Path, tokenizer: PublishedTokenizer
-) -> Iterator[list[Document]]:
-    """The documents of a file of tokens, in batches, cut after end tokens and where validation ends.
+) -> Iterator[Document]:
+    """The documents of a file of tokens, cut after end tokens and where validation ends.
 
     An end token stands before each document there, so that the first piece of a file may be that alone. The
     format is that of llm.c (https://github.com/karpathy/llm.c, `dev/data`): 256 int32, the first three a
@@ -194,29 +186,8 @@ def _token_documents(
     if file.part == "validation":
         cuts = np.union1d(cuts, [corpus.published["validation"] + 1])
     edges = [0, *cuts[cuts < len(tokens)].tolist(), len(tokens)]
-    for first in range(0, len(edges) - 1, BATCH):
-        some = edges[first : first + BATCH + 1]
-        yield [(tokens[start:end], {"start": start}) for start, end in itertools.pairwise(some)]
-
-
-class _Writer:
-    """The two files of a shard."""
-
-    def __init__(self, folder: Path, name: str, stack: contextlib.ExitStack) -> None:
-        self.name, self.offsets = name, array("q", [0])
-        self.tokens = stack.enter_context(raw.Shard(folder / (name + TOKENS)))
-
-    def append(self, tokens: Sequence[int] | Tokens) -> None:
-        self.tokens.write(np.asarray(tokens, dtype=np.uint16).tobytes())
-        self.offsets.append(self.offsets[-1] + len(tokens))
-
-    def finish(self) -> dict[str, Any]:
-        digests = {TOKENS: self.tokens.finish()}
-        offsets = self.offsets.tobytes()
-        atomic.write_bytes(self.tokens.path.with_name(self.name + OFFSETS), offsets)
-        digests[OFFSETS] = hashlib.sha256(offsets).hexdigest()
-        shard = Shard(self.name, len(self.offsets) - 1, self.offsets[-1])
-        return {"shard": vars(shard), "sha256": digests}
+    for start, end in itertools.pairwise(edges):
+        yield tokens[start:end], {"start": start}
 
 
 # --- the tokenizer ---

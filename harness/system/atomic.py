@@ -78,12 +78,20 @@ def named(path: Path) -> Iterator[None]:
         raise
 
 
-def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], object]) -> None:
-    """Fill a temporary file beside `path`, flush it, and `place(temporary, path)`, durably."""
+@contextlib.contextmanager
+def writing(path: Path, place: Callable[[Path, Path], object] = Path.replace) -> Iterator[IO[bytes]]:
+    """A temporary file beside `path`, for writing; at the end of the block it gets its name, durably.
+
+    Readers see the old or the new file. If the block raises, `path` is what it was.
+
+    Args:
+        path: the file to create or replace; its folder must exist.
+        place: gives the file its name, of the temporary path and `path`.
+    """
     temporary, crash = temporary_name(path), guard(path)
     try:
         with named(path), open(temporary, "wb") as file:
-            write(file)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         crash_point(f"{crash}.before")
@@ -96,13 +104,9 @@ def _put(path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path
 
 
 def write_with(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write(file)` fill a temporary file, then rename it to `path`: readers see the old or the new file.
-
-    Args:
-        path: the file to create or replace; its folder must exist.
-        write: gets the open binary file.
-    """
-    _put(path, write, Path.replace)
+    """Let `write(file)` fill the file that `writing` gives its name."""
+    with writing(path) as file:
+        write(file)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -141,7 +145,8 @@ def create_text(path: Path, text: str) -> bool:
         FileNotFoundError: there is no such folder, or no more.
     """
     try:
-        _put(path, lambda file: file.write(text.encode()), _link)
+        with writing(path, _link) as file:
+            file.write(text.encode())
     except FileExistsError:
         return False
     except FileNotFoundError:

@@ -24,7 +24,6 @@ from htbench.harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.record import RunRecord
 from htbench.optimizers.zoo.registry import resolve_value
 from htbench.sweeps.plan import slots
-from htbench.sweeps.spec import sweep_file
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -38,12 +37,6 @@ class Planned:
 
     point: Point
     config: RunConfig
-
-
-def configs_of(word: str, root: Path) -> Iterator[RunConfig]:
-    """The configs of the points of all sweeps that a word of the command line names; allows their parts."""
-    for spec in sweep_file.load_all([word], [], root):
-        yield from (planned.config for planned in search_points(spec))
 
 
 def search_points(spec: SweepSpec) -> list[Planned]:

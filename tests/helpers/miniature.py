@@ -224,7 +224,7 @@ def prepare_here(task, cache, train_files=3, raw_folder=None):
     progress = Silent()
     folder = raw_folder or raw.folder(Path(cache), task)
     with mock.patch.object(prepare, "make", make_here):
-        prepare.prepare(prepare.source_of(task, folder), Path(cache), folder, train_files, 1, progress)
+        prepare.prepare(prepare.source_of(task), Path(cache), folder, train_files, 1, progress)
     return progress
 
 

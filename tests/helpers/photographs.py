@@ -29,12 +29,17 @@ def write_all(folder, layout="parquet"):
 
 
 def write(task, folder, layout="parquet"):
-    """Write one set as "parquet", "flat" (the same, without subfolders, other columns) or "folders"."""
+    """Write one set as "parquet", "flat" (the same, without subfolders, other columns) or "folders".
+
+    The last one are folders of classes, with the files that docs/data.md makes of them.
+    """
     row = described(task)
     for part, images in encoded(task).items():
         its = row["parts"][part]
         if layout == "folders":
-            write_folders(folder / its["folder"], images, "JPEG" if task == "imagenet-1k" else "png")
+            classes = folder / "classes" / its["folder"]
+            write_folders(classes, images, "JPEG" if task == "imagenet-1k" else "png")
+            convert(classes, folder, its)
         else:
             write_parquet(task, row, its, folder, images, flat=layout == "flat")
     return row
@@ -107,6 +112,16 @@ def write_folders(folder, images, ending):
         path = folder / WNIDS[label] / f"{WNIDS[label]}_{number}.{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+
+
+def convert(classes, folder, its):
+    import datasets
+
+    images = datasets.load_dataset("imagefolder", data_files=f"{classes}/**", split="train", cache_dir=folder)
+    for number in range(its["files"]):
+        path = folder / its["pattern"].format(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        images.shard(its["files"], number).to_parquet(path)
 
 
 if __name__ == "__main__":

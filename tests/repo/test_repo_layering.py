@@ -165,7 +165,6 @@ DOORS = {
     "harness.cost.measure",
     "harness.bench.subjects",
     "harness.commands.zoo",
-    "harness.commands.data",
     "harness.commands.run",
     "sweeps.compare",
     "sweeps.cluster.job",

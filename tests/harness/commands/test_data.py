@@ -15,7 +15,6 @@ from htbench.harness.commands import data, doctor
 from htbench.harness.data import cache
 from htbench.harness.data.cache import damaged
 from htbench.harness.data.corpus import C4
-from htbench.harness.store import points
 from tests.helpers import miniature
 from tests.helpers.command import Htbench
 from tests.helpers.sweeping import results
@@ -59,47 +58,21 @@ def fresh(tmp_path):
 # --- how much ---
 
 
-def test_without_a_plan_one_has_to_say_how_much(root, capsys):
-    asked = said(capsys, *PREPARE, "c4", "--root", root)
-    assert "give --shards N (of 3), or --for" in asked
-    assert "'pydocs' is not prepared by this command; known are: c4, cifar10, cifar100, " in said(
-        capsys, *PREPARE, "pydocs", "--root", root
-    )
-    assert "--shards must be at least 1" in said(capsys, *PREPARE, "c4", "--shards", 0, "--root", root)
-    assert "is prepared whole" in said(capsys, *PREPARE, "openwebtext", "--shards", 1, "--root", root)
+def test_one_has_to_say_how_much(root, capsys):
+    for words, complaint in (
+        (["c4"], "How many of the 3 training files of 'c4' are needed? Give --shards N"),
+        (["pydocs"], "'pydocs' is not prepared by this command; known are: c4, cifar10, cifar100, "),
+        (["c4", "--shards", 0], "--shards must be at least 1"),
+        (["openwebtext", "--shards", 1], "is prepared whole"),
+        (["cifar10", "--shards", 1], "is prepared whole"),
+    ):
+        assert complaint in said(capsys, *PREPARE, *words, "--root", root)
 
 
-def needed(root, *words):
-    """How many training files `data prepare c4` would prepare."""
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--root")
-    data.add_data_arguments(parser)
-    args = parser.parse_args([*PREPARE[1:], "c4", *map(str, words)])
-    args.root = root
-    return data._train_files(C4, args, root / "cache")
-
-
-def test_the_longest_run_says_how_much(root, tmp_path, write_spec):
-    sweep = write_spec(SWEEP)
-    run = tmp_path / "run.yaml"
-    run.write_text("{task: c4, model: llama-nano, steps: 11, batch_size: 4}")
-    assert needed(root, "--for", run) == 2  # 44 samples, and a file has 40
-    assert needed(root, "--for", sweep) == 2  # 48
-    run.write_text("{task: c4, model: llama-nano, epochs: 1, batch_size: 4}")
-    assert needed(root, "--for", sweep, run) == 3
-    assert needed(root, "--shards", 1) == 1 and needed(root, "--shards", 9) == 3
-
-
-def test_the_sweeps_of_the_store_say_how_much(root):
-    point = points.Point("mine", "b", "search", "0" * 12, {"task": "c4", "steps": 11, "batch_size": 4})
-    folder = points.sweep_folder(root, "mine")
-    folder.mkdir(parents=True)
-    points.write_points(root, "mine", [point])
-    assert needed(root) == 2
-    miniature.prepare_here("c4", root / "cache", 3, miniature.raw.folder(root, "c4"))
-    assert needed(root) == 3  # what is there stays
+def test_what_is_there_stays(root):
+    miniature.prepare_here("c4", root / "cache", 2, miniature.raw.folder(root, "c4"))
+    folder = C4.folder(root / "cache")
+    assert [data._train_files(C4, shards, folder) for shards in (None, 1, 3, 9)] == [2, 2, 3, 3]
 
 
 # --- runs without data ---
@@ -166,9 +139,9 @@ def test_the_doctor_makes_embedded_data_again(root, capsys):
 @pytest.mark.slow
 def test_from_raw_files_to_a_table(htbench, fresh, published_corpora, write_spec):
     sweep = write_spec(SWEEP)
-    done = fresh(*PREPARE, "c4", "--for", sweep, "--workers", 2, timeout=60)
+    done = fresh(*PREPARE, "c4", "--shards", 2, "--workers", 2, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "c4: 2 of 3 training files, 2 held-out files; 4 to prepare, 0 to download" in done.stderr
+    assert "c4: 4 files, 4 to prepare in " in done.stderr and ", 0 to download into " in done.stderr
     assert "[4/4] en/c4-" in done.stderr and "81 documents" in done.stdout
     miniature.prepare_here("openwebtext", htbench.root / "cache", 3, published_corpora / "openwebtext")
     killed = htbench.start("sweep", "run", sweep, "--workers", 1, "--quiet", crash="checkpoint.after")
@@ -192,7 +165,7 @@ def test_of_two_at_once_one_works_and_the_other_waits(htbench, published_corpora
     assert [one.returncode for one in both] == [0, 0], outputs
     errors = sorted((err for _, err in outputs), key=lambda err: "waiting" in err)
     assert "4 to prepare" in errors[0] and "waiting" not in errors[0]
-    assert "another process prepares" in errors[1] and "all are prepared" in errors[1]
+    assert "another process prepares" in errors[1] and " 0 to prepare" in errors[1]
     assert outputs[0][0] == outputs[1][0]
 
 

@@ -1,19 +1,19 @@
 """Published sets of images, recomputed from the raw files of miniatures, in every layout; what is refused."""
 
 import io
-import json
 import os
 import shutil
-import signal
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
 from htbench.harness import tasks
-from htbench.harness.data import copies, glyphs
+from htbench.harness.data import copies
 from htbench.harness.data.cache import damaged
 from htbench.harness.data.images import splits
 from htbench.harness.data.pictures import SETS, Pictures
@@ -47,11 +47,11 @@ def use(monkeypatch, folder):
 
 @pytest.fixture
 def copy(raw, tmp_path, monkeypatch):
-    """Raw files of a layout that a test may spoil."""
+    """Raw files that a test may spoil."""
 
-    def make(layout="parquet"):
+    def make():
         folder = tmp_path / "raw"
-        shutil.copytree(raw[layout], folder)
+        shutil.copytree(raw["parquet"], folder)
         use(monkeypatch, folder)
         return folder
 
@@ -113,27 +113,25 @@ def test_the_published_numbers_are_those_of_the_papers(monkeypatch):
     assert [tasks.train_size(task, None) for task in SETS] == [45000, 45000, 1271167]
 
 
-def test_an_interrupted_call_leaves_what_it_has_made(tmp_path, monkeypatch, raw):
-    use(monkeypatch, raw["folders"])
-    miniature.prepare_here("cifar10", tmp_path / "whole")
+def test_an_interrupted_call_leaves_what_it_has_made(tmp_path, monkeypatch):
+    miniature.prepare_here("imagenet-1k", tmp_path / "whole")
     written = []
 
     def interrupted(source, files, raw_folder, folder, workers, progress):
-        for one in files[:3]:
-            written.append(one)
-            source.write(one, find(raw_folder, one.name), folder)
+        written.append(files[0])
+        source.write(files[0], find(raw_folder, files[0].name), folder)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(miniature, "make_here", interrupted)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
-                miniature.prepare_here("cifar10", tmp_path / "parts")
-    with pytest.raises(UsageError, match="not prepared in .*htbench data prepare cifar10`"):
-        tasks.build("cifar10", cache=tmp_path / "parts", batch_size=4, data_seed=0)
-    miniature.prepare_here("cifar10", tmp_path / "parts")
-    assert len(set(written)) == len(written) == 6, "a unit was made twice"
-    folders = [SETS["cifar10"].folder(tmp_path / name) for name in ("whole", "parts")]
+                miniature.prepare_here("imagenet-1k", tmp_path / "parts")
+    with pytest.raises(UsageError, match="not prepared in .*htbench data prepare imagenet-1k`"):
+        tasks.build("imagenet-1k", cache=tmp_path / "parts", batch_size=4, data_seed=0)
+    miniature.prepare_here("imagenet-1k", tmp_path / "parts")
+    assert len(set(written)) == 2, "a file was read twice"
+    folders = [SETS["imagenet-1k"].folder(tmp_path / name) for name in ("whole", "parts")]
     files = [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
     assert files[0] == files[1]
 
@@ -147,35 +145,32 @@ def refused(task, tmp_path, match):
     assert ImageFiles.read(SETS[task].folder(tmp_path / "cache")) is None
 
 
-def test_a_partial_copy_is_refused_and_a_whole_one_mends_it(copy, raw, tmp_path):
-    folder = copy("folders")
-    spare = next((folder / "cifar10" / "train").rglob("*.png"))
-    spare.rename(tmp_path / "spare.png")
+def test_a_partial_copy_is_refused_and_a_whole_one_mends_it(copy, tmp_path):
+    file = copy() / "cifar10" / "plain_text" / "train-00000-of-00001.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.slice(1), file)
     refused("cifar10", tmp_path, "train images of 'cifar10' are 47 instead of the published 48")
-    (tmp_path / "spare.png").rename(spare)
+    pq.write_table(table, file)
     miniature.prepare_here("cifar10", tmp_path / "cache")
     assert len(content(tmp_path / "cache", "cifar10")["train"]) == 40
 
 
-def test_other_data_is_refused(copy, tmp_path):
-    folder = copy("folders") / "cifar10"
-    file = next((folder / "train").rglob("*.png"))
-    right = file.read_bytes()
-    Image.new("RGB", (28, 28)).save(file)
-    refused("cifar10", tmp_path, "an image of 28x28 pixels instead of 32x32")
-    file.write_bytes(right[: len(right) // 2])
-    refused("cifar10", tmp_path, "can't be read")
-    file.write_bytes(right)
-    shutil.rmtree(file.parent)
-    refused("cifar10", tmp_path, "train' has 3 folders; each of the 4 classes needs one")
-    (folder / "train" / "another").mkdir()
-    refused("cifar10", tmp_path, "other names in each part")
+def test_other_images_are_refused(copy, tmp_path):
+    file = copy() / "cifar10" / "plain_text" / "train-00000-of-00001.parquet"
+    table, other = pq.read_table(file), io.BytesIO()
+    Image.new("RGB", (28, 28)).save(other, "PNG")
+    rows = table.to_pylist()
+    right = rows[0]["img"]["bytes"]
+    for data, complaint in (
+        (other.getvalue(), "an image of 28x28 pixels instead of 32x32"),
+        (right[: len(right) // 2], "can't be read"),
+    ):
+        rows[0]["img"]["bytes"] = data
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), file)
+        refused("cifar10", tmp_path, complaint)
 
 
 def test_other_columns_and_classes_are_refused(copy, tmp_path):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     file = copy() / "cifar10" / "plain_text" / "test-00000-of-00001.parquet"
     table = pq.read_table(file)
     pq.write_table(table.rename_columns(["img", "kind"]), file)
@@ -227,42 +222,16 @@ def test_a_large_set_is_neither_read_nor_held(tmp_path, monkeypatch):
 
 SWEEP = """
 name: pictures
-base: {task: cifar10, model: resnet-nano, steps: 12, batch_size: 8, mixup: 0.2, checkpoint.every_steps: 4}
+base: {task: cifar10, model: resnet-nano, steps: 12, batch_size: 8, mixup: 0.2}
 blocks: [{name: adamw, set: {optimizer.name: adamw}}]
 replicate: {seeds: 1}
 """
 
 
-@pytest.mark.parametrize("layout", ["parquet", pytest.param("folders", marks=pytest.mark.slow)])
-def test_from_raw_files_to_a_table(layout, htbench, raw, monkeypatch, write_spec, tmp_path):
-    use(monkeypatch, raw[layout])
-    if layout == "folders":
-        done = htbench("data", "prepare", "cifar10")
-        assert done.returncode == 0 and "48 train images and 16 test images" in done.stdout, done.stderr
-    else:
-        miniature.prepare_here("cifar10", htbench.root / "cache")
-    sweep = ("sweep", "run", write_spec(SWEEP), "--workers", 1, "--quiet")
-    killed = htbench.start(*sweep, crash="checkpoint.after")
-    killed.communicate(timeout=120)
-    assert killed.returncode == -signal.SIGKILL
-    other = tmp_path / "other"
-    shutil.copytree(htbench.root / "cache", other / "cache")
-    for root in (htbench.root, other):
-        done = htbench(*sweep, "--root", root)
-        assert done.returncode == 0, done.stderr
-    resumed, whole = results(htbench.root, "pictures"), results(other, "pictures")
-    assert resumed == whole and {status for _, status, *_ in whole.values()} == {"completed"}
+def test_from_raw_files_to_a_table(htbench, write_spec):
+    miniature.prepare_here("cifar10", htbench.root / "cache")
+    done = htbench("sweep", "run", write_spec(SWEEP), "--workers", 1, "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert {status for _, status, *_ in results(htbench.root, "pictures").values()} == {"completed"}
     table = htbench("table", "--sweep", "pictures")
     assert table.returncode == 0 and "cifar10" in table.stdout, table.stderr
-
-
-def test_glyphs_are_not_prepared_by_hand(tmp_path):
-    assert not tasks.spec("glyphs").ready
-    task = tasks.build("glyphs", cache=tmp_path, batch_size=4, data_seed=0, protocol="paper")
-    assert task.epoch_size == glyphs.train_size(tmp_path, None, protocol="paper")
-    assert torch.equal(task.labels["val"], task.labels["test"])
-    assert json.loads((tmp_path / f"glyphs-{glyphs.fingerprint()}" / "images.json").read_text())["shape"] == [
-        1,
-        16,
-        16,
-    ]

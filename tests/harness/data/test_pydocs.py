@@ -120,9 +120,9 @@ def test_the_fingerprint_notices_every_file_it_reads(small_library):
 
 
 @pytest.fixture(scope="module")
-def token_folder(tmp_path_factory, documents):
+def token_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokens")
-    pydocs.write_tokens(folder, documents, pydocs.VOCABULARY)
+    pydocs._fill(folder)
     return folder
 
 
