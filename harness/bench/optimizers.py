@@ -325,7 +325,6 @@ def report(facts: OptimizersFacts) -> Report:
         if row.period > 1 and not row.version:
             about = {"label": row.label, "period": row.period, "full": row.full, "other": row.ordinary}
             notes.append(Note("bench_period", **about))
-    notes += [Note("bench_sophia")] if any(row.label.startswith("sophia") for row in facts.rows) else []
     notes += [Note("bench_matrices_alone")] if any(row.matrices and row.ratio for row in facts.rows) else []
     return Report(
         "bench optimizers",
