@@ -25,7 +25,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from htbench import optimizers
-from htbench.harness.bench.optimizers import Bench, PeerRow, Row, Settings
+from htbench.harness.bench.optimizers import Bench, Row, Settings
 from htbench.harness.bench.subjects import entry
 from htbench.harness.bench.turns import clock_of
 from htbench.harness.config.key import resolved
@@ -157,7 +157,7 @@ class Failed:
     why: str
 
 
-def measure_optimizers(device: str) -> Iterator[Row | PeerRow | Failed]:
+def measure_optimizers(device: str) -> Iterator[Row | Failed]:
     """A step in bfloat16 beside muon's, and beside the peers that are installed."""
     model = "llama-60m" if device == "cuda" else "llama-nano"
     settings = Settings(model, {"vocabulary": 2048}, device, 1, "bfloat16", ROUNDS, SECONDS)

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from htbench import models, optimizers
-from htbench.harness.bench.machine import CallCount, Peak, check_device
 from htbench.harness.bench.peers import Peer, peers_of
 from htbench.harness.bench.subjects import Entry
 from htbench.harness.bench.turns import (
@@ -26,7 +25,6 @@ from htbench.harness.bench.turns import (
     INTERVAL,
     Clock,
     Measurement,
-    Two,
     clock_of,
     machine,
     per_step,
@@ -34,8 +32,7 @@ from htbench.harness.bench.turns import (
     take_turns,
 )
 from htbench.harness.cost.update import memory_of
-from htbench.harness.cost.watch import DECOMPOSITIONS
-from htbench.harness.errors import reason
+from htbench.harness.errors import UsageError, reason
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
 from htbench.harness.show.progress import Progress
@@ -44,7 +41,6 @@ from htbench.harness.system import environment
 from htbench.optimizers import UpdateRule
 
 GRADIENT_NORM = 0.1  # approximate Frobenius norm of the gradient of each parameter
-PRECISIONS = ("float32", "bfloat16")  # whose peak rates are told
 
 
 @dataclass(frozen=True)
@@ -78,58 +74,33 @@ class Settings:
 
 @dataclass(frozen=True)
 class Row:
-    """The measurements of one optimizer and its ratio to the baseline.
-
-    Attributes:
-        label, name: the optimizer, with and without its settings.
-        hyper: its settings.
-        step: milliseconds per step; with `period` > 1 the mean over a whole period.
-        ratio: time of a step divided by the time of a step of the baseline.
-        period: T, if only every T-th step does all the work (a full step); else 1.
-        ordinary, special: median milliseconds of the other steps and of the full step; None for period 1.
-        flops: floating point operations of the matrix products per step, by precision.
-        share: the time of these products at the machine's peak rate, as a fraction of the time of a step.
-        calls: of PyTorch's operations per step, views not counted.
-        state_bytes: bytes of optimizer state per scalar parameter.
-    """
-
-    label: str
-    name: str
-    hyper: Mapping[str, Any]
-    step: Measurement
-    ratio: Measurement
-    period: int
-    ordinary: float | None
-    special: float | None
-    flops: Mapping[str, float]
-    share: float
-    calls: float
-    state_bytes: float
-
-
-@dataclass(frozen=True)
-class PeerRow:
-    """One of our optimizers compared with an implementation of it in another package.
+    """The time of a step of one optimizer, relative to the baseline or to an implementation by others.
 
     Attributes:
         label: the optimizer with its settings.
-        peer, version: package and class of the other implementation, and the package's version.
+        beside: the label of the baseline; or package and class of the other implementation.
+        version: of that package; empty for the baseline.
         matrices: whether both sides updated only the matrices (parameters with two dimensions).
-        ours, theirs: milliseconds per step.
+        period: T, if only every T-th step does all the work (a full step); else 1.
+        note: why nothing was measured; what follows is then None.
+        ours, theirs: median milliseconds per step; with `period` > 1 of the mean over a whole period.
         ratio: ours / theirs.
-        state_bytes: bytes of the other implementation's state per scalar parameter.
-        note: why nothing was measured; the measurements are then None.
+        ordinary, full: median milliseconds of the other steps and of the full step of ours.
+        state_bytes: bytes of our optimizer state per scalar parameter.
     """
 
     label: str
-    peer: str
-    version: str | None
+    beside: str
+    version: str
     matrices: bool
-    ours: Measurement | None = None
-    theirs: Measurement | None = None
-    ratio: Measurement | None = None
-    state_bytes: float | None = None
+    period: int
     note: str = ""
+    ours: float | None = None
+    theirs: float | None = None
+    ratio: Measurement | None = None
+    ordinary: float | None = None
+    full: float | None = None
+    state_bytes: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,18 +112,14 @@ class OptimizersFacts(Settings):
         environment: versions and hardware.
         parameters: of the model.
         clock: what times are of.
-        peak_flops_per_second: of matrix products by precision.
-        rows: the optimizers.
-        beside: optimizers beside implementations by others.
+        rows: optimizers beside the baseline, then beside implementations by others.
     """
 
     subject: str
     environment: Mapping[str, Any]
     parameters: int
     clock: str
-    peak_flops_per_second: Mapping[str, float]
     rows: Sequence[Row]
-    beside: Sequence[PeerRow]
 
 
 class Side:
@@ -210,7 +177,6 @@ class Bench:
             for _ in range(2)
         ]
         self.clock_name, self.clock = clock_of(settings.device, settings.threads)
-        self.peak = Peak(settings.device, self.clock)
 
     def rows(self, entries: Sequence[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
         """Measure each entry against one baseline. The baseline keeps its optimizer state between pairs.
@@ -224,60 +190,44 @@ class Bench:
         baseline = self._ours(against)
         for entry in entries:
             watch(entry.label)
-            side = self._ours(entry)
-            ours, theirs = self._times(side, baseline)
-            special = special_step(ours, entry.special)
-            steps = per_step(ours, entry.period, special)
-            units = per_step(theirs, against.period, special_step(theirs, against.special))
-            calls, flops = _counts(side, entry.period, special)
-            seconds = sum(count / self.peak[dtype] for dtype, count in flops.items())
+            row = Row(entry.label, against.label, "", False, entry.period)
             target = entry.target if against.label == "muon" else None
-            periodic = entry.period > 1
-            yield Row(
-                label=entry.label,
-                name=entry.name,
-                hyper=entry.hyper,
-                step=Measurement.milliseconds(entry.label, steps),
-                ratio=Measurement.ratio(entry.label, f"x {against.label}", steps, units, target),
-                period=entry.period,
-                ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
-                special=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
-                flops=flops,
-                share=seconds / statistics.median(steps),
-                calls=calls,
-                state_bytes=memory_of(side.optimizer.state) / _count(side),
-            )
+            yield self._measured(row, entry, self._ours(entry), against, baseline, target)
 
-    def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[PeerRow]:
+    def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
         """Measure an entry against each of its peers; `watch` gets a label before each measurement."""
         for peer in peers_of(entry.name):
             obstacle = peer.obstacle(entry.hyper)
-            row = PeerRow(entry.label, peer.label, peer.version, peer.matrices, note=obstacle)
-            if obstacle:
-                yield row
-                continue
-            watch(f"{entry.label} beside {peer.label}")
-            side = self._ours(entry, peer.matrices)
-            try:
-                other = self._theirs(entry, peer)
-                ours, theirs = self._times(side, other)
-            except Exception as error:  # code of other packages may raise anything
-                yield dataclasses.replace(row, note=f"fails: {reason(error)}")
-                continue
-            steps = per_step(ours, entry.period, special_step(ours, entry.special))
-            units = per_step(theirs, entry.period, special_step(theirs, None))
-            yield dataclasses.replace(
-                row,
-                ours=Measurement.milliseconds(entry.label, steps),
-                theirs=Measurement.milliseconds(peer.label, units),
-                ratio=Measurement.ratio(entry.label, f"x {peer.label}", steps, units, peer.at_most),
-                state_bytes=memory_of(other.optimizer.state) / _count(other),
-            )
+            row = Row(entry.label, peer.label, peer.version or "", peer.matrices, entry.period, obstacle)
+            if not obstacle:
+                watch(f"{entry.label} beside {peer.label}")
+                side = self._ours(entry, peer.matrices)
+                same = dataclasses.replace(entry, special=None)  # the period is that of its settings
+                try:
+                    row = self._measured(row, entry, side, same, self._theirs(entry, peer), peer.at_most)
+                except Exception as error:  # code of other packages may raise anything
+                    row = dataclasses.replace(row, note=f"fails: {reason(error)}")
+            yield row
 
-    def _times(self, ours: Side, theirs: Side) -> tuple[list[Two], list[Two]]:
+    def _measured(
+        self, row: Row, entry: Entry, side: Side, other: Entry, baseline: Side, target: float | None
+    ) -> Row:
         settings = self.settings
-        return take_turns(
-            ours, theirs, settings.rounds, self.clock, limit=settings.limit, after_round=self._after_round
+        ours, theirs = take_turns(
+            side, baseline, settings.rounds, self.clock, limit=settings.limit, after_round=self._after_round
+        )
+        special = special_step(ours, entry.special)
+        steps = per_step(ours, entry.period, special)
+        units = per_step(theirs, other.period, special_step(theirs, other.special))
+        periodic = entry.period > 1
+        return dataclasses.replace(
+            row,
+            ours=1e3 * statistics.median(steps),
+            theirs=1e3 * statistics.median(units),
+            ratio=Measurement.ratio(entry.label, f"x {row.beside}", steps, units, target),
+            ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
+            full=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
+            state_bytes=memory_of(side.optimizer.state) / sum(p.numel() for p in side.params.values()),
         )
 
     def _ours(self, entry: Entry, matrices: bool = False) -> Side:
@@ -310,26 +260,6 @@ def _parameters(model: nn.Module, matrices: bool) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.ndim == 2 or not matrices}
 
 
-def _count(side: Side) -> int:
-    return sum(p.numel() for p in side.params.values())
-
-
-def _counts(side: Side, period: int, special: int) -> tuple[float, dict[str, float]]:
-    """Calls per step, and operations by precision: of two more steps, averaged by `per_step` as times are."""
-    two: list[CallCount] = []
-    for _ in range(2):
-        side.load()
-        with CallCount() as count:
-            side.optimizer.step()
-        two.append(count)
-
-    def mean(first: float, second: float) -> float:
-        return per_step([(first, second)], period, special)[0]
-
-    dtypes = (two[0].flops.keys() | two[1].flops.keys()) - DECOMPOSITIONS.keys()
-    return mean(two[0].calls, two[1].calls), {d: mean(two[0].flops[d], two[1].flops[d]) for d in dtypes}
-
-
 # --- the report ---
 
 
@@ -345,10 +275,11 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
     Raises:
         UsageError: there is no such device.
     """
-    check_device(settings.device)
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda needs a CUDA device, and torch sees none here.")
     with_peers = chosen if settings.peers else []
     besides = sum(not peer.obstacle(entry.hyper) for entry in with_peers for peer in peers_of(entry.name))
-    length, rows, beside = DROPPED + settings.rounds, list[Row](), list[PeerRow]()
+    length, rows = DROPPED + settings.rounds, list[Row]()
     with Progress((len(chosen) + besides) * length, "rounds") as progress:
         begun = itertools.count()
 
@@ -356,13 +287,11 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
             progress.to(length * next(begun), said=label)  # the one before may have ended early
 
         bench = Bench(settings, progress.advance)
-        for row in bench.rows(chosen, against, begin):
+        peers = (bench.beside(entry, begin) for entry in with_peers)
+        for row in itertools.chain(bench.rows(chosen, against, begin), *peers):
             rows.append(row)
-            progress.note(f"{row.label}: {row.ratio.median:.3f} {row.ratio.unit}")
-        for peer in (peer for entry in with_peers for peer in bench.beside(entry, begin)):
-            beside.append(peer)
-            if peer.ratio is not None:
-                progress.note(f"{peer.label}: {peer.ratio.median:.3f} {peer.ratio.unit}")
+            if row.ratio is not None:
+                progress.note(f"{row.label}: {row.ratio.median:.3f} {row.ratio.unit}")
     return report(
         OptimizersFacts(
             **vars(settings),
@@ -370,71 +299,48 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
             environment=environment.describe_with_cpu_flags(settings.device),
             parameters=parameters,
             clock=bench.clock_name,
-            peak_flops_per_second={dtype: bench.peak[dtype] for dtype in PRECISIONS},
             rows=rows,
-            beside=beside,
         )
     )
 
 
 def report(facts: OptimizersFacts) -> Report:
     """Optimizers beside a baseline, then beside other implementations as far as these were measured."""
-    rows, beside = facts.rows, facts.beside
     overrides = "".join(f", {name} {value}" for name, value in facts.overrides.items())
     title = (
         f"{facts.model}{overrides}: {facts.parameters:,} parameters in {facts.dtype}, "
         f"{facts.device}, {counted(facts.threads, 'thread')}, {facts.clock}"
     )
-    peaks = [f"{dtype} {rate / 1e9:.4g}" for dtype, rate in facts.peak_flops_per_second.items()]
-    above = machine(facts.environment, in_bfloat16=any("bfloat16" in row.flops for row in rows))
-    periods = [
-        Note("bench_period", label=row.label, period=row.period, full=row.special, other=row.ordinary)
-        for row in rows
-        if row.period > 1
-    ]
-    notes = [Note("bench_optimizer_columns"), *periods]
-    notes += [Note("bench_sophia")] if any(row.name == "sophia" for row in rows) else []
-    columns = [
-        Column("optimizer", kind="text"),
-        Column("n", importance=4),
-        Column("ms", "ms/step", unit="ms"),
-        Column("ratio", f"x {facts.against}", digits=3, importance=9),
-        INTERVAL,
-        Column("flops", "GFLOP", unit="GFLOP", importance=3),
-        Column("share", "peak", unit="%", importance=3),
-        Column("calls", digits=0, importance=3),
-        Column("state_bytes", "B/param", digits=2, importance=3),
-        AT_MOST,
-    ]
-    cells = [
-        [row.label, row.step.n, row.step.median, row.ratio.median, row.ratio.interval]
-        + [sum(row.flops.values()), row.share, row.calls, row.state_bytes, row.ratio.verdict]
-        for row in rows
-    ]
-    sections = [table(columns, cells, above=[*above, Note("bench_peaks", peaks=peaks)], notes=notes)]
-    measured = [
-        [row.label + (" *" if row.matrices else ""), row.peer, row.ratio.n, row.ours.median]
-        + [row.theirs.median, row.ratio.median, row.ratio.interval, row.ratio.verdict]
-        for row in beside
-        if row.ours is not None and row.theirs is not None and row.ratio is not None
-    ]
-    alone = any(row.matrices and row.ratio is not None for row in beside)
-    missing = [
-        Note("bench_no_peer", label=row.label, peer=row.peer, reason=row.note) for row in beside if row.note
-    ]
-    if measured or missing:
-        matrices = [Note("bench_matrices_alone")] if alone else []
-        sections.append(table(_PEERS, measured, notes=[*matrices, *missing]))
-    return Report("bench optimizers", title, sections, data=facts)
+    cells, notes = [], [Note("bench_optimizer_columns")]
+    for row in facts.rows:
+        if row.ratio is None:
+            notes.append(Note("bench_no_peer", label=row.label, peer=row.beside, reason=row.note))
+            continue
+        label = row.label + (" *" if row.matrices else "")
+        cells.append(
+            [label, row.beside, row.ratio.n, row.ours, row.theirs, row.ratio.median]
+            + [row.ratio.interval, row.state_bytes, row.ratio.verdict]
+        )
+        if row.period > 1 and not row.version:
+            about = {"label": row.label, "period": row.period, "full": row.full, "other": row.ordinary}
+            notes.append(Note("bench_period", **about))
+    notes += [Note("bench_matrices_alone")] if any(row.matrices and row.ratio for row in facts.rows) else []
+    return Report(
+        "bench optimizers",
+        title,
+        [table(_COLUMNS, cells, above=machine(facts.environment), notes=notes)],
+        data=facts,
+    )
 
 
-_PEERS = (
+_COLUMNS = (
     Column("optimizer", kind="text"),
-    Column("peer", "beside", "text", importance=9),
+    Column("beside", kind="text", importance=9),
     Column("n", importance=4),
     Column("ms", "ms/step", unit="ms"),
-    Column("theirs", unit="ms"),
+    Column("theirs", unit="ms", importance=5),
     Column("ratio", digits=3, importance=9),
     INTERVAL,
+    Column("state_bytes", "B/param", digits=2, importance=3),
     AT_MOST,
 )

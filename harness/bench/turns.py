@@ -131,11 +131,6 @@ class Measurement:
         return cls(name, unit, n, statistics.median(ordered), ordered[k], ordered[n - 1 - k], target)
 
     @classmethod
-    def milliseconds(cls, name: str, seconds: Iterable[float]) -> Measurement:
-        """Of steps, by the seconds of each round."""
-        return cls.of(name, "ms/step", [1e3 * value for value in seconds])
-
-    @classmethod
     def ratio(
         cls, name: str, unit: str, a: Iterable[float], b: Iterable[float], target: float | None = None
     ) -> Measurement:
@@ -160,7 +155,7 @@ INTERVAL = Column("interval", "95 % interval", "text", importance=7)
 AT_MOST = Column("at_most", "at most", "text", importance=6)
 
 
-def machine(environment: Mapping[str, Any], *, in_bfloat16: bool) -> list[Note]:
+def machine(environment: Mapping[str, Any]) -> list[Note]:
     """What was measured on, by `environment.describe_with_cpu_flags`.
 
     Warns where a ratio between precisions says nothing about the algorithms.
@@ -173,4 +168,4 @@ def machine(environment: Mapping[str, Any], *, in_bfloat16: bool) -> list[Note]:
         "native": {True: "yes", False: "no", None: "unknown"}[native],
         **{name: environment[name] for name in ("cpu", "cpu_capability", "torch")},
     }
-    return [Note("bench_machine", **words), *([Note("bench_emulated")] if in_bfloat16 and not native else [])]
+    return [Note("bench_machine", **words), *([] if native else [Note("bench_emulated")])]

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
         data, number = listing.rows(store, statuses, wanted, _facts, keys, limit)
         hidden = number - len(data)
     else:
-        lines, number = listing.rows(store, statuses, wanted, _line_of(), keys, limit)
+        lines, number = listing.rows(store, statuses, wanted, _line, keys, limit)
         hidden, sections = number - len(lines), [_section(lines)] if lines else []
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
     empty = Note("no_such_run", root=store.root)
@@ -118,71 +118,37 @@ _AFTER = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """What the table shows of a run, in little memory.
-
-    Attributes:
-        names, values: its settings; the names are one object for all runs that have the same.
-        first, last: the cells before those of its own settings, and after them.
-    """
-
-    names: tuple[str, ...]
-    values: tuple[Value, ...]
-    first: tuple[str, ...]
-    last: tuple[str | float | None, ...]
-
-
-def _line_of() -> Callable[[Row], _Line]:
-    """A function from a run to its line; equal words of all lines are one object."""
-    known: dict[Any, Any] = {}
-
-    def shared(value: Any) -> Any:
-        return known.setdefault(value, value) if type(value) is str else value
-
-    def line(row: Row) -> _Line:
-        values = [tuple(value) if type(value) is list else value for value in row.settings.values()]
-        names = known.setdefault(names := tuple(row.settings), names)
-        first, last = _cells(row)
-        return _Line(names, *(tuple(map(shared, some)) for some in (values, first, last)))
-
-    return line
+# The settings of a run, the cells before those that tell runs apart, and after them.
+_Line = tuple[Mapping[str, Value], Sequence[str], Sequence[str | float | None]]
 
 
 def _section(lines: Sequence[_Line]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
-    names = ["optimizer.p"] if any("optimizer.p" in own for own in {line.names for line in lines}) else []
-    names = [name for name in dict.fromkeys([*names, "seed", *_varying(lines)]) if name not in _SHOWN]
+    p = ["optimizer.p"] if any("optimizer.p" in settings for settings, _, _ in lines) else []
+    names = [name for name in dict.fromkeys([*p, "seed", *_varying(lines)]) if name not in _SHOWN]
     own = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
-    return table([*_BEFORE, *own, *_AFTER], (_row(line, names) for line in lines))
-
-
-def _row(line: _Line, names: Sequence[str]) -> list[Any]:
-    settings = dict(zip(line.names, line.values, strict=True))
-    return [*line.first, *(_word(settings.get(name, "")) for name in names), *line.last]
+    rows = (
+        [*first, *(_word(settings.get(name, "")) for name in names), *last] for settings, first, last in lines
+    )
+    return table([*_BEFORE, *own, *_AFTER], rows)
 
 
 def _varying(lines: Iterable[_Line]) -> list[str]:
     """The settings in which runs of one task, model and optimizer differ."""
-    seen: dict[tuple[Value, ...], set[Value]] = {}
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[tuple[Value, ...]]] = {}
-    for line in lines:
-        alike.setdefault((line.first[1:4], line.names), []).append(line.values)
-    for (group, names), rows in alike.items():
-        for name, values in zip(names, zip(*rows, strict=True), strict=True):
-            seen.setdefault((*group, name), set()).update(values)
-    several = (group for group, values in seen.items() if len(set(map(_word, values))) > 1)
-    return list(dict.fromkeys(str(group[-1]) for group in several))
+    seen: dict[tuple[str, ...], set[str]] = {}
+    for settings, first, _ in lines:
+        for name, value in settings.items():
+            seen.setdefault((*first[1:4], name), set()).add(_word(value))
+    return list(dict.fromkeys(group[-1] for group, words in seen.items() if len(words) > 1))
 
 
 def _word(value: Value) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    return ",".join(map(_word, value)) if isinstance(value, list | tuple) else str(value)
+    return ",".join(map(_word, value)) if isinstance(value, list) else str(value)
 
 
-def _cells(row: Row) -> tuple[list[str], list[str | float | None]]:
-    """The cells before those of the settings that tell runs apart, and after them."""
+def _line(row: Row) -> _Line:
     facts, record = _facts(row), row.record
     value = None
     if record is not None:
@@ -190,13 +156,17 @@ def _cells(row: Row) -> tuple[list[str], list[str | float | None]]:
         value = record.metrics.get(f"val_{metric}")
     pace, failure = facts.seconds_per_step, row.state.reason if row.state is not None else None
     first = [row.key, *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4])]
-    return first, [
-        f"{row.status} ({failure})" if failure else str(row.status),
-        facts.steps,
-        "" if value is None else tasks.metric_figure(metric, value),
-        "" if pace is None else 1000 * pace,
-        max(1.0, time.time() - row.time),
-    ]
+    return (
+        row.settings,
+        first,
+        [
+            f"{row.status} ({failure})" if failure else str(row.status),
+            facts.steps,
+            "" if value is None else tasks.metric_figure(metric, value),
+            "" if pace is None else 1000 * pace,
+            max(1.0, time.time() - row.time),
+        ],
+    )
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 import argparse
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from htbench.harness.errors import UsageError, nearest
@@ -38,49 +36,28 @@ def take(args: argparse.Namespace, store: Store) -> int:
         make_folder(store.root)
     for place in args.other:
         with compact.opened(place) as other:
-            _tell(args, *_store(args, store, other, str(place) if len(args.other) > 1 else ""))
+            _tell(args, merge(store, other, dry_run=args.dry_run), other, place)
     return 0
 
 
-def _tell(args: argparse.Namespace, notes: list[Note], remarks: list[Note]) -> None:
-    for remark in remarks:
+def _tell(args: argparse.Namespace, done: Merged, other: Path, place: Path) -> None:
+    for remark in done.remarks:
         say(remark)
-    emit(Report("import", "", notes=notes), args)
-
-
-def _taken(args: argparse.Namespace, taken: Counter[str], here: int, place: str) -> Note:
-    verb, runs = "would import" if args.dry_run else "imported", taken.total()
-    return Note("import_taken", place=place, verb=verb, runs=runs, taken=_counts(taken), here=here)
-
-
-def _counts(numbers: Mapping[str, int]) -> list[str]:
-    return [f"{number} {name}" for name, number in sorted(numbers.items()) if number]
-
-
-# --- another store ---
-
-
-def _store(args: argparse.Namespace, store: Store, other: Path, place: str) -> tuple[list[Note], list[Note]]:
-    """Merge another store into this one; `place` names it where there are several."""
-    done = merge(store, other, dry_run=args.dry_run)
-    notes = [_taken(args, done.taken, done.here, place)]
+    verb = "would import" if args.dry_run else "imported"
+    notes = [
+        Note(
+            "import_taken",
+            place=str(place) if len(args.other) > 1 else "",
+            verb=verb,
+            runs=done.taken.total(),
+            taken=[f"{number} {name}" for name, number in sorted(done.taken.items())],
+            here=done.here,
+        )
+    ]
     if done.sweeps:
         studies = any((sweep_folder(other, name) / SPEC).exists() for name in done.sweeps)
-        verb = "would import" if args.dry_run else "imported"
         notes.append(Note("import_sweeps", verb=verb, sweeps=done.sweeps, index="NAME" if studies else ""))
-    return notes, list(_remarks(done, other))
-
-
-def _remarks(done: Merged, other: Path) -> Iterable[Note]:
-    for key, differences in done.conflicts.items():
-        differing = [f"{it.name}={it.here} here and {it.there} there" for it in differences]
-        yield Note("merge_conflict", key=key, differing=differing)
-    for key, why in done.left.items():
-        yield Note("merge_left", key=key, why=str(why))
-    for name, why in done.refused.items():
-        yield Note("merge_refused", name=name, why=str(why))
-    for name in done.differing:
-        yield Note("merge_other_points", sweep=name)
+    emit(Report("import", "", notes=notes), args)
 
 
 # --- to a tracker ---
@@ -112,7 +89,6 @@ def give(args: argparse.Namespace, store: Store) -> int:
             progress.to(progress.done, said=run.name)
             new += write(args.to, home, run, project)
             progress.advance()
-    here, kinds = len(runs) - new, _counts({str(status): number for status, number in unfinished.items()})
-    note = Note("exported", place=home, runs=new, here=here, unfinished=unfinished.total(), kinds=kinds)
+    note = Note("exported", place=home, runs=new, here=len(runs) - new, unfinished=unfinished)
     emit(Report("export", "", notes=[note]), args)
     return 0

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,11 +12,10 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.numbers import setting
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store, curve
-from htbench.harness.store.points import REPLICATE, Point, read_points, sweep_names
+from htbench.harness.store.points import Point, read_points, sweep_names
 from htbench.harness.store.record import RunRecord
 
 ALONE = "no-sweep"  # the group of runs that no sweep wants
-_ENVIRONMENT = ("code", "python", "torch", "device")  # no host and no user: a tracker may be public
 _LONGEST = 60  # characters of an optimizer's name within the name of a run
 
 
@@ -29,9 +27,8 @@ class Outgoing:
         key: identity of the run, 12 hex digits.
         name: for people: optimizer, learning rate, seed, key. It can name a folder.
         group: the sweep; of several that want the run the first in name order, ALONE without any.
-        job_type: the word of a deliberate rerun (`replica`), else `search` or `replicate`, else `run`.
-        config: settings by dotted names, `environment.torch` and so on, and texts about the run:
-            `htbench.key`, `htbench.sweeps`, `htbench.block`, `htbench.status` ...
+        config: settings by dotted names, `htbench.key`, `htbench.stage`, `htbench.status`, `htbench.note`;
+            no host and no user: a tracker may be public.
         summary: final figures by name; NaN where they are not finite.
         steps: updates made.
         began: when the first attempt began, in seconds since 1970; 0.0 if not known.
@@ -42,7 +39,6 @@ class Outgoing:
     key: str
     name: str
     group: str
-    job_type: str
     config: Mapping[str, Any]
     summary: Mapping[str, float]
     steps: int
@@ -65,55 +61,40 @@ class Outgoing:
         return self.began + step * self.seconds_per_step
 
 
-def choose(store: Store, sweeps: Sequence[str] = ()) -> tuple[list[Outgoing], Counter[Status]]:
-    """The finished runs of some sweeps, of the whole store if none is named, and how many are unfinished.
+def choose(store: Store, sweeps: Sequence[str] = ()) -> tuple[list[Outgoing], int]:
+    """The finished runs of some sweeps, of the whole store if none is named, and how many stay.
 
     Args:
         store: where they are.
         sweeps: names of some that the store has.
 
     Returns:
-        the runs in the order of the sweeps' names and plans, then those without a sweep; and by status how
-        many stay: running, waiting, failed, pruned (another study may resume it), or damaged (somebody has
-        changed the record).
+        the runs in the order of the sweeps' names and plans, then those without a sweep; and the number of
+        those that have not finished, were pruned (another study may resume it), or were changed by somebody.
 
     Raises:
         UsageError: a damaged plan, or an empty store.
     """
     points = [point for name in sweep_names(store.root) for point in read_points(store.root, name)]
-    wanted = [point for point in points if not sweeps or point.sweep in sweeps]
-    planned = [point.key for point in wanted if point.key]
-    keys = list(dict.fromkeys(planned if sweeps else planned + store.keys()))
+    first = {point.key: point for point in reversed(points)}
+    wanted = {point.id: point.key for point in points if not sweeps or point.sweep in sweeps}
+    keys = dict.fromkeys([*filter(None, wanted.values()), *([] if sweeps else store.keys())])
     if not (wanted or keys):
         raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
-    wanting: dict[str, list[Point]] = defaultdict(list)
-    for point in points:
-        wanting[point.key].append(point)
-    records = dict(store.each_record(keys))
-    changed = {key for key, record in records.items() if record.digest}
-    finished = {key for key, record in records.items() if record.status != Status.PRUNED} - changed
-    others = [key for key in keys if key not in finished | changed]
-    unfinished = Counter((records.get(key) or store.state(key)).status for key in others)
-    unfinished[Status.DAMAGED] += len(changed)
-    unfinished[Status.WAITING] += len(wanted) - len(planned)  # slots that have no settings yet
-    return [outgoing(store, records[key], wanting[key]) for key in keys if key in finished], unfinished
+    records = store.records(keys).values()
+    runs = [
+        outgoing(store, record, first.get(record.key))
+        for record in records
+        if record.status is not Status.PRUNED and not record.digest
+    ]
+    return runs, len(keys) + sum(not key for key in wanted.values()) - len(runs)
 
 
-def outgoing(store: Store, record: RunRecord, points: Sequence[Point]) -> Outgoing:
-    """What leaves of a run; `points` are those of all sweeps that want it, in the order of their names."""
-    settings, environment = record.settings, record.environment
-    stages = [point.stage for point in points if point.sweep == points[0].sweep]
-    stage = REPLICATE if REPLICATE in stages else next(iter(stages), "")
-    about = {
-        **{f"environment.{name}": environment.get(name) for name in _ENVIRONMENT},
-        "environment.machine": environment.get("gpu") or environment.get("cpu"),
-        "htbench.key": record.key,
-        "htbench.sweeps": ",".join(sorted({point.sweep for point in points})),
-        "htbench.block": points[0].block if points else "",
-        "htbench.stage": stage,
-        "htbench.status": str(record.status),
-        "htbench.note": record.note,
-    }
+def outgoing(store: Store, record: RunRecord, point: Point | None) -> Outgoing:
+    """What leaves of a run; `point` is that of the first sweep that wants it."""
+    settings = record.settings
+    about = {"key": record.key, "stage": point.stage if point else "", "status": str(record.status)}
+    about["note"] = record.note
     parts = [str(settings.get("optimizer.name", ""))[:_LONGEST]]
     for name, short in (("optimizer.lr", "lr"), ("seed", "seed")):
         if settings.get(name) is not None:
@@ -125,9 +106,8 @@ def outgoing(store: Store, record: RunRecord, points: Sequence[Point]) -> Outgoi
     return Outgoing(
         key=record.key,
         name=re.sub(r"[^\w.+-]+", "_", "-".join(parts)).lstrip("."),
-        group=points[0].sweep if points else ALONE,
-        job_type=str(settings.get("replica") or stage or "run"),
-        config=settings | {name: value for name, value in about.items() if value},
+        group=point.sweep if point else ALONE,
+        config=settings | {f"htbench.{name}": value for name, value in about.items() if value},
         summary=_figures(record.metrics | {f"run/{name}": value for name, value in of_run.items()}),
         steps=record.steps,
         began=datetime.fromisoformat(record.began).timestamp() if record.began else 0.0,

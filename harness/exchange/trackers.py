@@ -21,7 +21,6 @@ TRACKERS = (TENSORBOARD, WANDB)
 # Both programs know their files by these names: `tfevents`, and a folder `offline-run-<time>-<id>`.
 _EVENTS = "events.out.tfevents.0.htbench"
 _VERSION = "brain.Event:2"  # the first event of every file
-_TAG = 64  # characters that the server of W&B takes
 
 
 def write(tracker: str, home: Path, run: Outgoing, project: str) -> bool:
@@ -104,7 +103,7 @@ def _wandb_file(run: Outgoing, project: str) -> bytes:
     os.environ.update(WANDB_SILENT="true", WANDB_ERROR_REPORTING="false")  # read when it is imported
     import wandb
 
-    words = (run.config.get(f"htbench.{name}", "") for name in ("block", "stage", "status"))
+    words = [run.config.get(f"htbench.{name}", "") for name in ("stage", "status")]
     with tempfile.TemporaryDirectory() as scratch:
         try:
             live = wandb.init(
@@ -114,8 +113,8 @@ def _wandb_file(run: Outgoing, project: str) -> bytes:
                 id=run.key,
                 name=run.name,
                 group=run.group,
-                job_type=run.job_type,
-                tags=list(dict.fromkeys(word[:_TAG] for word in words if word)),
+                job_type=words[0] or "run",
+                tags=list(filter(None, words)),
                 config=dict(run.config),
                 settings=wandb.Settings(**_SETTINGS),
             )

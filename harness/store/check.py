@@ -9,13 +9,11 @@ from pathlib import Path
 
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.show.status import Status
 from htbench.harness.store import Store, submissions
-from htbench.harness.store.integrity import LOST, contradiction, lost
+from htbench.harness.store.integrity import LOST, contradiction
 from htbench.harness.store.layout import (
     ATTEMPTS,
     INDEX,
-    METRICS,
     RECORD,
     RUNS,
     STUDIES,
@@ -34,8 +32,7 @@ from htbench.harness.store.points import (
     read_slot,
     read_study,
 )
-from htbench.harness.store.record import RunRecord
-from htbench.harness.store.run_folder import RunFile, RunFolder, read_attempt
+from htbench.harness.store.run_folder import RunFile, read_attempt
 from htbench.harness.system import atomic
 from htbench.harness.system.finding import Finding, note, ok, problem
 
@@ -61,7 +58,6 @@ class Survey:
         sweeps: names of the sweeps that have a plan or a file.
         records: number of sound records.
         faults: run -> what is wrong with its record.
-        without_curve: completed runs without a metrics.jsonl with which to compare their record.
         damaged: link, record, attempt, points, slot, submissions or study -> files that can't be read whole.
         complete: False if the time limit came before all files were read.
 
@@ -77,7 +73,6 @@ class Survey:
         self.sweeps = sorted({path.parent.name for path in plans if not path.parent.is_symlink()})
         self.records = 0
         self.faults: dict[str, Note] = {}
-        self.without_curve: list[str] = []
         self.damaged: dict[str, list[str]] = {}
         self.complete = True
         for path in self._files():
@@ -89,11 +84,8 @@ class Survey:
             except FileNotFoundError:  # a live run has replaced or removed it meanwhile
                 continue
 
-    def _place(self, path: Path) -> str:
-        return str(path.relative_to(self.root))
-
     def _damage(self, kind: str, path: Path) -> None:
-        self.damaged.setdefault(kind, []).append(self._place(path))
+        self.damaged.setdefault(kind, []).append(str(path.relative_to(self.root)))
 
     def _files(self) -> Iterator[Path]:
         """Files in the root, those of sweeps and studies, then those of runs: the few before the many."""
@@ -102,6 +94,7 @@ class Survey:
             for folder, folders, names in os.walk(self.root / part):
                 links = (name for name in folders if os.path.islink(f"{folder}/{name}"))
                 yield from (RunFile(folder, name) for name in (*names, *links))
+                yield from (RunFile(folder) for _ in filter(is_key, [os.path.basename(folder)]))
 
     def _look(self, path: Path) -> None:
         kind = _kind(path)
@@ -111,18 +104,12 @@ class Survey:
             return
         if atomic.is_temporary(path.name):  # `runs gc` clears them away
             return
-        if kind and not _is_sound(kind, path, self.root):
+        if kind and not _is_sound(kind, path, self.store):
             self._damage(kind, path)
         elif kind == "record":
             self.records += 1
-        files, key = RunFolder(path.parent), path.parent.name
-        # Once for each run that has or had a record.
-        if is_key(key) and (kind == "record" or (path.name == METRICS and not files.record.exists())):
-            record = _record(files)
-            if record is not None and record.status is Status.COMPLETED and not files.metrics.exists():
-                self.without_curve.append(key)
-            if fault := _fault(self.store, key):
-                self.faults[key] = fault
+        elif is_key(path.name) and (fault := _fault(self.store, path.name)):
+            self.faults[path.name] = fault
 
     # --- what to tell of it ---
 
@@ -142,9 +129,6 @@ class Survey:
             delete = Note("delete_the_run", folder=self.store.run_folder(key))
             what = Note("run_fault", run=key, what=fault)
             yield problem("records", what, "" if fault.kind in LOST else delete)
-        if names := self.without_curve:
-            few = Note("without_curve", names=names[:3], more=len(names[3:]))
-            yield note("records", few, Note("nothing_vouches"))
 
 
 def faults(store: Store) -> dict[str, Note]:
@@ -153,19 +137,8 @@ def faults(store: Store) -> dict[str, Note]:
 
 
 def _fault(store: Store, key: str) -> Note | None:
-    files = store.files(key)
-    record = _record(files)
-    if record is not None:
-        return contradiction(files.path, record)
-    gone = lost(files.path)
-    status = store.state(key).status if gone else Status.WAITING
-    return None if status is Status.RUNNING or status.has_ended else gone
-
-
-def _record(files: RunFolder) -> RunRecord | None:
-    """A run's own record, if it is sound."""
-    record = RunRecord.from_json(atomic.read_json(files.record))
-    return record if record is not None and record.key == files.path.name else None
+    record = store.record(key)
+    return store.state(key).lost if record is None else contradiction(store.run_folder(key), record)
 
 
 def _kind(path: Path) -> str:
@@ -176,19 +149,19 @@ def _kind(path: Path) -> str:
     return _BY_NAME.get(path.name, "study" if path.suffix == ".journal" else "")
 
 
-def _is_sound(kind: str, path: Path, root: Path) -> bool:
+def _is_sound(kind: str, path: Path, store: Store) -> bool:
     if kind == "record":
-        return _record(RunFolder(path.parent)) is not None
+        return is_key(path.parent.name) and store.record(path.parent.name) is not None
     if kind == "attempt":
         attempt = read_attempt(path)
         return bool(attempt) and ("owner" not in attempt or Owner.from_json(attempt["owner"]) is not None)
     if kind == "slot":
         sweep, study = path.parts[-4], path.parts[-2]
-        read = read_study(root, sweep, study) if path.stem == "study" else None
-        return bool(read or read_slot(root, sweep, f"{study}/{path.stem}"))
+        read = read_study(store.root, sweep, study) if path.stem == "study" else None
+        return bool(read or read_slot(store.root, sweep, f"{study}/{path.stem}"))
     if kind == "points":
         with contextlib.suppress(UsageError):
-            return bool(read_points(root, path.parent.name))
+            return bool(read_points(store.root, path.parent.name))
         return False
     if kind == "submissions":
         return submissions.is_sound(path)

@@ -92,7 +92,7 @@ def _last_lines(path: Path, size: int) -> list[bytes]:
             start = max(0, file.seek(0, os.SEEK_END) - size)
             file.seek(start)
             return file.read().splitlines()[bool(start) :]  # of the first a part is missing
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

@@ -7,6 +7,7 @@ again: it leaves out what is here already.
 """
 
 import contextlib
+import functools
 import os
 import shutil
 from collections import Counter
@@ -14,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from htbench.harness.config.key import stored_keys
 from htbench.harness.config.names import settings_of
 from htbench.harness.config.settings import as_stored
 from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store, gc, layout
 from htbench.harness.store.integrity import CHANGED
@@ -36,21 +37,6 @@ _AFTER = (layout.TEST_ITEMS, layout.WEIGHTS, layout.LOG, layout.CONFIG)
 _FILES = (RECORD, CHECKPOINT, METRICS, SPECTRA, *_AFTER)
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A value in which two records of one run contradict each other.
-
-    Attributes:
-        name: `status`, `steps`, a metric, or `digest` if one of the records was changed since it was written.
-        here: the value of ours.
-        there: of theirs.
-    """
-
-    name: str
-    here: Any
-    there: Any
-
-
 @dataclass
 class Merged:
     """What the import did with the other store's runs and sweeps.
@@ -58,24 +44,14 @@ class Merged:
     Attributes:
         taken: number of runs by status: completed, diverged, pruned, or `unfinished` with a checkpoint.
         here: number of runs that are here already.
-        conflicts: run -> in what our and their results differ; both have ended. Ours stays.
-        left: run -> why it was left out; a later import may take it.
-        refused: run or sweep -> what is wrong with it there.
         sweeps: names of the sweeps that were taken.
-        differing: names of sweeps that are here with other points. Ours stay.
+        remarks: why runs and sweeps were not taken, and in what results contradict each other.
     """
 
     taken: Counter[str] = field(default_factory=Counter)
     here: int = 0
-    conflicts: dict[str, list[Difference]] = field(default_factory=dict)
-    left: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
     sweeps: list[str] = field(default_factory=list)
-    differing: list[str] = field(default_factory=list)
-
-
-class _DamagedError(Exception):
-    """A run of the other store can't be trusted."""
+    remarks: list[Note] = field(default_factory=list)
 
 
 def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
@@ -98,12 +74,13 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
     done, theirs = Merged(), Store(other, read_only=True)
     for key in theirs.keys():
         files = theirs.files(key)
-        if not (files.record.exists() or files.checkpoint.exists()):
-            continue  # it has neither a result nor a checkpoint
-        try:
-            _merge_run(store, theirs, key, done, dry_run)
-        except _DamagedError as error:
-            done.refused[key] = str(error)
+        if files.record.exists() or files.checkpoint.exists():
+            result = _merge_run(store, theirs, key, dry_run)
+            if isinstance(result, Note):
+                done.remarks.append(result)
+            else:
+                done.here += result is None
+                done.taken.update(filter(None, [result]))
     if not dry_run:
         store.records(store.keys())  # notes in the index what is new
     for name in sweep_names(other):
@@ -114,52 +91,52 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
 # --- runs ---
 
 
-def _merge_run(store: Store, other: Store, key: str, done: Merged, dry_run: bool) -> None:
-    theirs, ours, folder = _sound_record(other, key), store.record(key), store.run_folder(key)
+def _merge_run(store: Store, other: Store, key: str, dry_run: bool) -> str | Note | None:
+    """What is taken of a run, as `Merged.taken` counts it; a note: why nothing; None: it is here."""
+    theirs, ours = _sound_record(other, key), store.record(key)
+    if isinstance(theirs, Note):
+        return theirs
     has_ended = theirs is not None and theirs.ends()
-    if ours is not None and ours.ends() and theirs is not None and has_ended:
-        if contradictions := differences(ours, theirs):
-            done.conflicts[key] = contradictions
-        else:
-            done.here += 1
-    elif folder.exists() and (not has_ended or (ours is not None and ours.ends())):
-        done.here += 1
-    elif store.state(key).status is Status.RUNNING:
-        done.left[key] = f"{store.state(key).owner or 'somebody'} is at work on it here"
-    elif theirs is None and other.state(key).status is Status.RUNNING:
-        done.left[key] = "somebody is at work on it there"
-    elif dry_run or _copy(store, key, other.run_folder(key)):
-        done.taken[theirs.status if theirs is not None else "unfinished"] += 1
-    else:
-        done.left[key] = "somebody was quicker; import again"
+    if ours is not None and ours.ends():
+        contradictions = differences(ours, theirs) if theirs is not None and has_ended else []
+        return Note("merge_conflict", key=key, differing=contradictions) if contradictions else None
+    if store.run_folder(key).exists() and not has_ended:
+        return None
+    if (here := store.state(key)).status is Status.RUNNING:
+        return Note("merge_at_work_here", key=key, owner=str(here.owner or "somebody"))
+    if theirs is None and other.state(key).status is Status.RUNNING:
+        return Note("merge_at_work_there", key=key)
+    if dry_run or _copy(store, key, other.run_folder(key)):
+        return "unfinished" if theirs is None else theirs.status
+    return Note("merge_claimed", key=key)
 
 
-def _sound_record(store: Store, key: str) -> RunRecord | None:
-    """Raises _DamagedError unless the record, or without one the config, is what the key stands for."""
+def _sound_record(store: Store, key: str) -> RunRecord | Note | None:
+    """A note unless the record, or without one the config, is what the key stands for."""
     files = store.files(key)
     record = RunRecord.from_json(atomic.read_json(files.record))
     if record is None and files.record.exists():
-        raise _DamagedError("its record.json is damaged")
+        return Note("merge_refused", name=key, why="its record.json is damaged")
     try:
         config = record.config if record is not None else files.read_config()
         keys = stored_keys(as_stored(settings_of(config)))
     except (UsageError, ValueError) as error:
-        raise _DamagedError(f"this code can't read its config: {error}") from None
+        return Note("merge_refused", name=key, why=f"this code can't read its config: {error}")
     if key not in keys or (record is not None and record.key != key):
-        raise _DamagedError("its config is that of another key")
-    if record is not None and record.digest:
-        raise _DamagedError(str(CHANGED))
-    return record
+        return Note("merge_refused", name=key, why="its config is that of another key")
+    return (
+        Note("merge_refused", name=key, why=str(CHANGED)) if record is not None and record.digest else record
+    )
 
 
-def differences(ours: RunRecord, theirs: RunRecord) -> list[Difference]:
+def differences(ours: RunRecord, theirs: RunRecord) -> list[str]:
     """All in which two records of a run contradict each other, but for what depends on the machine."""
     here, there = (
         {"status": record.status, "steps": record.steps, **record.metrics, "digest": record.digest}
         for record in (ours, theirs)
     )
-    compared = (Difference(name, here.get(name), there.get(name)) for name in here | there)
-    return [difference for difference in compared if difference.here != difference.there]
+    differing = (name for name in here | there if here.get(name) != there.get(name))
+    return [f"{name}={here.get(name)} here and {there.get(name)} there" for name in differing]
 
 
 def _copy(store: Store, key: str, source: Path) -> bool:
@@ -189,21 +166,15 @@ def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
     folder = atomic.temporary_name(target)
     folder.mkdir()
     try:
-        for name in names:
+        for name in names:  # with their times; who may read them is up to the folder that they go to
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                _copy_file(source / name, folder / name)
+            with contextlib.suppress(FileNotFoundError), (source / name).open("rb") as file:
+                atomic.write_with(folder / name, functools.partial(shutil.copyfileobj, file))
+                modified = os.fstat(file.fileno()).st_mtime_ns
+                os.utime(folder / name, ns=(modified, modified))
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _copy_file(source: Path, target: Path) -> None:
-    """Copy a file with its time; who may read it is up to the folder that it goes to."""
-    modified = source.stat().st_mtime_ns
-    with source.open("rb") as file:
-        atomic.write_with(target, lambda copy: shutil.copyfileobj(file, copy, 1 << 20))
-    os.utime(target, ns=(modified, modified))
 
 
 # --- sweeps ---
@@ -216,11 +187,11 @@ def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool
         source = sweep_folder(other, name)
         read_points(other, name)
     except UsageError as error:
-        done.refused[name] = str(error)
+        done.remarks.append(Note("merge_refused", name=name, why=str(error)))
         return
     if target.exists():
         if _contents(source) != _contents(target):
-            done.differing.append(name)
+            done.remarks.append(Note("merge_other_points", sweep=name))
         return
     if not dry_run:
         make_folder(target.parent)

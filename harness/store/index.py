@@ -61,13 +61,9 @@ class Index:
     @without_collection()
     def rows(self) -> dict[str, tuple[Mark, RunRecord]]:
         """By key the mark of the record's file, and the record; damaged lines are left out."""
-        rows: dict[str, tuple[Mark, RunRecord]] = {}
-        for row in atomic.read_json_lines(self.path):
-            record, size, modified = (row.get(name) for name in ("record", "size", "modified"))
-            record = RunRecord.from_json(record)
-            if record is not None and isinstance(size, int) and isinstance(modified, int):
-                rows[record.key] = (Mark(size, modified), record)
-        return rows
+        with self.lookup() as find:
+            marks = {key: mark for key, (mark, *_) in self._places[1].items()}
+            return {key: (mark, record) for key, mark in marks.items() if (record := find(key, mark))}
 
     @contextlib.contextmanager
     def lookup(self) -> Iterator[Callable[[str, Mark], RunRecord | None]]:
@@ -78,6 +74,7 @@ class Index:
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
+            self._places = (), {}
             yield lambda key, mark: None
             return
         with file:

@@ -20,17 +20,16 @@ from htbench.harness.system import atomic
 
 _HELD_OUT = ("val_", "test_")  # evaluations of the test split are made at the end only
 _ROUNDING = {"rel_tol": 1e-9, "abs_tol": 1e-12}  # smaller differences are rounding
-_ROW = 100  # bytes that hold the row of a step
 
 CHANGED = Note("record_changed")
-LOST = ("record_damaged", "record_missing", "record_missing_at_the_end")  # the run is trained again by itself
+LOST = ("record_damaged", "record_missing")  # the run is trained again by itself
 
 
 def contradiction(folder: Path, record: RunRecord) -> Note | None:
     """What speaks against a record: its curve, spectra, test items, or its own digest; None if nothing does.
 
-    It compares the steps, the last metrics of both held-out splits, and the mean training loss of the last
-    tenth. A pruned run is not compared: another study may have resumed it.
+    It compares the steps and the last metrics of both held-out splits. A pruned run is not compared: another
+    study may have resumed it.
 
     Args:
         folder: of the run.
@@ -44,27 +43,15 @@ def contradiction(folder: Path, record: RunRecord) -> Note | None:
 
 def _difference_to_curve(files: RunFolder, record: RunRecord) -> Note | None:
     """None if they agree, or if there is no curve."""
-    path = files.metrics
-    if record.status is Status.PRUNED:
-        return None
-    rows = metrics.tail(path, metrics.TAIL + _ROW * (record.steps // 10))
-    if not rows and not path.exists():
+    rows = metrics.tail(files.metrics)
+    if record.status is Status.PRUNED or not (rows or files.metrics.exists()):
         return None
     last = max((row["step"] for row in rows), default=0)
     if last != record.steps:
         return Note("steps_differ", record=record.steps, other=last, file=METRICS)
-    curve: dict[str, Any] = {}  # the metrics after the last step, as far as the record has them, too
+    noted, curve = _held_out(record.metrics), dict[str, float | None]()
     for row in rows:
-        if row["step"] == last:
-            curve |= {name: value for name, value in row.items() if name.startswith(_HELD_OUT)}
-    if record.status is Status.DIVERGED and not record.metrics and _is_finished(curve):
-        return Note("diverged_yet_complete")
-    counted = max(1, last // 10)  # as `harness/train/loop.py` makes the training loss
-    ends = {row["step"]: row for row in rows if row.get("loss") is not None and row["step"] > last - counted}
-    updates = {step: row.get("updates") or 1 for step, row in ends.items()}
-    if "train_loss" in record.metrics and sum(updates.values()) == counted:
-        curve["train_loss"] = math.fsum(updates[step] * row["loss"] for step, row in ends.items()) / counted
-    noted = {name: x for name, x in record.metrics.items() if name.startswith(_HELD_OUT) or name in curve}
+        curve |= _held_out(row) if row["step"] == last else {}
     for name in noted | curve if noted != curve else ():
         here: Any = noted.get(name, "missing")
         there: Any = curve.get(name, "missing")
@@ -73,6 +60,10 @@ def _difference_to_curve(files: RunFolder, record: RunRecord) -> Note | None:
             here, there = ("not finite" if value is None else value for value in (here, there))
             return Note("metric_differs", name=name, record=here, other=there)
     return _spectra(files, record)
+
+
+def _held_out(values: Mapping[str, Any]) -> dict[str, float | None]:
+    return {name: value for name, value in values.items() if name.startswith(_HELD_OUT)}
 
 
 def lost(folder: Path) -> Note | None:
@@ -87,15 +78,10 @@ def lost(folder: Path) -> Note | None:
     if files.record.exists():
         sound = RunRecord.from_json(atomic.read_json(files.record)) is not None
         return None if sound else Note("record_damaged")
-    if any(_is_finished(row) for row in metrics.tail(files.metrics)):
+    if any(name.startswith("test_") for row in metrics.tail(files.metrics) for name in row):
         return Note("record_missing")
-    outcome = files.read_attempt(files.last_attempt()).get("outcome")
-    ended = outcome is not None and outcome.get("reason") == Reason.FINISHED
-    return Note("record_missing_at_the_end") if ended else None
-
-
-def _is_finished(metrics: Mapping[str, Any]) -> bool:
-    return any(name.startswith("test_") for name in metrics)
+    outcome = files.read_attempt(files.last_attempt()).get("outcome") or {}
+    return Note("record_missing") if outcome.get("reason") == Reason.FINISHED else None
 
 
 def _spectra(files: RunFolder, record: RunRecord) -> Note | None:

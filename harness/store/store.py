@@ -87,17 +87,14 @@ class Store(Records):
         number = self.last_attempt(key)
         if record is not None and record.ends(study):
             return RunState(record.status, number, record)
-        if number == 0:
-            return RunState(Status.WAITING)
         last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
         reason, said = outcome.get("reason"), outcome.get("message", "")
         if reason is not None and Reason(reason).is_failure:
             return RunState(Status.FAILED, number, reason=Reason(reason), said=said)
-        if reason is None:
-            owner = Owner.from_json(last.get("owner"))
-            if self.alive(owner, self.files(key).attempt(number)):
-                return RunState(Status.RUNNING, number, owner=owner)
+        owner = Owner.from_json(last.get("owner"))
+        if number and reason is None and self.alive(owner, self.files(key).attempt(number)):
+            return RunState(Status.RUNNING, number, owner=owner)
         if reason in (None, Reason.DIED) and self._died_without_progress(key, number):
             return RunState(Status.FAILED, number, reason=Reason.KILLED)
         gone = lost(self.run_folder(key)) if record is None else None

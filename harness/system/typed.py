@@ -28,24 +28,12 @@ def made(cls: type[T], value: object) -> T | None:
     Fields with a default may be missing. An unknown name is kept in the field of metadata REST; without such
     a field there may be none.
     """
-    if type(value) is not dict:
-        return None
     declared: _Declared = _declared(cls)  # type: ignore[arg-type]  # classes can be hashed
-    if not declared.required <= value.keys():
+    if type(value) is not dict or not declared.check(value):
         return None
-    known, rest = {}, {}
-    for name, entry in value.items():
-        check = declared.checks.get(name)
-        if check is None:
-            rest[name] = entry
-        elif check(entry):
-            known[name] = entry
-        else:
-            return None
-    if rest:
-        if not declared.rest or not _is_plain(rest):
-            return None
-        known[declared.rest] = rest
+    known = dict(value)
+    if not declared.names.issuperset(known):
+        known[declared.rest] = {name: known.pop(name) for name in value if name not in declared.names}
     for name, kind in declared.enums.items():
         if name in known:
             known[name] = kind(known[name])
@@ -64,8 +52,8 @@ def fits(kind: Any, value: object) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class _Declared:
-    checks: Mapping[str, Check]
-    required: frozenset[str]
+    check: Check
+    names: frozenset[str]
     rest: str
     enums: Mapping[str, type[Enum]]
 
@@ -76,21 +64,14 @@ def _declared(cls: Any) -> _Declared:
     rest = "".join(field.name for field in fields if field.metadata == REST)
     missing = dataclasses.MISSING
     required = (f.name for f in fields if f.default is missing and f.default_factory is missing)
-    checks = {
-        field.name: _anything if field.metadata == LATER else _check(kinds[field.name])
-        for field in fields
-        if field.name != rest
-    }
+    hints = {f.name: object if f.metadata == LATER else kinds[f.name] for f in fields if f.name != rest}
     enums = {name: kind for name, kind in kinds.items() if _is_enum(kind)}
-    return _Declared(checks, frozenset(required), rest, enums)
+    check = _of_fields(hints, frozenset(required), others=bool(rest))
+    return _Declared(check, frozenset(hints), rest, enums)
 
 
 def _is_enum(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Enum)
-
-
-def _anything(value: Any) -> bool:
-    return True
 
 
 @functools.cache
@@ -98,6 +79,8 @@ def _check(kind: Any) -> Check:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
         return _is_plain
+    if kind is object:
+        return lambda value: True
     if scalars := _scalars(kind):
         return lambda value: type(value) in scalars
     if _is_enum(kind):
@@ -110,7 +93,8 @@ def _check(kind: Any) -> Check:
         return _of_all(list, list.__iter__, arguments[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return _of_all(dict, dict.values, arguments[1])
-    return _of_fields(kind)
+    required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+    return _of_fields(typing.get_type_hints(kind), required)
 
 
 def _scalars(kind: Any) -> frozenset[Any]:
@@ -135,18 +119,17 @@ def _of_all(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -
     return fits
 
 
-def _of_fields(kind: Any) -> Check:
-    """Of a dataclass or a TypedDict."""
-    hints = typing.get_type_hints(kind)
+def _of_fields(hints: Mapping[str, Any], required: frozenset[str], others: bool = True) -> Check:
+    """Of a dataclass or a TypedDict; with `others` it may have more than its fields."""
     scalars = {name: _scalars(hint) for name, hint in hints.items()}
     checks = {name: _check(hint) for name, hint in hints.items()}
-    required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
+    unknown = _is_plain if others else lambda value: False
 
     def check(value: Any) -> bool:
         if type(value) is not dict or not required <= value.keys():
             return False
         for name, entry in value.items():  # no calls for most: ten thousand records have sixty settings each
-            if type(entry) not in scalars.get(name, ()) and not checks.get(name, _is_plain)(entry):
+            if type(entry) not in scalars.get(name, ()) and not checks.get(name, unknown)(entry):
                 return False
         return True
 

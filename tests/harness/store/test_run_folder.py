@@ -1,28 +1,11 @@
-"""The files of a run and the folders of a store: their names stand in one place each, and are these."""
+"""The files of a run and the folders of a store have these names."""
 
-import ast
 from pathlib import Path
-
-import pytest
 
 from htbench.harness.store import Store, layout
 from htbench.harness.store.run_folder import RunFolder
 
-ROOT = Path(__file__).parents[3]
 KEY = "0123456789ab"
-FILES = {layout.CONFIG, layout.METRICS, layout.LOG, layout.CHECKPOINT, layout.WEIGHTS}
-FILES |= {layout.SPECTRA, layout.RECORD}
-FOLDERS = {
-    layout.ATTEMPTS,
-    layout.RUNS,
-    layout.SWEEPS,
-    layout.STUDIES,
-    layout.CODE,
-    layout.CACHE,
-    layout.INDEX,
-}
-NAMES = FILES | FOLDERS
-SOURCES = [path for package in ("harness", "sweeps", "results") for path in (ROOT / package).rglob("*.py")]
 
 
 def test_the_names_on_disk():
@@ -33,35 +16,6 @@ def test_the_names_on_disk():
     assert folder.spectra == Path("run/spectra.jsonl")
     assert folder.attempt(3) == Path("run/attempts/3.json")
     assert Store("root").files(KEY).path == Path(f"root/runs/01/{KEY}") == Store("root").run_folder(KEY)
-
-
-def names_used(source: str) -> set[str]:
-    """The names of a run's files that stand as words of their own, and those of folders joined to a path."""
-    nodes = list(ast.walk(ast.parse(source)))
-    joined = [node.right for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)]
-    words = {node.value for node in nodes if isinstance(node, ast.Constant)}
-    folders = {node.value for node in joined if isinstance(node, ast.Constant)}
-    return (words & FILES) | (folders & FOLDERS)
-
-
-def test_no_other_module_spells_them():
-    texts = {path: path.read_text() for path in SOURCES if path.name != "layout.py"}
-    likely = {path: text for path, text in texts.items() if any(f'"{name}"' in text for name in NAMES)}
-    assert {path: found for path, text in likely.items() if (found := names_used(text))} == {}
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ('x = folder / "record.json"', {"record.json"}),
-        ('cache = root / "cache"', {"cache"}),
-        ('x = f / "attempts" / n', {"attempts"}),
-        ('x = {"code": 1}', set()),
-        ('"""A record.json."""', set()),
-    ],
-)
-def test_a_name_is_seen(source, found):
-    assert names_used(source) == found
 
 
 def test_the_highest_attempt_counts(tmp_path):

@@ -6,8 +6,6 @@ import multiprocessing
 import os
 import resource
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -130,17 +128,20 @@ def test_lines_appended_by_many_processes_are_all_there(tmp_path):
     assert atomic.read_json_lines(path) == [row] * 200
 
 
+def _hold(path, held):
+    with atomic.locked(path):
+        held.set()
+        time.sleep(60)
+
+
 def test_a_lock_dies_with_its_holder(tmp_path):
-    lock = str(tmp_path / "l")
-    code = (
-        "import time; from htbench.harness.system import atomic\n"
-        f"with atomic.locked(__import__('pathlib').Path({lock!r})):\n"
-        " print(1, flush=True); time.sleep(60)"
-    )
-    holder = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "1\n"
-    holder.send_signal(signal.SIGKILL)
-    holder.wait()
+    context = multiprocessing.get_context("fork")
+    held = context.Event()
+    holder = context.Process(target=_hold, args=(tmp_path / "l", held))
+    holder.start()
+    assert held.wait(30)
+    holder.kill()
+    holder.join()
     began = time.monotonic()
     with atomic.locked(tmp_path / "l"):
         assert time.monotonic() - began < 30
@@ -167,17 +168,22 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
         assert name.partition(".")[0] in files or f'crash_point("{name}")' in sources, name
 
 
+def _write_and_die(path, instant):
+    os.setsid()  # the whole group dies
+    os.environ["HTBENCH_CRASH"] = instant
+    atomic.write_text(path, "1")
+
+
 @pytest.mark.parametrize(
     "instant, there", [("record.before", False), ("record.after", True), ("record", True)]
 )
 def test_a_process_dies_before_or_after_the_rename(tmp_path, instant, there):
-    path = str(tmp_path / "record.json")
-    write = f"atomic.write_text(pathlib.Path({path!r}), '1')"
-    words = f"import pathlib; from htbench.harness.system import atomic; {write}"
-    done = subprocess.run(
-        [sys.executable, "-c", words], env=os.environ | {"HTBENCH_CRASH": instant}, start_new_session=True
+    process = multiprocessing.get_context("fork").Process(
+        target=_write_and_die, args=(tmp_path / "record.json", instant)
     )
-    assert done.returncode == (0 if instant == "record" else -signal.SIGKILL)
+    process.start()
+    process.join()
+    assert process.exitcode == (0 if instant == "record" else -signal.SIGKILL)
     assert (tmp_path / "record.json").exists() == there
 
 

@@ -90,7 +90,7 @@ def sweep(tmp_path, write_spec):
 def imported(other, root):
     """Import a store; what the command said of sweeps."""
     done = merge(Store(root), other)
-    assert not done.refused and not done.differing
+    assert not done.remarks
     return done.sweeps
 
 
