@@ -135,7 +135,7 @@ def _locked_and_repaired(
         filled = slots.read_slots(store.root, study)
         connection = _open(store, study)
         agrees = connection.agrees(filled)
-        if not agrees:  # a network file system may hide what other nodes have appended
+        if not (agrees or study.storage):  # a network file system may hide what others have appended
             atomic.refresh_file_cache(journal_of(store.root, study))
             connection = _open(store, study)
             agrees = connection.agrees(filled)
