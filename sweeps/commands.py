@@ -83,7 +83,7 @@ ACTIONS = {
         _QUIET
         | _switch("--dry-run", "the same as `plan --sbatch`")
         | _switch("--retry", "failed runs again, too")
-        | _switch("--replace", "like `run`, and exchange queued jobs that ask for other resources")
+        | _REPLACE
         | _BLOCK,
         trains=True,
     ),

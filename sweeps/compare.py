@@ -171,7 +171,7 @@ def _tell_time(args: argparse.Namespace, path: Path) -> None:
     (preview,) = commands.previews(words)
     if not preview.facts.to_run:
         return  # all is there
-    known = preview.facts.to_run - sum(row.work.runs for row in preview.rows if row.total is None)
+    known = preview.facts.to_run - sum(row.runs for row in preview.facts.card if row.seconds is None)
     allowed = len(preview.spec.blocks) * (preview.spec.search.trials or 0) * len(preview.spec.seeds)
     to_come = allowed - len(preview.planned)
     runs = preview.facts.to_run + max(0, to_come)

@@ -59,9 +59,9 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
         known: as `seen` returns it, for runs that were not measured; empty if it says nothing.
             Of a sweep that nobody has seen, that of the end of the model's name: s1 of llama-s1.
     """
-    unmeasured = [row for row in plan.rows if row.total is None]
+    unmeasured = [row for row in plan.facts.card if row.seconds is None]
     own = known.get(plan.spec.name.partition("-")[2])
-    paces = [own or known.get(row.work.config.model.rpartition("-")[2], 0.0) for row in unmeasured]
+    paces = [own or known.get(row.model.rpartition("-")[2], 0.0) for row in unmeasured]
     rows = list(zip(unmeasured, paces, strict=True))
     search, tried = plan.spec.search, [one.point for one in plan.planned if one.point.stage == SEARCH]
     grows = search.mode == REFINE and not all(plan.found[point.id].status.is_settled for point in tried)
@@ -70,8 +70,8 @@ def left(plan: Preview, known: Mapping[str, float]) -> Left:
         sweep=plan.spec.name,
         points=len(plan.planned) + plan.facts.replicas_to_come,
         runs=plan.facts.to_run,
-        seconds=plan.facts.seconds + sum(pace * row.work.runs * (row.steps or 0) for row, pace in rows),
-        unknown=sum(row.work.runs for row, pace in rows if not pace),
+        seconds=plan.facts.seconds + sum(pace * row.runs * (row.steps or 0) for row, pace in rows),
+        unknown=sum(row.runs for row, pace in rows if not pace),
         more=max(0, (search.trials or 0) * len(searches) - len(tried)) if grows else 0,
     )
 

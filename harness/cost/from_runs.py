@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from htbench.harness.cost.run_class import Cost, RunClass, passes, processor, run_class
-from htbench.harness.show.status import Status
-from htbench.harness.store import Reason, RunState, Store, curve
+from htbench.harness.store import RunState, Store, curve
 from htbench.harness.store.owner import Owner
 from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFolder
@@ -103,7 +102,7 @@ def pace(files: RunFolder, warm_up: int = 0) -> float | None:
     return seconds / steps if steps > warm_up else None
 
 
-# --- what a run has taken so far, and how much of that was in vain ---
+# --- what a run has taken so far ---
 
 
 @dataclass(frozen=True)
@@ -112,15 +111,11 @@ class Stint:
 
     Attributes:
         seconds: from its begin to its end, or to its last sign of life.
-        lost: of them, those of steps that a later attempt made again, or of an attempt without a result.
-        failed: whether it ended in a failure, so that what is lost is so by that.
-        job: its job; empty outside of jobs. None: the record, which does not tell, stands for the attempt.
+        in_job: whether it was a job's. None: the record, which does not tell, stands for the attempt.
     """
 
     seconds: float
-    lost: float = 0.0
-    failed: bool = False
-    job: str | None = ""
+    in_job: bool | None = False
 
 
 def stints(store: Store, key: str, state: RunState) -> list[Stint]:
@@ -130,22 +125,15 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
     """
     record = state.record
     if record is not None and record.attempts == 1 and (seconds := _seconds(record)) is not None:
-        return [Stint(seconds, job=None)]
+        return [Stint(seconds, in_job=None)]
     number = record.attempts if record is not None else state.attempts
     attempts = [store.attempt(key, n) for n in range(1, number + 1)]
     made = []
     for place, attempt in enumerate(attempts):
-        if "began" not in attempt:  # damaged
-            continue
-        later = attempts[place + 1 :]
-        seconds = _wall(store.files(key), place + 1, attempt, later)
-        reason = (attempt.get("outcome") or {}).get("reason")
-        failed = (reason is not None and Reason(reason).is_failure) or (
-            not later and state.status is Status.FAILED
-        )
-        lost = _lost(attempt, later) if later else float(failed)
-        owner = Owner.from_json(attempt.get("owner"))
-        made.append(Stint(seconds, lost * seconds, failed, owner.job if owner else ""))
+        if "began" in attempt:  # it is not damaged
+            owner = Owner.from_json(attempt.get("owner"))
+            seconds = _wall(store.files(key), place + 1, attempt, attempts[place + 1 :])
+            made.append(Stint(seconds, in_job=owner is not None and bool(owner.job)))
     return made
 
 
@@ -159,20 +147,3 @@ def _wall(files: RunFolder, number: int, attempt: dict[str, Any], later: Sequenc
             return 0.0
         ended = min([heartbeat, *(other["began"] for other in later if "began" in other)])
     return max(0.0, float(ended) - float(attempt["began"]))
-
-
-def _lost(attempt: dict[str, Any], later: Sequence[dict[str, Any]]) -> float:
-    """The share of an attempt's steps that later ones made again; 1 if it made none.
-
-    The next attempt notes where it starts and how many steps of the curve it makes again: together that is
-    how far this one came. What lies after the start of any later one was lost.
-    """
-    start = attempt.get("start_step")
-    started = [other for other in later if other.get("start_step") is not None]
-    if start is None:
-        return 1.0
-    if not started:
-        return 0.0
-    made = started[0]["start_step"] + started[0].get("repeats", 0) - start
-    kept = min(other["start_step"] for other in started) - start
-    return 1.0 - max(0.0, kept) / made if made > 0 else 1.0

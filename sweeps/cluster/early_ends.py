@@ -13,7 +13,6 @@ from htbench.harness.store import Store, submissions
 from htbench.harness.store.points import Point, filled
 from htbench.harness.store.submissions import Submission
 from htbench.sweeps.cluster import job_log
-from htbench.sweeps.cluster.job_log import JobLog
 from htbench.sweeps.cluster.queue import log_folder
 
 MOST_JOBS = 300  # the newest; more logs take too long to read
@@ -51,7 +50,8 @@ def find(store: Store, sweep: str, points: Sequence[Point], free: Collection[str
     for array, job, id in jobs[:MOST_JOBS]:
         if _began(store, filled(store.root, known[id]), job):
             continue
-        log, path = _log(store.root, array, job)
+        path = log_path(store.root, array, job)
+        log = job_log.read(path)
         if log is None or not log.error:
             continue
         # Errors that differ in numbers and nodes only are one.
@@ -81,15 +81,6 @@ def _began(store: Store, point: Point, job: str) -> bool:
     numbers = range(store.last_attempt(point.key) if point.key else 0, 0, -1)
     owners = (store.attempt(point.key, number).get("owner") or {} for number in numbers)
     return any(owner.get("job") == job for owner in owners)
-
-
-def _log(root: Path, array: Submission, job: str) -> tuple[JobLog | None, Path]:
-    """The log of a job, read, and where it is."""
-    path = log_path(root, array, job)
-    if path.parent.is_dir() or not path.parent.parent.is_dir():
-        return job_log.read(path), path
-    error = f"'{path.parent}', where they look for what to do, is gone; the next `submit` writes it anew"
-    return JobLog("", error), path
 
 
 def notes(sweep: str, ended: Sequence[Early]) -> list[Note]:

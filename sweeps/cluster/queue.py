@@ -128,35 +128,24 @@ def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> Not
     return Note("jobs_cancelled", sweep=sweep, jobs=len(ours), others=len(jobs) - len(ours))
 
 
-def cancel_pending(jobs: Sequence[Job], queue: Mapping[str, Job]) -> int:
-    """Cancel those jobs that are ours and have not begun; their number.
-
-    Whole arrays are cancelled without a race: SLURM leaves alone what has begun meanwhile. Of a part of an
-    array it can't: asked for waiting tasks only, SLURM 22.05 cancels all that wait (seen). There a job that
-    begins in this moment saves and ends.
-
-    Args:
-        jobs: to cancel.
-        queue: all jobs; an array of which every waiting task goes needs one message only.
+def cancel_pending(jobs: Sequence[Job]) -> int:
+    """Cancel those jobs that are ours and have not begun; their number. One that begins now saves.
 
     Raises:
         SlurmError: SLURM does not answer.
     """
-    ours = [job for job in jobs if job.pending and job.user == current_user()]
-    going = {job.id for job in ours}
-    kept = {job.array for job in queue.values() if job.pending and job.id not in going}
-    scancel(list(dict.fromkeys(job.array for job in ours if job.array not in kept)), "--state=PENDING")
-    scancel([job.id for job in ours if job.array in kept])
+    ours = [job.id for job in jobs if job.pending and job.user == current_user()]
+    scancel(ours)
     return len(ours)
 
 
-def scancel(ids: Sequence[str], *options: str) -> None:
+def scancel(ids: Sequence[str]) -> None:
     """Cancel jobs, in batches. Raises SlurmError after the last batch if one was refused."""
     refused = None
     for first in range(0, len(ids), AT_A_TIME):
         try:
             # --quiet: no error for a job that has just ended.
-            slurm.call("scancel", "--quiet", *options, *ids[first : first + AT_A_TIME])
+            slurm.call("scancel", "--quiet", *ids[first : first + AT_A_TIME])
         except SlurmError as error:
             refused = error
     if refused is not None:
@@ -183,20 +172,13 @@ def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[
     }
 
 
-def waiting(store: Store, sweep: str, jobs: Mapping[str, Job]) -> list[Note]:
-    """Why jobs are pending, and which of these will not find what to do: somebody has removed it.
+def waiting(sweep: str, jobs: Mapping[str, Job]) -> list[Note]:
+    """Why jobs are pending.
 
     Args:
-        store: the store.
         sweep: the sweep's name.
         jobs: by the points that they are for.
     """
     pending = {job.id: job for job in jobs.values() if job.pending}
     reasons = sorted(Counter(job.reason for job in pending.values()).items())
-    notes = [Note("jobs_wait", sweep=sweep, jobs=n, reason=reason) for reason, n in reasons]
-    for array in submissions.read(store.root, sweep) if pending else ():
-        folder = log_folder(store.root, array)
-        lost = len(pending.keys() & array.jobs()) if array.job else 0
-        if lost and not (folder / ORDER).exists():
-            notes.append(Note("jobs_without_order", sweep=sweep, jobs=lost, folder=str(folder)))
-    return notes
+    return [Note("jobs_wait", sweep=sweep, jobs=n, reason=reason) for reason, n in reasons]

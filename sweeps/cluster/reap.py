@@ -92,9 +92,9 @@ def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: di
         arrays = submissions.read(root, name)
         taken = queue.queued(arrays, jobs)
         wanted = {point.id for point in points}
-        unwanted = [jobs[one.job] for one in troubles.removed(root, name, arrays, jobs, wanted)]
+        unwanted = [jobs[id] for id in troubles.removed(root, name, arrays, jobs, wanted)]
         known = states(store, [point for point in points if point.id in taken])
         settled = {id for id, state in known.items() if state.status.is_settled}
         idle = [job for _, id, job in queue.in_queue(arrays, jobs) if id in settled]
-        done["reaped_cancelled"] = queue.cancel_pending(idle, jobs)
-        done["reaped_unwanted"] = queue.cancel_pending(unwanted, jobs)
+        done["reaped_cancelled"] = queue.cancel_pending(idle)
+        done["reaped_unwanted"] = queue.cancel_pending(unwanted)

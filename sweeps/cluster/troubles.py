@@ -19,37 +19,18 @@ from htbench.sweeps.cluster.early_ends import Early
 from htbench.sweeps.plan.planned import block_of
 from htbench.sweeps.spec.sweep import SweepSpec
 
-MOST_NAMED = 6  # jobs in a sentence
-
-
-@dataclass(frozen=True)
-class Removed:
-    """A job for a point that is wanted no more.
-
-    Attributes:
-        point: the point.
-        job: its id.
-        state: in SLURM.
-        user: whose it is.
-    """
-
-    point: str
-    job: str
-    state: str
-    user: str
-
 
 @dataclass(frozen=True)
 class Troubles:
     """What is wrong with the jobs of a sweep.
 
     Attributes:
-        removed: jobs for points that it no longer has.
+        removed: jobs in the queue for points that it no longer has.
         outdated: this user's jobs that wait and ask for other resources than the file.
         ended_early: jobs that ended before their run began; their points wait, without a later job.
     """
 
-    removed: list[Removed] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     outdated: list[str] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
 
@@ -57,7 +38,7 @@ class Troubles:
         """For people."""
         return [
             *early_ends.notes(sweep, self.ended_early),
-            *_of_removed(sweep, self.removed),
+            *([Note("jobs_unwanted", sweep=sweep, jobs=len(self.removed))] if self.removed else []),
             *([Note("jobs_outdated", sweep=sweep, jobs=len(self.outdated))] if self.outdated else []),
         ]
 
@@ -95,7 +76,7 @@ def look(
 
 def removed(
     root: Path, sweep: str, arrays: Sequence[Submission], jobs: Mapping[str, Job], wanted: Collection[str]
-) -> list[Removed]:
+) -> list[str]:
     """The jobs in the queue whose point is wanted neither by their sweep nor by another one of the store.
 
     Args:
@@ -106,9 +87,9 @@ def removed(
         wanted: the ids of its points.
     """
     mine = set(wanted)
-    rest = [(point, job) for _, point, job in queue.in_queue(arrays, jobs) if point not in mine]
+    rest = [(point, job.id) for _, point, job in queue.in_queue(arrays, jobs) if point not in mine]
     others = _points_of_others(root, sweep) if rest else set[str]()
-    return [Removed(point, job.id, job.state, job.user) for point, job in rest if point not in others]
+    return [job for point, job in rest if point not in others]
 
 
 def _points_of_others(root: Path, sweep: str) -> set[str]:
@@ -118,13 +99,6 @@ def _points_of_others(root: Path, sweep: str) -> set[str]:
         with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
             points |= {point.id for point in read_points(root, name)} if name != sweep else set()
     return points
-
-
-def _of_removed(sweep: str, jobs: Sequence[Removed]) -> list[Note]:
-    if not jobs:
-        return []
-    named = [Note("job_of_point", job=one.job, point=one.point) for one in jobs[:MOST_NAMED]]
-    return [Note("jobs_unwanted", sweep=sweep, jobs=len(jobs), named=named, more=len(jobs) - len(named))]
 
 
 def outdated(

@@ -1,28 +1,22 @@
-"""From a sweep file to its points, the objectives they compete for, and their states. Torch-free.
+"""From a sweep file to its points, the objectives they compete for, and their states. Torch-free."""
 
-To resolve a config takes most of the time of a plan. Points of a grid that differ only in independent numbers
-(learning rates, seeds) share one resolved config, in which `dataclasses.replace` puts these numbers.
-"""
-
-import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from htbench import optimizers
 from htbench.harness.choice.winner import grouped
-from htbench.harness.config import RunConfig, Value, groups, hyper_schedules
+from htbench.harness.config import RunConfig
 from htbench.harness.config.key import run_key
-from htbench.harness.config.settings import FIELDS, param_of, resolve_config
+from htbench.harness.config.settings import param_of, resolve_config
 from htbench.harness.errors import UsageError
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
 from htbench.harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.record import RunRecord
-from htbench.optimizers.zoo.registry import resolve_value
 from htbench.sweeps.plan import slots
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
@@ -51,8 +45,7 @@ def search_points(spec: SweepSpec) -> list[Planned]:
         if block.row in optimizers.ZOO and block.row != block.set.get("optimizer.name"):
             raise UsageError(f"The row of block '{block.name}' can't be '{block.row}', another optimizer.")
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
-    configs = {block.name: _GridConfigs((*block.space, *spec.seed_settings[0])) for block in spec.blocks}
-    planned = [plan_point(spec, b.name, SEARCH, settings, configs[b.name].resolve) for b, settings in points]
+    planned = [plan_point(spec, block.name, SEARCH, settings) for block, settings in points]
     distinct = list({(p.point.block, p.point.key): p for p in planned}.values())
     if spec.search.mode == REFINE:
         _check_rate(spec, distinct)
@@ -75,13 +68,7 @@ def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
         yield spec.base | block.set | dict(zip(block.space, values, strict=True)) | seeds
 
 
-def plan_point(
-    spec: SweepSpec,
-    block: str,
-    stage: str,
-    settings: Settings,
-    resolve: Callable[[Settings], RunConfig] = resolve_config,
-) -> Planned:
+def plan_point(spec: SweepSpec, block: str, stage: str, settings: Settings) -> Planned:
     """One point with its resolved config and its key, each made once.
 
     Args:
@@ -89,13 +76,12 @@ def plan_point(
         block: the name of the point's block.
         stage: `search` or `replicate`.
         settings: of its run.
-        resolve: makes the config; equal to `resolve_config`, maybe faster.
 
     Raises:
         UsageError: no run can have the settings; one sentence with the sweep and the block.
     """
     try:
-        config = resolve(settings)
+        config = resolve_config(settings)
         own = _block(spec, block)
         own.resources.check(config.processes)
     except UsageError as error:
@@ -153,83 +139,6 @@ def replica_seeds(spec: SweepSpec, group: Sequence[Planned]) -> list[int]:
     first = max(FRESH_SEEDS, *(seed + 1 for seed in spec.seeds))
     fresh = (seed for seed in itertools.count(first) if seed not in seen)
     return list(itertools.islice(fresh, spec.fresh_seeds))
-
-
-# --- the configs of a grid ---
-
-
-class _GridConfigs:
-    """Resolves the settings of a block's points, each result equal to that of `resolve_config`.
-
-    Args:
-        axes: the settings in which the points differ.
-    """
-
-    def __init__(self, axes: Iterable[str]) -> None:
-        self._axes = tuple(axes)
-        self._resolved: dict[tuple[str, ...], RunConfig] = {}  # by the values on all other axes
-
-    def resolve(self, settings: Settings) -> RunConfig:
-        """The config of a point.
-
-        Raises:
-            UsageError: no run can have the settings; one sentence.
-        """
-        # A named group takes what it leaves open from the settings around it.
-        has_groups = any(map(groups.parse, settings))
-        independent = () if has_groups else _independent(settings.get("optimizer.name"), self._axes)
-        # A schedule starts at the value of its hyperparameter, which `resolve_config` writes into it.
-        scheduled = {f"optimizer.{part[0]}" for part in map(hyper_schedules.split, settings) if part}
-        free = tuple(name for name in independent if name not in scheduled)
-        shape = tuple(repr(settings[name]) for name in self._axes if name not in free)
-        if shape not in self._resolved:
-            self._resolved[shape] = resolve_config(settings)
-            return self._resolved[shape]
-        try:
-            return _replaced(self._resolved[shape], {name: settings[name] for name in free})
-        except ValueError:  # a value that is empty, or not allowed: `resolve_config` knows what to say
-            return resolve_config(settings)
-
-
-@functools.cache
-def _independent(optimizer: Any, axes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the axes whose values decide about no other setting and depend on none."""
-    name = FIELDS["optimizer.name"].default if optimizer is None else optimizer
-    if name not in optimizers.ZOO:
-        return ()
-    row = optimizers.spec(name)
-    deciding = {setting for param in FIELDS.values() for case in param.inert for setting in case}
-    deciding |= {
-        f"optimizer.{other}" for param in row.params.values() for case in param.inert for other in case
-    }
-    # An empty aux_lr is that of the task, and a weight decay is refused where there is none.
-    deciding |= {"optimizer.aux_lr"} | (set() if row.has_weight_decay else {"optimizer.weight_decay"})
-    known = {f"optimizer.{hyper}" for hyper in row.params} | FIELDS.keys()
-
-    def is_number(setting: str) -> bool:
-        param = param_of(name, setting)
-        return param.type is float and not param.inert
-
-    tuned = {axis for axis in axes if is_tuned(axis) and axis in known - deciding}
-    return tuple(axis for axis in axes if axis in SEED_FIELDS or (axis in tuned and is_number(axis)))
-
-
-def _replaced(config: RunConfig, values: Mapping[str, Value]) -> RunConfig:
-    """The config with other values of independent settings. Raises ValueError if one is not allowed."""
-    fields: dict[str, dict[str, Value]] = {}
-    for path, value in values.items():
-        if value is None:
-            raise ValueError(f"{path} is left to its default")
-        group, _, name = path.rpartition(".")
-        for param in (FIELDS.get(path), param_of(config.optimizer.name, path)):
-            value = value if param is None else resolve_value(param, path, value)
-        fields.setdefault(group, {})[name] = value
-    parts: dict[str, Any] = fields.pop("", {})
-    if rule := fields.pop("optimizer", {}):
-        hyper = {name: rule.pop(name) for name in list(rule) if name in config.optimizer.hyper}
-        parts["optimizer"] = replace(config.optimizer, hyper={**config.optimizer.hyper, **hyper}, **rule)
-    parts |= {group: replace(getattr(config, group), **own) for group, own in fields.items()}
-    return replace(config, **parts)
 
 
 # --- as their studies see them ---

@@ -8,9 +8,10 @@ import math
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig, parts
@@ -61,34 +62,59 @@ class Work:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the card.
+    """Runs of one class.
 
     Attributes:
-        work: runs.
+        task, model, optimizer: a class of runs that cost the same.
+        details: the settings that decide the cost.
+        resources: of its jobs.
+        runs: to run.
+        steps: of a run; None if its epochs can't be converted.
+        seconds_per_run: of one run; None if they are not known.
+        seconds: of all of them, one after the other.
+        cost: what was measured.
+        why: why the cost is not known; else empty.
+        warnings: such as too little memory.
+    """
+
+    task: str
+    model: str
+    optimizer: str
+    details: Mapping[str, Any]
+    resources: Resources
+    runs: int
+    steps: int | None
+    seconds_per_run: float | None
+    seconds: float | None
+    cost: Cost | None
+    why: Note | str
+    warnings: Sequence[Note]
+
+
+def row_of(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
+    """A line of the card.
+
+    Args:
+        work: its runs.
         cost: of one, as it was measured; None if it is not known.
         why: it is not known.
     """
-
-    work: Work
-    cost: Cost | None
-    why: Note | None = None
-
-    @property
-    def steps(self) -> int | None:
-        """Updates of one run; None if its epochs can't be converted to steps."""
-        return self.cost.steps(self.work.config) if self.cost else self.work.config.steps
-
-    @property
-    def seconds(self) -> float | None:
-        """Seconds of one run; None if they are not known."""
-        if self.cost is None or self.steps is None:
-            return None
-        return self.cost.seconds(self.work.config, self.steps)
-
-    @property
-    def total(self) -> float | None:
-        """Seconds of all runs, one after the other; None if they are not known."""
-        return None if self.seconds is None else self.work.runs * self.seconds
+    steps = cost.steps(work.config) if cost else work.config.steps
+    seconds = None if cost is None or steps is None else cost.seconds(work.config, steps)
+    return Row(
+        task=work.kind.task,
+        model=work.kind.model,
+        optimizer=work.kind.optimizer,
+        details=dict(work.kind.details),
+        resources=work.resources,
+        runs=work.runs,
+        steps=steps,
+        seconds_per_run=seconds,
+        seconds=None if seconds is None else work.runs * seconds,
+        cost=cost,
+        why=why or "",
+        warnings=[] if cost is None or seconds is None else warnings(work, cost, seconds),
+    )
 
 
 def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
@@ -129,7 +155,7 @@ class Costs:
             self._short = self.spare_short and _are_short([*filter(self._is_missing, works)])
             for work in filter(self._is_missing, works):  # the first of a class tells of all
                 self._look_up(work, cache if kept else Path(folder), kept)
-        return [Row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
+        return [row_of(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
 
     def _is_missing(self, work: Work) -> bool:
         known = self.known.get(work.kind)
@@ -181,18 +207,15 @@ def _cache(root: Path) -> tuple[Path, bool]:
 # --- warnings ---
 
 
-def warnings(row: Row) -> list[Note]:
-    """The reasons why SLURM jobs with these resources may not finish the runs."""
-    cost, work = row.cost, row.work
-    if cost is None or row.seconds is None:
-        return []
+def warnings(work: Work, cost: Cost, seconds: float) -> list[Note]:
+    """The reasons why SLURM jobs with these resources may not finish runs of so many seconds."""
     mem, notes = work.resources.mem, []
     # in SLURM, mem=0 means all memory of the node
     if not cost.gpu and mem and 0 < _size(mem) < cost.peak_memory:
         notes.append(Note("run_needs_memory", needed=cost.peak_memory, mem=mem))
     if work.wants_gpu and not cost.gpu:
         notes.append(Note("cost_of_cpu", processor=cost.processor))
-    return notes + _of_time(row, cost)
+    return notes + _of_time(work, cost, seconds)
 
 
 def _size(mem: str) -> int:
@@ -202,19 +225,19 @@ def _size(mem: str) -> int:
     return number << 10 * ("KMGT".index(unit) + 1)
 
 
-def _of_time(row: Row, cost: Cost) -> list[Note]:
+def _of_time(work: Work, cost: Cost, seconds: float) -> list[Note]:
     """Warnings of jobs whose time limit is shorter than their work."""
-    resources, config = row.work.resources, row.work.config
+    resources, config = work.resources, work.config
     minutes, delay = resources.timeout_min, resources.warning_seconds
     start = cost.startup_seconds + cost.overhead_seconds
-    work = (row.seconds or 0.0) - cost.overhead_seconds
-    if start + work <= 60 * minutes - delay:
+    seconds -= cost.overhead_seconds
+    if start + seconds <= 60 * minutes - delay:
         return []
     useful = 60 * minutes - delay - start
     if useful <= cost.step:
         return [Note("limit_too_short", minutes=minutes, start=start, step=cost.step, delay=delay)]
-    requeues = math.ceil(work / useful) - 1
-    notes = [Note("run_is_requeued", seconds=start + work, minutes=minutes, requeues=requeues)]
+    requeues = math.ceil(seconds / useful) - 1
+    notes = [Note("run_is_requeued", seconds=start + seconds, minutes=minutes, requeues=requeues)]
     longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
     if longest > delay:
         notes.append(Note("step_outlasts_warning", seconds=longest, delay=delay))

@@ -3,10 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
 
 from htbench.harness.config import RunConfig, parts
-from htbench.harness.cost.run_class import Cost, RunClass
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, table
 from htbench.harness.show.status import Status
@@ -27,37 +25,6 @@ from htbench.sweeps.spec.sweep import SweepSpec
 Line = tuple[Row, str]  # of the card, and what to call its optimizer
 
 # Facts for programs: times are in seconds, memory is in bytes.
-
-
-@dataclass(frozen=True)
-class RowFacts:
-    """Runs of one class.
-
-    Attributes:
-        task, model, optimizer: a class of runs that cost the same.
-        details: the settings that decide the cost.
-        resources: of its jobs.
-        runs: to run.
-        steps: of a run.
-        seconds_per_run: of one run.
-        seconds: of all of them.
-        cost: what was measured.
-        why: why the cost is not known; else empty.
-        warnings: such as too little memory.
-    """
-
-    task: str
-    model: str
-    optimizer: str
-    details: Mapping[str, Any]
-    resources: Resources
-    runs: int
-    steps: int | None
-    seconds_per_run: float | None
-    seconds: float | None
-    cost: Cost | None
-    why: Note | str
-    warnings: Sequence[Note]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +64,7 @@ class PlanFacts:
     replicas_to_come: int
     to_run: int
     seconds: float
-    card: Sequence[RowFacts]
+    card: Sequence[Row]
     trained_again: Mapping[Note, int]
     edited: Mapping[str, int]
     lost: int
@@ -115,14 +82,12 @@ class Preview:
         spec: the sweep.
         planned: its points, with the replicas that are known.
         found: the states of the points, by id.
-        rows: the cost card of the runs that are left, with the replicas to come.
     """
 
     facts: PlanFacts
     spec: SweepSpec
     planned: list[Planned]
     found: Mapping[str, RunState]
-    rows: list[Row]
 
 
 def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
@@ -145,9 +110,9 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         sweep=spec.name,
         states=dict(Counter(found[one.point.id].status.value for one in planned)),
         replicas_to_come=len(to_come),
-        to_run=sum(row.work.runs for row in rows),
-        seconds=sum(row.total or 0.0 for row in rows),
-        card=list(map(_row, rows)),
+        to_run=sum(row.runs for row in rows),
+        seconds=sum(row.seconds or 0.0 for row in rows),
+        card=rows,
         trained_again=trained_again(store, spec, planned, found),
         edited=Counter(name for one in planned for name in _edited(one.config, found[one.point.id])),
         lost=len(lost(store.root, spec, planned)),
@@ -160,7 +125,7 @@ def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
             for one in planned
         ],
     )
-    return Preview(facts, spec, planned, found, rows)
+    return Preview(facts, spec, planned, found)
 
 
 def _edited(config: RunConfig, state: RunState) -> list[str]:
@@ -182,24 +147,6 @@ def _to_come(
         group for group in groups if not all(found[one.point.id].status.is_settled for one in group)
     ]
     return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
-
-
-def _row(row: Row) -> RowFacts:
-    kind = row.work.kind
-    return RowFacts(
-        task=kind.task,
-        model=kind.model,
-        optimizer=kind.optimizer,
-        details=dict(kind.details),
-        resources=row.work.resources,
-        runs=row.work.runs,
-        steps=row.steps,
-        seconds_per_run=row.seconds,
-        seconds=row.total,
-        cost=row.cost,
-        why=row.why or "",
-        warnings=cost_card.warnings(row),
-    )
 
 
 # --- on the screen ---
@@ -228,14 +175,14 @@ def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Se
         "left": view.facts.to_run,
     }
     head = Note("plan_counts", sweep=view.spec.name, **numbers)
-    lines, letters = _lines(view.rows), _letters(view)
+    lines = _lines(view.facts.card)
+    classes = Counter(point.resources for point in view.facts.points if not point.state.is_settled)
     notes = _rounds(view) + _search_size(view) + _sums(view) + _others(view) + _trouble(lines)
-    notes += [
-        Note("resources_of", letter=letter, asked=words(asked.asked())) for asked, letter in letters.items()
-    ]
+    if [*classes] != [Resources()]:
+        notes += [Note("jobs_ask", runs=n, asked=words(asked.asked())) for asked, n in classes.items()]
     parts = [replace(_card(lines), notes=tuple(notes), above=(head,))]
     if with_points:
-        parts.append(_points(view, letters))
+        parts.append(_points(view))
     scripts = enumerate(view.facts.sbatch if with_arrays else [], 1)
     for number, script in scripts:
         head = Note("script", sweep=view.spec.name, n=number, left_out=submit.CHECK)
@@ -265,46 +212,32 @@ def _card(rows: Sequence[Line]) -> Section:
     ]
     lines = []
     for row, name in rows:
-        kind, cost = row.work.kind, row.cost
+        cost = row.cost
         step, memory = (1000 * cost.step, cost.peak_memory) if cost else ("-", "-")
-        times = ["-" if seconds is None else seconds for seconds in (row.seconds, row.total)]
-        lines.append([row.work.runs, kind.task, kind.model, name, row.steps or "-", step, *times, memory])
+        times = ["-" if seconds is None else seconds for seconds in (row.seconds_per_run, row.seconds)]
+        lines.append([row.runs, row.task, row.model, name, row.steps or "-", step, *times, memory])
     return table(columns, lines)
 
 
-def _points(view: Preview, letters: Mapping[Resources, str]) -> Section:
-    job = [Column("job", kind="text")] if letters else []
-    columns = [Column("key", kind="text"), Column("state", kind="text"), Column("stage", kind="text"), *job]
-    rows = []
-    for point in view.facts.points:
-        letter = [letters[point.resources]] if letters else []
-        rows.append([point.key or "not asked", point.state.value, point.stage, *letter, describe(point)])
+def _points(view: Preview) -> Section:
+    columns = [Column("key", kind="text"), Column("state", kind="text"), Column("stage", kind="text")]
+    rows = [[p.key or "not asked", p.state.value, p.stage, describe(p)] for p in view.facts.points]
     return table([*columns, Column("run", kind="text", least=20)], rows)
-
-
-def _letters(view: Preview) -> dict[Resources, str]:
-    """A letter for each resource class; empty if all points have the default resources."""
-    classes = list(dict.fromkeys(point.resources for point in view.facts.points))
-    if classes == [Resources()]:
-        return {}
-    return {asked: chr(ord("a") + n) if n < 26 else str(n) for n, asked in enumerate(classes)}
 
 
 def _lines(rows: Sequence[Row]) -> list[Line]:
     """Each row with its name: the optimizer, and the details that differ between rows of one optimizer."""
     lines = []
     for row in rows:
-        kind = row.work.kind
-        others = [other.work.kind for other in rows if other.work.kind != kind]
-        twins = [other for other in others if _workload(other) == _workload(kind)]
-        telling = [pair for pair in kind.details if any(pair not in twin.details for twin in twins)]
+        twins = [other.details.items() for other in rows if _workload(other) == _workload(row)]
+        telling = [pair for pair in row.details.items() if any(pair not in twin for twin in twins)]
         details = [f"{name.removeprefix('optimizer.')}={value}" for name, value in telling]
-        lines.append((row, " ".join([kind.optimizer, *details])))
+        lines.append((row, " ".join([row.optimizer, *details])))
     return lines
 
 
-def _workload(kind: RunClass) -> tuple[str, str, str]:
-    return kind.task, kind.model, kind.optimizer
+def _workload(row: Row) -> tuple[str, str, str]:
+    return row.task, row.model, row.optimizer
 
 
 def _rounds(view: Preview) -> list[Note]:
@@ -331,15 +264,14 @@ def _search_size(view: Preview) -> list[Note]:
 
 def _sums(view: Preview) -> list[Note]:
     """The total time, and on which processor it was measured."""
-    costs = [row.cost for row in view.rows if row.cost is not None]
-    unknown = sum(row.total is None for row in view.rows)
+    rows = view.facts.card
+    costs = [row.cost for row in rows if row.cost is not None]
+    unknown = sum(row.seconds is None for row in rows)
     notes = []
-    if unknown < len(view.rows):
+    if unknown < len(rows):
         seen = list(dict.fromkeys(cost.processor for cost in costs))
-        lines = len(view.rows)
-        notes.append(
-            Note("time_of_worker", seconds=view.facts.seconds, seen=seen, unknown=unknown, lines=lines)
-        )
+        told = {"seconds": view.facts.seconds, "seen": seen, "unknown": unknown, "lines": len(rows)}
+        notes.append(Note("time_of_worker", **told))
     if cold := max((cost.startup_seconds for cost in costs), default=0.0):
         notes.append(Note("job_starts_python", seconds=cold))
     return notes
@@ -357,9 +289,9 @@ def _trouble(lines: Sequence[Line]) -> list[Note]:
     reasons: dict[Note, list[str]] = {}
     notes = []
     for row, name in lines:
-        who = f"{row.work.kind.task} {row.work.kind.model} {name}"
-        if row.why:
+        who = f"{row.task} {row.model} {name}"
+        if isinstance(row.why, Note):
             reasons.setdefault(row.why, []).append(who)
-        notes += [Note("warning_of", who=who, warning=warning) for warning in cost_card.warnings(row)]
+        notes += [Note("warning_of", who=who, warning=warning) for warning in row.warnings]
     several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
     return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + notes

@@ -219,11 +219,6 @@ class Estimate:
             total += known.seconds(config, steps) * (1 - done / steps)
         return total
 
-    def is_warming_up(self, points: Sequence[tuple[Point, RunState]]) -> bool:
-        """Whether a run at work will tell what nothing tells now: it is not past its warm-up."""
-        found = [self._config(point) for point, state in points if state.status is Status.RUNNING]
-        return any(one is not None and self._cost(*one, points) is None for one in found)
-
     def _done(self, point: Point, state: RunState) -> int:
         files = self.store.files(point.key)
         if not state.attempts or (state.status is not Status.RUNNING and not files.checkpoint.exists()):

@@ -63,7 +63,6 @@ class Block:
         failures: the runs that failed.
         jobs: what is wrong with jobs of the sweep; the same for each of its blocks.
         plan: how the stored plan of the sweep differs; the same for each of its blocks.
-        warming_up: whether the time is unknown because no run at work is past its warm-up.
         spent: the hours that its runs have taken so far.
         rounds: of its searches; None if they refine nothing.
         next: the command that goes on with the sweep; the same for each of its blocks.
@@ -85,7 +84,6 @@ class Block:
     failures: Sequence[Failed] = ()
     jobs: Troubles = field(default_factory=Troubles)
     plan: Difference = field(default_factory=Difference)
-    warming_up: bool = False
     spent: Spent = field(default_factory=Spent)
     rounds: Rounds | None = None
     next: str = ""
@@ -138,7 +136,7 @@ def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> S
             blocks.append(replace(block, jobs=wrong, plan=other, spent=spent, next=command))
         if other != Difference():
             remarks.append(Note("other_plan", sweep=spec.name, new=other.new, gone=other.gone))
-        remarks += queue.waiting(store, spec.name, jobs)
+        remarks += queue.waiting(spec.name, jobs)
         remarks += wrong.notes(spec.name)
         waiting = (state.message for state in known.values() if state.status is Status.WAITING)
         stops = Counter(message for message in waiting if message).most_common(3)
@@ -166,7 +164,6 @@ def _block(
         objectives=[objective(spec, way, known) for way in ways],
         at_work=at_work,
         failures=failures,
-        warming_up=looks.estimate.is_warming_up(runs),
         rounds=_rounds(spec, ways, known) if spec.search.mode == REFINE else None,
     )
 
@@ -307,15 +304,13 @@ def _bars(blocks: Sequence[Block]) -> list[Note]:
     known = sum(value for value in seconds if value is not None)
     at_work = [run for block in blocks for run in block.at_work]
     working = sum(not run.is_silent for run in at_work)
-    warming_up = any(block.warming_up for block in open_blocks)
     end = {
         "left": sum(block.left for block in blocks),
         "at_work": len(at_work),
         "silent": len(at_work) - working,
         "seconds": 0 if working else known,
-        "eta": known / working if working and not warming_up else 0,
+        "eta": known / working if working else 0,
         "least": 1 if None in seconds else 2,
-        "warming_up": int(warming_up),
     }
     return [*notes[:-1], Note("last_bar", **notes[-1].fields, **end)] if notes else []
 
@@ -328,8 +323,11 @@ def _total(parts: Sequence[Block | Objective], *names: str) -> int:
 def _tally(blocks: Sequence[Block]) -> Note:
     """What has ended without a figure, and what all has taken."""
     counts = {name: _total(blocks, name) for name in ("failed", "diverged", "pruned")}
-    spent = Spent.sum([block.spent for block in blocks])
-    return Note("tally", **counts, spent=spent.words() if spent.runs else None)
+    hours = {
+        "gpu": sum(block.spent.gpu_hours for block in blocks),
+        "core": sum(block.spent.core_hours for block in blocks),
+    }
+    return Note("tally", **counts, spent=Note("time_spent", **hours) if any(hours.values()) else None)
 
 
 def _runs(blocks: Sequence[Block]) -> list[Note]:

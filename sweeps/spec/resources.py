@@ -20,7 +20,6 @@ from htbench.sweeps.spec import keys
 from htbench.sweeps.spec.keys import key, whole, word
 
 _PYXIS = "--container-"
-GONE = ("runs_per_job", "runs_at_once")  # of version 0.1.0, whose stored sweeps have them
 # What a job's script tells `srun` (`sweeps/cluster/job_array.py`). Long options may be shortened.
 _OURS_OF_SRUN = (
     *("--export", "--kill-on-bad-exit", "--cpus-per-task", "--output", "--error"),
@@ -167,11 +166,6 @@ class Resources:
         without a unit, which SLURM takes for megabytes.
         """
         for name in self.options:
-            if name in GONE:
-                raise UsageError(
-                    f"{path}: '{name}' is gone: a job trains one run; `htbench sweep run FILE --workers N` "
-                    f"trains several in one allocation, docs/slurm.md shows how."
-                )
             if any(ours.startswith(name.replace("_", "-")) for ours in _OURS_OF_SBATCH):
                 raise UsageError(
                     f"{path}: resources can't have '{name}': the script of a job sets this option itself; "
@@ -186,11 +180,6 @@ class Resources:
 
     def check(self, processes: int) -> None:
         """Raise UsageError if a job of this class can't train a run of so many processes."""
-        if self.warning_seconds >= 60 * self.timeout_min:
-            raise UsageError(
-                f"signal_delay_s={self.warning_seconds} is no less than timeout_min={self.timeout_min}: "
-                f"every job would be told to save as soon as it starts, again and again."
-            )
         tasks, left = divmod(processes, self.nodes)
         if left:
             raise UsageError(

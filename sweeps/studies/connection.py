@@ -129,7 +129,7 @@ class Connection:
             axes = {name: distribution(axis) for name, axis in self.study.axes.items()}
             self.optuna.sampler = NoRepeats(drawing.sampler(self.study, number), axes)
             trial = optuna.Trial(self.optuna, lost[0]._trial_id) if lost else self.optuna.ask()
-            drawn = {name: drawing.suggest(trial, name, axis) for name, axis in self.study.axes.items()}
+            drawn = {name: trial._suggest(name, axis) for name, axis in axes.items()}
         return number, {name: drawing.value_of(axis, drawn[name]) for name, axis in self.study.axes.items()}
 
     # --- repair ---

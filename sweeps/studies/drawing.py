@@ -57,15 +57,6 @@ def distribution(axis: Axis) -> BaseDistribution:
     return FloatDistribution(axis["low"], axis["high"], log=axis["log"])
 
 
-def suggest(trial: optuna.Trial, name: str, axis: Axis) -> Value:
-    """The parameter of a trial on one axis, drawn now unless it has been."""
-    if "choices" in axis:
-        return trial.suggest_categorical(name, [label(axis, value) for value in axis["choices"]])
-    if axis["whole"]:
-        return trial.suggest_int(name, axis["low"], axis["high"], log=axis["log"])
-    return trial.suggest_float(name, axis["low"], axis["high"], log=axis["log"])
-
-
 def label(axis: Axis, value: Value) -> Value:
     """A value as Optuna takes it. A list, such as betas, can't be a choice, so its JSON is."""
     return json.dumps(value) if "choices" in axis and isinstance(value, list | tuple) else value
@@ -92,7 +83,7 @@ def sampler(study: Study, number: int) -> BaseSampler:
     return TPESampler(seed=seed, multivariate=True, constant_liar=True)
 
 
-class Sobol(BaseSampler):
+class Sobol(RandomSampler):
     """Trial n is point n of a scrambled Sobol sequence over all axes.
 
     Optuna's QMCSampler takes the point from a counter in the study, and draws the first trial by another
@@ -108,23 +99,12 @@ class Sobol(BaseSampler):
     def __init__(self, study: Study, number: int) -> None:
         from scipy.stats import qmc
 
+        super().__init__()
         seed = int(hashlib.sha256(f"{study.seed} {study.name}".encode()).hexdigest()[:8], 16)
         sequence = qmc.Sobol(len(study.axes), scramble=True, seed=seed)
         if number:  # SciPy refuses 0
             sequence.fast_forward(number)
         self._parts = dict(zip(study.axes, sequence.random(1)[0].tolist(), strict=True))
-
-    def infer_relative_search_space(
-        self, study: optuna.Study, trial: FrozenTrial
-    ) -> dict[str, BaseDistribution]:
-        """None: every parameter is drawn by `sample_independent`."""
-        return {}
-
-    def sample_relative(
-        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
-        """Nothing."""
-        return {}
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

@@ -1,16 +1,15 @@
 """Where a study is kept: in a journal file of the store, or in a database. One class for each kind.
 
-Both have the same methods. The caller of `rewrite`, `refresh` and `clear` holds the lock of the study.
+Both have the same methods. The caller of `rewrite` holds the lock of the study.
 A journal is written whole from memory, or shared by many workers under a lock.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
@@ -44,12 +43,16 @@ class JournalFile:
 
     def __init__(self, root: Path, study: Study) -> None:
         self.study_name = study.name
-        self.path = studies_folder(root) / f"{study.name}.journal"
+        self.path = journal_of(root, study)
         self.shown = str(self.path)
         self._connected_to = b""
 
     def connect(self, load: Load) -> Opened:
-        """Open the study, which is created if it is not there."""
+        """Open the study, which is created if it is not there.
+
+        Raises:
+            ValueError: the journal ends within a line. Other damage raises what Optuna says.
+        """
         make_folder(self.path.parent)
         if not self.path.exists():  # at once: what a study says of itself has many lines
             atomic.create_text(self.path, _written(load, []))
@@ -70,15 +73,6 @@ class JournalFile:
         with contextlib.suppress(FileNotFoundError), open(self.path, "rb") as file:
             return file.readline()
         return b""
-
-    def refresh(self) -> bool:
-        """Drop cached NFS attributes, so that lines of other nodes become visible; True: open it again."""
-        atomic.refresh_file_cache(self.path)
-        return True
-
-    def clear(self) -> None:
-        """Replace a file that can't be read by an empty one."""
-        atomic.write_bytes(self.path, b"")
 
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials, in one durable write, and open it."""
@@ -132,13 +126,6 @@ class Database:
         """Always: `rewrite` of another process is visible at once."""
         return True
 
-    def refresh(self) -> bool:
-        """Nothing is cached; False: opening it again would show nothing new."""
-        return False
-
-    def clear(self) -> None:
-        """Nothing: `connect` turns every error into a UsageError."""
-
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials."""
         with contextlib.suppress(KeyError):
@@ -151,6 +138,11 @@ class Database:
         """Close the connection until the next call: a server allows about a hundred, and a run takes days."""
         assert isinstance(storage, RDBStorage)
         storage.engine.dispose()
+
+
+def journal_of(root: Path, study: Study) -> Path:
+    """The journal of a study."""
+    return studies_folder(root) / f"{study.name}.journal"
 
 
 def storage_of(root: Path, study: Study) -> JournalFile | Database:
@@ -189,43 +181,35 @@ def shared(path: Path) -> JournalStorage:
 
     Raises:
         LinkError: it is a link, or the file of its lock is.
+        ValueError: it ends within a line, to which the next would be appended; so does every later change.
     """
-    for one in (path, path.with_suffix(".lock")):
-        if one.is_symlink():
-            raise LinkError(one)
+    if path.is_symlink():
+        raise LinkError(path)
 
     class Lock(JournalFileOpenLock):
         """A lock that the kernel frees when its holder dies; with Optuna's, others would wait for 30 s."""
 
         def __init__(self) -> None:
-            self._file: IO[str] | None = None
+            self._held = contextlib.ExitStack()
 
         def acquire(self) -> bool:
-            self._file = open(path.with_suffix(".lock"), "a")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
-            atomic.refresh_file_cache(path)
-            cut_torn_line(path)
+            with contextlib.ExitStack() as held:
+                held.enter_context(atomic.locked(path.with_suffix(".lock")))
+                atomic.refresh_file_cache(path)
+                _refuse_incomplete_line(path)
+                self._held = held.pop_all()
             return True
 
         def release(self) -> None:
-            if self._file is not None:
-                self._file.close()
+            self._held.close()
 
+    with atomic.locked(path.with_suffix(".lock")):  # nobody is within a line now
+        _refuse_incomplete_line(path)
     return JournalStorage(JournalFileBackend(str(path), lock_obj=Lock()))
 
 
-def cut_torn_line(path: Path) -> None:
-    """Cut off the incomplete last line of a dead writer: the next would append to it. Needs the lock."""
-    with open(path, "rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        end, block = size, 1 << 16
-        while end:
-            start = max(0, end - block)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                end = start + found + 1
-                break
-            end = start
-        if end < size:
-            file.truncate(end)
+def _refuse_incomplete_line(path: Path) -> None:
+    with open(path, "rb") as journal:
+        journal.seek(max(0, journal.seek(0, os.SEEK_END) - 1))
+        if journal.read() not in (b"", b"\n"):
+            raise ValueError(f"the last line of '{path}' is incomplete")

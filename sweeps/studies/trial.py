@@ -29,7 +29,7 @@ from htbench.harness.system import atomic, seal
 from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.slots import Study
 from htbench.sweeps.studies.connection import Connection
-from htbench.sweeps.studies.storage import storage_of
+from htbench.sweeps.studies.storage import journal_of
 from htbench.sweeps.studies.study import number_or_nan
 
 log = logging.getLogger("htbench")
@@ -135,7 +135,8 @@ def _locked_and_repaired(
         filled = slots.read_slots(store.root, study)
         connection = _open(store, study)
         agrees = connection.agrees(filled)
-        if not agrees and connection.kept.refresh():
+        if not (agrees or study.storage):  # a network file system may hide what others have appended
+            atomic.refresh_file_cache(journal_of(store.root, study))
             connection = _open(store, study)
             agrees = connection.agrees(filled)
         if agrees and rebuild:  # `rebuild` keeps the trials of slots only, so lost ones get slots first
@@ -151,11 +152,11 @@ def _locked_and_repaired(
 
 
 def _open(store: Store, study: Study) -> Connection:
-    """Open a study. An empty journal replaces one that can't be read, whatever Optuna raises then."""
+    """Open a study. A new journal replaces one that can't be read, whatever Optuna raises then."""
     try:
         return Connection(store.root, study)
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, IndexError):
-        storage_of(store.root, study).clear()
+        journal_of(store.root, study).unlink()
         return Connection(store.root, study)
 
 

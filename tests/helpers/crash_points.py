@@ -14,8 +14,3 @@ CRASH_POINTS = (
     "ask.before",  # a search has drawn a trial, the file of its slot has its temporary name
     "tell",  # the record of a trial is in place, its study lacks the result
 )
-# The same for `sweep submit`; its tests need a SLURM.
-SUBMIT_CRASH_POINTS = (
-    "submit.before",  # the intent is noted, nothing is submitted
-    "submit.after",  # the array is in the queue, its id is not noted
-)

@@ -83,15 +83,9 @@ def begin(number, text):
 
 
 def scancel(jobs):
-    begins = PLACE / "begins"  # a job that does so between the look at the queue and this order
-    if begins.exists():
-        jobs[begins.read_text()][0] = "RUNNING"
-    states = [word.partition("=")[2] for word in WORDS if word.startswith("--state=")]
-    # As SLURM 22.05: of an array that waits, a state and the id of a task mean all tasks.
-    words = {word.partition("_")[0] if states else word for word in WORDS}
     names = {word.removeprefix("--name=") for word in WORDS if word.startswith("--name=")}
-    for job, (state, name, *_) in list(jobs.items()):
-        if name in names or {job, job.partition("_")[0]} & words and (not states or state in states):
+    for job, (_, name, *_) in list(jobs.items()):
+        if name in names or {job, job.partition("_")[0]} & {*WORDS}:
             del jobs[job]
 
 

@@ -110,20 +110,6 @@ def one_task_is_cancelled_alone(site):
     assert gone(f"{number}_1") and set(jobs()) == {f"{number}_0", f"{number}_2"}
 
 
-def the_tasks_that_wait_are_cancelled_and_the_others_go_on(site):
-    number = site.submit(tasks=3)
-    site.begin(f"{number}_0")
-    queue.scancel([number], "--state=PENDING")
-    assert gone(f"{number}_1") and jobs() == {f"{number}_0": False}
-
-
-def a_task_and_a_state_mean_the_whole_array(site):
-    """This is why a part of an array is cancelled without a state."""
-    number = site.submit(tasks=3)
-    queue.scancel([f"{number}_1"], "--state=PENDING")
-    assert gone(f"{number}_0") and jobs() == {}
-
-
 def jobs_are_cancelled_by_their_name(site):
     site.submit(tasks=2)
     slurm.call("scancel", "--quiet", f"--name={NAME}")

@@ -72,7 +72,7 @@ PICTURE = {
     "sweeps.spec": "harness.config harness.errors harness.show harness.store",
     "sweeps.plan": (
         "harness.choice harness.config harness.errors harness.show harness.store harness.system "
-        "optimizers optimizers.zoo sweeps.spec"
+        "optimizers sweeps.spec"
     ),
     "sweeps.studies": (
         "harness.config harness.errors harness.show harness.store harness.system harness.tasks "

@@ -16,7 +16,6 @@ from tests.helpers.on_cluster import (
     NODES,
     PAIR,
     accepted,
-    ask,
     attempts,
     cluster,
     held,
@@ -75,23 +74,6 @@ def test_what_slurm_would_refuse_is_told_in_its_words(site, write_spec):
 # --- status ---
 
 
-def test_the_queue_and_the_runs_at_work_are_shown(site, write_spec):
-    spec = write_spec(LONG.replace("0.1, 0.2, 0.3]", "0.1]").replace("steps: 400", "steps: 5000"))
-    assert accepted(site, spec) == 2
-
-    def at_work():
-        (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
-        return [run for run in row["at_work"] if run["step"] > 10]  # past its warm-up
-
-    wait_for(at_work)
-    jobs = queue()
-    for run in at_work():
-        assert run["job"] in jobs and run["steps"] == 5000
-    shown = "\n".join(lines(site("sweep", "status", spec)))
-    assert re.search(r"running +sgdm lr \S+ seed 0 +step \d+/5000 on \S+, job \d+_\d", shown)
-    assert re.search(r"search .* 0/2 +ETA \d", shown)
-
-
 def test_runs_at_work_are_not_taken_for_left_by_what_stands_in_for_squeue(site, write_spec, tmp_path):
     """A proxy's page is no empty queue, and one that is empty does not outrank a fresh heartbeat."""
     script = tmp_path / "squeue"
@@ -138,66 +120,7 @@ def test_a_run_that_gives_no_sign_of_life_comes_first_with_its_node_and_its_job(
     assert "2 jobs cancelled" in site("sweep", "cancel", spec).stdout
 
 
-def jobs_in_trouble(site, spec):
-    (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
-    return row["jobs"]
-
-
-def test_a_job_that_fails_before_its_run_tells_why_and_where(site, write_spec):
-    setup = "timeout_min: 20, setup: ['echo there is no module torch', 'exit 3']"
-    spec = write_spec(FEW.replace("timeout_min: 20", setup))
-    assert accepted(site, spec) == 3
-    wait_for(lambda: not queue())
-    why = "setup line 2 exited with 3: exit 3 (there is no module torch)"
-    told = [line for line in lines(site("sweep", "status", spec)) if f"began: {why} (on n" in line]
-    assert told, "one line for each node"
-    rows = jobs_in_trouble(site, spec)["ended_early"]
-    assert {row["reason"] for row in rows} == {why} and {row["node"] for row in rows} <= set(NODES)
-
-
-# --- the file changes while jobs wait ---
-
-
-def test_jobs_of_removed_points_are_reaped(site, write_spec, held):
-    spec = write_spec(FEW)
-    assert accepted(site, spec) == 3
-    write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"))
-    assert (
-        "2 jobs in the queue are for runs that the sweep no longer plans"
-        in site("sweep", "status", spec).stdout
-    )
-    assert "few: 2 jobs of runs that the sweep no longer plans cancelled" in lines(
-        site("sweep", "reap", spec, "--replace")
-    )
-    wait_for(lambda: len(queue()) == 1)
-
-
-def test_queued_jobs_that_ask_for_something_else_are_replaced(site, write_spec, held):
-    spec = write_spec(FEW)
-    assert accepted(site, spec) == 3
-    write_spec(FEW.replace("timeout_min: 20", "timeout_min: 30, nice: 7"))
-    said = "few: 3 queued jobs ask for other resources than the file"
-    assert said in site("sweep", "status", spec).stdout
-    assert "3 jobs cancelled" in site("sweep", "cancel", spec).stdout
-    wait_for(lambda: not queue())
-    assert accepted(site, spec) == 3
-    assert set(ask("squeue", "-h", "-r", "-o", "%l").split()) == {"30:00"}
-    assert " Nice=7 " in ask("scontrol", "show", "job", "-o", min(queue()))
-    assert said not in site("sweep", "status", spec).stdout
-
-
 # --- reap ---
-
-
-def test_jobs_that_nobody_needs_any_more_are_cancelled(site, write_spec, held):
-    spec = write_spec(FEW)
-    assert accepted(site, spec) == 3
-    write_spec(FEW.replace("[0.03, 0.1, 0.2]", "[0.03]"), "part.yaml")
-    assert site("sweep", "run", spec.with_name("part.yaml"), "--replace").returncode == 0
-    spec.write_text(FEW)
-    assert "few: 1 job of settled runs cancelled" in lines(site("sweep", "reap", spec))
-    wait_for(lambda: len(queue()) == 2)
-    assert not any("cancelled" in line for line in lines(site("sweep", "reap", spec)))
 
 
 def test_submissions_of_killed_submitters_are_settled(site, write_spec, tmp_path, held):
@@ -217,3 +140,20 @@ def test_submissions_of_killed_submitters_are_settled(site, write_spec, tmp_path
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["completed"] == 2, "the array that was found did its work"
+
+
+# --- doctor ---
+
+
+def test_doctor_runs_on_each_node_of_a_job(site, write_spec):
+    text = FEW.replace("timeout_min: 20", "nodes: 2, mem: 500M").replace(
+        "steps: 20", "steps: 20, processes: 4"
+    )
+    done = site("doctor", "--json", "--sbatch", write_spec(text))
+    ((one,), log) = json.loads(done.stdout), done.stderr
+    assert (done.returncode, one["level"], one["subject"]) == (0, "ok", "job"), log
+    (node,) = re.match(
+        r"job \d+ on node (\w+) \(few sgdm.*\) found no problem; its log is ", one["finding"]
+    ).groups()
+    assert node in NODES and len(re.findall(r"^ok +root ", log, re.MULTILINE)) == 2
+    wait_for(lambda: not queue())

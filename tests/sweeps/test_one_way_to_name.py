@@ -54,8 +54,8 @@ def said(capsys, folder, command, *words):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_by_name_or_file_as_a_word_or_an_option(store, capsys, command):
     capsys.readouterr()
-    ways = [[word] for word in ("tiny", str(store / "file.yaml"))]
-    ways += [["--sweep", *way] for way in ways]
+    file = str(store / "file.yaml")
+    ways = [["tiny"], ["--sweep", file], *([[file], ["--sweep", "tiny"]] if command == "table" else [])]
     first, *others = [said(capsys, store, command, *way) for way in ways]
     assert first[0] == 0 and all(other == first for other in others)
     assert not any("muon" in word for word in first[1]) or command.startswith("ledger"), (
@@ -68,13 +68,10 @@ def test_the_frame_takes_a_file_as_well(store):
     assert by_name.equals(by_file) and set(by_name["optimizer"]) == {"sgdm"}
 
 
-@pytest.mark.parametrize("command", ["table", "figure loss --out OUT", "report --out OUT/report.html"])
-def test_runs_that_no_sweep_planned_are_shown_as_well(store, capsys, command):
+def test_runs_that_no_sweep_planned_are_shown_as_well(store, capsys):
     capsys.readouterr()
-    status, shown = said(capsys, store, command)
-    assert status == 0 and shown
-    if command == "table":
-        assert "muon" in shown and "sgdm" in shown
+    status, shown = said(capsys, store, "table")
+    assert status == 0 and "muon" in shown and "sgdm" in shown
 
 
 def test_a_store_without_any_sweep_has_tables_figures_and_a_report(tmp_path, capsys):

@@ -56,13 +56,12 @@ class Commands:
 
 def plan(sweep, left, seconds=None, model="llama-nano", search=None):
     """What `sweep plan` finds of a sweep, as far as `reproduce` looks at it."""
-    work = SimpleNamespace(runs=left, config=SimpleNamespace(model=model))
     point = SimpleNamespace(id="settled", stage=SEARCH, block="b", overrides={"seed": 0})
     points = [SimpleNamespace(point=point)] * 5
-    rows = [SimpleNamespace(work=work, total=seconds, steps=10)] if left else []
+    rows = [SimpleNamespace(runs=left, model=model, seconds=seconds, steps=10)] if left else []
     return SimpleNamespace(
-        facts=SimpleNamespace(replicas_to_come=2, to_run=left, seconds=seconds or 0.0),
-        spec=SimpleNamespace(name=sweep, search=search or Search()), planned=points, rows=rows,
+        facts=SimpleNamespace(replicas_to_come=2, to_run=left, seconds=seconds or 0.0, card=rows),
+        spec=SimpleNamespace(name=sweep, search=search or Search()), planned=points,
         found={"settled": SimpleNamespace(status=Status.COMPLETED)},
     )  # fmt: skip
 

@@ -93,13 +93,6 @@ def test_a_job_that_fails_tells_why(cluster, root, write_spec, capsys, resources
     assert re.search(error, found.finding) and "\nhtbench: job 8 on node n1 starts at" in aside
 
 
-def test_a_problem_that_doctor_finds_is_one(cluster, root, write_spec, capsys):
-    cluster.with_node()
-    (cluster.place / "node" / "srun").write_text("#!/bin/sh\necho 'problem  gpus  none'; exit 1\n")
-    status, (found,), _ = look(capsys, root, write_spec(SPEC))
-    assert status == EXIT_RUN_FAILED and "ended as FAILED: problem  gpus  none; its log is" in found.finding
-
-
 def test_a_job_whose_store_is_another_folder_is_told(cluster, root, write_spec, capsys):
     cluster.with_node()
     (cluster.place / "node" / "bash").write_text("#!/bin/sh\nrm $HTBENCH_FAKE_LOG\n")  # it writes elsewhere

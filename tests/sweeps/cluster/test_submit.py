@@ -99,8 +99,6 @@ def test_a_wrong_resource_is_one_sentence(tree, sentence):
          "docs/config.md lists the keys of resources."),
         ("job_name: x", "resources can't have 'job_name': the script of a job sets this option itself; "
          "docs/config.md lists the keys of resources."),
-        ("runs_per_job: 4", "'runs_per_job' is gone: a job trains one run; `htbench sweep run FILE --workers "
-         "N` trains several in one allocation, docs/slurm.md shows how."),
     ],
 )  # fmt: skip
 def test_an_option_of_sbatch_that_is_none_of_a_file_is_one_sentence(
@@ -132,15 +130,6 @@ def test_all_other_keys_go_to_sbatch_as_they_are(tmp_path):
 def test_the_warning_comes_a_tenth_before_the_limit_or_as_told():
     assert [Resources(timeout_min=n).warning_seconds for n in (5, 20, 600)] == [30, 120, 120]
     assert Resources(timeout_min=600, signal_delay_s=300).warning_seconds == 300
-
-
-@pytest.mark.parametrize(("delay", "fits"), [(None, True), (1799, True), (1800, False), (3600, False)])
-def test_a_warning_that_comes_with_the_start_is_refused(delay, fits):
-    wants = Resources(timeout_min=30, signal_delay_s=delay)
-    if fits:
-        return wants.check(1)
-    with pytest.raises(UsageError, match=f"signal_delay_s={delay} is no less than timeout_min=30"):
-        wants.check(1)
 
 
 # --- arrays ---
@@ -235,31 +224,6 @@ def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path
 # --- what was submitted, by the files and by the queue ---
 
 
-def test_the_queue_tells_which_runs_have_a_job(tmp_path):
-    many = submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb", "cc"], {})
-    single = submissions.intend(tmp_path, "tiny", ["dd"], {})
-    submissions.answer(tmp_path, single, job="9")
-    jobs = [
-        job("8_0", many.name, "RUNNING"),
-        job("8_2", many.name),
-        job("9", single.name),
-        job("10_0", "tiny.other"),
-    ]
-    jobs = {one.id: one for one in jobs}
-    known = submissions.read_all(tmp_path)
-    assert {key: one.id for key, one in queue.queued(known, jobs).items()} == {
-        "aa": "8_0",
-        "cc": "8_2",
-        "dd": "9",
-    }
-    assert queue.recover(tmp_path, {}) == 0 and submissions.read_all(tmp_path) == known
-    assert queue.recover(tmp_path, jobs) == 1
-    lost = submissions.read_all(tmp_path)[0]
-    assert lost == dataclasses.replace(many, job="8")
-    assert lost.jobs() == {"8_0": "aa", "8_1": "bb", "8_2": "cc"}
-    assert known[1].jobs() == {"9": "dd"}, "one run is no array for submitit"
-
-
 def test_an_array_of_version_0_1_whose_jobs_had_several_runs_is_left_out(tmp_path):
     submissions.intend(tmp_path_with_sweep(tmp_path), "tiny", ["aa", "bb"], {"runs_per_job": 2})
     one = submissions.intend(tmp_path, "tiny", ["cc"], {"runs_per_job": 1})
@@ -287,12 +251,19 @@ def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, m
     queue.tell_point(points[1])
     by_point = f"tiny.cpu.lr=0.02_seed=0.{new.word}"
     assert told == [("scontrol", "update", "JobId=8_1", f"JobName={by_point}")]
-    jobs = [job("8_0", new.name), job("8_1", by_point, "RUNNING"), job("9", old.name)]
+    jobs = [
+        job("8_0", new.name),
+        job("8_1", by_point, "RUNNING"),
+        job("9", old.name),
+        job("10", "tiny.other"),
+    ]
     jobs = {one.id: one for one in jobs}
     taken = queue.queued([new, old], jobs)
     assert {point: one.id for point, one in taken.items()} == {"aa": "8_0", "bb": "8_1", "cc": "9"}
     assert queue.recover(root, {"8_1": jobs["8_1"]}) == 1
     assert submissions.read(root, "tiny")[0] == dataclasses.replace(new, job="8")
+    assert dataclasses.replace(new, job="8").jobs() == {"8_0": "aa", "8_1": "bb"}
+    assert dataclasses.replace(old, job="9").jobs() == {"9": "cc"}, "one run is no array"
 
 
 @pytest.mark.parametrize(("name", "rank"), [("interactive", "0"), ("tiny.0123456789", "1")])

@@ -43,14 +43,11 @@ def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, clust
     cluster.change("8_1", state="RUNNING")
     for words in (["status"], ["submit", "--replace"]):
         (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer plans" in line]
-        assert line.startswith("tiny: 2 jobs in the queue are for runs that the sweep no longer plans (8_1 ")
-        assert line.endswith("; `htbench sweep reap` cancels those that wait")
+        assert line.startswith("tiny: 2 jobs in the queue are for runs that the sweep no longer plans; ")
+        assert line.endswith("`htbench sweep reap` cancels those that wait")
     (row,) = json.loads("\n".join(sweep("status", FEWER, "--json")))
     promised("sweep status", [row])
-    assert [(one["job"], one["state"]) for one in row["jobs"]["removed"]] == [
-        ("8_1", "RUNNING"),
-        ("8_2", "PENDING"),
-    ]
+    assert row["jobs"]["removed"] == ["8_1", "8_2"]
     assert "tiny: 1 job of runs that the sweep no longer plans cancelled" in sweep("reap", FEWER)
     assert cluster.jobs() == {"8_0": "PENDING", "8_1": "RUNNING"}, "a run at work is worth its result"
     assert not any("cancelled" in line for line in sweep("reap", FEWER))

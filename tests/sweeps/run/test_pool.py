@@ -131,7 +131,7 @@ def test_runs_on_the_cpu_are_as_many_as_cores_whatever_gpus_there_are(
 SMALL = """
 name: small
 base: {task: digits, model: resnet-nano, steps: 1, batch_size: 16}
-seeds: [0, 1, 2, 3]
+seeds: [0, 1]
 blocks:
   - {name: sgdm, set: {optimizer.name: sgdm}, space: {optimizer.lr: [0.03]}%s}
   - {name: muon, set: {optimizer.name: muon}, space: {optimizer.lr: [0.03]}%s}
@@ -141,8 +141,6 @@ blocks:
 @pytest.mark.parametrize(
     ("blocks", "gpus", "workers", "most"),
     [
-        (("", ""), "7,9", None, {"7": 1, "9": 1}),
-        ((", resources: {runs_per_gpu: 2}", ", resources: {runs_per_gpu: 2}"), "7,9", None, {"7": 2, "9": 2}),
         ((", resources: {runs_per_gpu: 3}", ", resources: {runs_per_gpu: 2}"), "7", None, {"7": 2}),
         # `--workers` counts: fewer, and more.
         ((", resources: {runs_per_gpu: 2}", ", resources: {runs_per_gpu: 2}"), "7", 1, {"7": 1}),
@@ -163,7 +161,7 @@ def test_runs_share_gpus_as_the_file_says(monkeypatch, tmp_path, write_spec, blo
     store = Store(tmp_path / "store")
     sweep = Runner(store, [sweep_file.load(write_spec(SMALL % blocks))], workers, quiet=True)
     sweep.run()
-    assert not sweep.unfinished and len(on) == len(store.records(list(on))) == 8
+    assert not sweep.unfinished and len(on) == len(store.records(list(on))) == 4
     assert highest == most, "each sees one GPU, and on none are more than it takes"
 
 

@@ -30,11 +30,8 @@ def files(root):
     return {p: p.stat().st_mtime_ns for p in root.rglob("*") if p.is_file() and p.suffix != ".lock" != p.name}
 
 
-@pytest.mark.parametrize(
-    "mode", ["tpe", *(pytest.param(m, marks=pytest.mark.slow) for m in ("random", "sobol"))]
-)
-def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
-    path = write_spec(TWO_BLOCKS.replace("mode: tpe", f"mode: {mode}"))
+def test_a_search_from_file_to_table_and_again(htbench, write_spec):
+    path = write_spec(TWO_BLOCKS)
     dry = htbench("sweep", "plan", path, "--no-measure", "--points")
     assert dry.returncode == 0 and dry.stdout.count("not asked") == 12, dry.stderr
     assert not htbench.root.exists()
@@ -50,7 +47,7 @@ def test_a_search_from_file_to_table_and_again(htbench, write_spec, mode):
     table = htbench("table", "main_result", "--format", "md")
     assert table.returncode == 0 and "edge of its grid" not in table.stdout, table.stderr
     terms = "in 6 trials, pruned by asha (min_resource=2, reduction_factor=2)"
-    assert f"- Each optimizer was searched by {mode} {terms}." in table.stdout
+    assert f"- Each optimizer was searched by tpe {terms}." in table.stdout
     before, known = files(htbench.root), [state_of(study, htbench.root) for study in found]
     again = htbench("sweep", "run", path)
     first, second = done.stdout.splitlines(), again.stdout.splitlines()
@@ -106,18 +103,15 @@ def finished(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-9], lambda data: b"\x00garbage\n" + data, lambda data: b""]
-)
-@pytest.mark.parametrize(
     "pattern", ["studies/*.journal", "sweeps/tiny/slots/*/2.json", "sweeps/tiny/slots/*/study.json"]
 )
-def test_a_damaged_file_of_a_search_is_mended(htbench, finished, pattern, damage):
+def test_a_damaged_file_of_a_search_is_mended(htbench, finished, pattern):
     root, path = finished
     shutil.copytree(root, htbench.root)
     (study,) = studies(htbench.root, path)
     before = results(htbench.root)
     (broken,) = (file for file in htbench.root.glob(pattern) if not file.stem.endswith("-replicas"))
-    broken.write_bytes(damage(broken.read_bytes()))
+    broken.write_bytes(broken.read_bytes()[:-9])
     again = htbench("sweep", "run", path, "--workers", 1)
     assert again.returncode == 0 and "Traceback" not in again.stderr, again.stderr
     check_search(htbench.root, study)

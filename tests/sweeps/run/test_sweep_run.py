@@ -170,7 +170,6 @@ def test_failures_are_shown_with_their_reason_and_retried_on_request(htbench, wr
 DAMAGES = {
     "truncated": lambda data: data[: len(data) // 2],
     "garbage": lambda data: b"\x00\xff{garbage\n",
-    "empty": lambda data: b"",
 }
 # Each is mended from something else than the others beside it, so these are damaged together; of the files
 # that runs have, those of different runs.

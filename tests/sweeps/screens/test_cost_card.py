@@ -17,7 +17,7 @@ from htbench.harness.train import run
 from htbench.sweeps.plan import search_size
 from htbench.sweeps.plan.search_size import Chance
 from htbench.sweeps.screens import cost_card, plan
-from htbench.sweeps.screens.cost_card import SHORT, Costs, Row, Work, gather
+from htbench.sweeps.screens.cost_card import SHORT, Costs, Work, gather
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.spec.resources import Resources
 from tests.helpers.json_fields import promised
@@ -136,7 +136,7 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
         row.cost.runs == 0 and row.cost.step > 0 and row.cost.evaluation > 0 and row.cost.startup_seconds > 0
     )
     assert 100 << 20 < row.cost.peak_memory < 4 << 30, "torch alone takes a hundred megabytes"
-    assert row.cost.epoch_size and row.seconds > 8 * row.cost.step
+    assert row.cost.epoch_size and row.seconds_per_run > 8 * row.cost.step
     assert not list(store.root.glob("runs")), "it is no run of the store"
     monkeypatch.setattr(measure, "measure", None)
     assert Costs(store, measure=True).rows(works) == [row]
@@ -208,8 +208,8 @@ def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
         )
     view = plan.preview(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.facts.replicas_to_come, view.facts.to_run) == (4, 0, 2)
-    (row,) = view.rows
-    assert row.cost.runs == 2 and view.facts.seconds == pytest.approx(2 * row.seconds)
+    (row,) = view.facts.card
+    assert row.cost.runs == 2 and view.facts.seconds == pytest.approx(2 * row.seconds_per_run)
 
 
 def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
@@ -224,15 +224,6 @@ def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
     assert view["seconds"] == pytest.approx(4 * row["seconds_per_run"])
     assert "mem=1M is less" in row["warnings"][0]
     assert [point["overrides"]["optimizer.lr"] for point in view["points"]] == [0.03, 0.1]
-
-
-def test_a_folder_means_all_sweep_files_in_it(store, write_spec, tmp_path, capsys):
-    write_spec(SPEC)
-    write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml")
-    assert cli.main(["sweep", "plan", str(tmp_path), "--no-measure", "--root", str(store.root)]) == 0
-    out = capsys.readouterr().out
-    for name in ("tiny", "other"):
-        assert f"{name}: 2 runs and 2 replicas of winners to come, 0 finished, 4 to run" in out
 
 
 def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write_spec, monkeypatch):
@@ -280,7 +271,7 @@ def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write
 )
 def test_warnings(tiny, resources, settings, wanted):
     config = resolve_config(tiny | {"steps": 100} | settings)
-    notes = cost_card.warnings(Row(Work(run_class(config), config, Resources(**resources), 3), SEEN))
+    notes = cost_card.row_of(Work(run_class(config), config, Resources(**resources), 3), SEEN).warnings
     assert [note.kind for note in notes] == [kind for kind, _ in wanted]
     for note, (_, fields) in zip(notes, wanted, strict=True):
         assert note.fields.items() >= fields.items()

@@ -30,17 +30,6 @@ replicate: {seeds: 1}
         ("seeds: 1", "seed: 1", "Unknown key 'seed' in replicate; did you mean 'seeds'?"),
         (
             "timeout_min: 5",
-            "timeout_min: 0",
-            "timeout_min in resources must be a whole number from 1, not 0.",
-        ),
-        (
-            "timeout_min: 5",
-            "python: env/bin/python",
-            "python in resources must be an absolute path or a plain name, without spaces, "
-            "not 'env/bin/python'.",
-        ),
-        (
-            "timeout_min: 5",
             "python: /my env/bin/python",
             "python in resources must be an absolute path or a plain name, without spaces, "
             "not '/my env/bin/python'.",

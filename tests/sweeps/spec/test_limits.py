@@ -54,13 +54,13 @@ def four_cores_and_no_gpu(monkeypatch):
     ],
     ids=lambda value: str(value)[:40],
 )
-@pytest.mark.parametrize("command", ["run", "plan", "sweep run"])
+@pytest.mark.parametrize("command", ["run", "sweep plan"])
 def test_refused_before_anything_starts(tmp_path, capsys, write_spec, command, words, sentence):
     store = ["--root", str(tmp_path / "store")]
     if command == "run":
         given = ["run", *RUN, *words, *store]
     else:
-        given = ["sweep", command.split()[-1], str(write_spec(SPEC)), *words, *store]
+        given = [*command.split(), str(write_spec(SPEC)), *words, *store]
     assert cli.main(given) == EXIT_USAGE
     assert re.search(sentence, said(capsys))
     assert not (tmp_path / "store").exists()
@@ -105,13 +105,13 @@ def test_a_sweep_file_that_asks_for_too_much(tmp_path, capsys, write_spec, text,
 
 
 @pytest.mark.parametrize(
-    ("url", "sentence"),
+    ("action", "url", "sentence"),
     [
-        ("nosuch://host/name", "begins with 'nosuch', which is no kind of database"),
-        ("mssql+pymssql://host/name", "begins with 'mssql.pymssql', whose driver is missing"),
+        ("plan", "nosuch://host/name", "begins with 'nosuch', which is no kind of database"),
+        ("run", "mssql+pymssql://host/name", "begins with 'mssql.pymssql', whose driver is missing"),
+        ("submit", "nosuch://host/name", "which is no kind of database"),
     ],
 )
-@pytest.mark.parametrize("action", ["plan", "run", "submit"])
 def test_a_storage_without_its_driver(tmp_path, capsys, write_spec, url, sentence, action):
     search = f"search: {{mode: random, trials: 2, storage: '{url}'}}\n"
     path = write_spec(SPEC + search + "space: {optimizer.lr: {low: 0.1, high: 1}}")

@@ -63,12 +63,19 @@ def test_dying_there_leaves_the_same_search(tmp_path, write_spec, undisturbed, i
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-9], lambda data: b"\x00garbage\n" + data, lambda data: b"", None]
+    ("damage", "index"),
+    [
+        (lambda data: data[:-9], False),
+        (lambda data: data[:-9], True),
+        (lambda data: b"\x00garbage\n" + data, False),
+        (lambda data: b"", False),
+        (None, False),
+    ],
+    ids=["torn", "torn, index", "garbage", "empty", "lost"],
 )
 @pytest.mark.parametrize(
     "pattern", ["studies/*.journal", "sweeps/tiny/slots/*/2.json", "sweeps/tiny/slots/*/study.json"]
 )
-@pytest.mark.parametrize("index", [False, True])
 def test_a_damaged_or_lost_file_is_mended(tmp_path, write_spec, undisturbed, pattern, damage, index):
     path = write_spec(PRUNED)
     begun(tmp_path, path)

@@ -4,7 +4,6 @@ import dataclasses
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import optuna
 import pytest
 
 from htbench.harness.errors import UsageError
@@ -12,6 +11,7 @@ from htbench.harness.store import Store
 from htbench.harness.store.importing import merge
 from htbench.sweeps.plan import slots
 from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies import trial as jobs
 from htbench.sweeps.studies.connection import Connection
 from htbench.sweeps.studies.storage import Database, JournalFile
 from tests.helpers.searching import SEARCH, plan
@@ -60,16 +60,22 @@ def test_a_database_that_does_not_answer_is_one_sentence(study, tmp_path):
         Connection(tmp_path, nowhere)
 
 
-def test_an_unreadable_journal_is_cleared(study, tmp_path):
-    kept = JournalFile(tmp_path, dataclasses.replace(study, storage=""))
-    kept.path.parent.mkdir()
-    kept.path.write_text("garbage\n")
+@pytest.mark.parametrize("damage", [lambda data: b"garbage\n", lambda data: data + b'{"op_code": 4, "torn'])
+def test_a_journal_that_cannot_be_read_is_made_again_from_the_slots(tmp_path, write_spec, damage):
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    store = Store(tmp_path)
+    first = jobs.take(store, study.sweep, study.slot(0))
+    journal = Connection(tmp_path, study).kept.path
+    journal.write_bytes(damage(journal.read_bytes()))
     with pytest.raises(ValueError):
-        Connection(tmp_path, dataclasses.replace(study, storage=""))
-    kept.clear()
-    assert kept.refresh() and kept.path.read_bytes() == b""
-    storage, found = kept.connect(lambda s: optuna.create_study(storage=s, study_name=kept.study_name))
-    assert kept.is_current() and found.study_name == study.name and storage is not None
+        Connection(tmp_path, study)
+    first.report(1, {"val_accuracy": 0.5})  # is in the curve for later: a run does not depend on its study
+    jobs.take(store, study.sweep, study.slot(1))
+    trials = Connection(tmp_path, study).trials()
+    assert [(trial.number, trial.user_attrs["key"] == first.key) for trial in trials] == [
+        (0, True),
+        (1, False),
+    ]
 
 
 # --- two stores and one database ---
