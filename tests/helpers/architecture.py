@@ -1,11 +1,7 @@
-"""The picture of the house, read from the imports: rooms, arrows between them, floors and circles.
-
-`python -m tests.helpers.architecture [FOLDER]` counts them in this checkout or in another one.
-"""
+"""The picture of the house, read from the imports: rooms, arrows between them, floors and circles."""
 
 import ast
 import functools
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,23 +164,3 @@ def folders(house: House) -> set[str]:
     return {name.rpartition(".")[0] for name, path in house.files.items() if path.name != "__init__.py"} - {
         *PACKAGES
     }
-
-
-@functools.cache
-def count(root: Path) -> str:
-    """Rooms, floors, arrows and circles of a checkout."""
-    house = House.of(root)
-    arrows = house.arrows()
-    lines = [f"{len(folders(house))} rooms"]
-    for package in PACKAGES:
-        graph = within(arrows, package)
-        number = sum(map(len, graph.values()))
-        lines.append(f"{package}: {len(graph)} rooms, {floors(graph)} floors, {number} arrows")
-    files = circles({name: house.imports(name) for name in house.files})
-    lines.append(f"circles of files: {len(files)} {files or ''}".rstrip())
-    lines.append(f"circles of rooms: {len(circles(arrows))}")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(count(Path(sys.argv[1]) if sys.argv[1:] else ROOT))

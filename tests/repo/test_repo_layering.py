@@ -17,7 +17,6 @@ from tests.helpers.architecture import (
     House,
     anywhere,
     circles,
-    count,
     floors,
     folders,
     within,
@@ -320,10 +319,6 @@ def test_an_arrow_upwards_closes_a_circle(house, upwards):
     broken = house(**{"harness/low/a.py": upwards})
     assert circles(broken.arrows()) == [["harness.high", "harness.low"]]
     assert circles(files(broken)) == [["harness.high.c", "harness.low.a", "harness.low.b"]]
-
-
-def test_the_count_is_told_in_lines():
-    assert count(ROOT).endswith("circles of files: 0\ncircles of rooms: 0")
 
 
 def test_the_house_stays_small_enough_to_hold():
