@@ -11,10 +11,11 @@ from htbench.harness.bench.contract import Net, equal
 from htbench.optimizers import ZOO, UpdateRule, build
 from htbench.optimizers.muon import AdaMuon, NorMuon
 from htbench.optimizers.zoo.spec import STEP, lr, weight_decay
+from tests.helpers.rows import of_rows
 
 torch.set_num_threads(1)
 f64 = torch.float64
-OURS = [name for name, row in ZOO.items() if row.shaped]
+every_row = of_rows([name for name, row in ZOO.items() if row.shaped])
 SHAPED = [{"decay": kind} for kind in ("coupled", "independent", "cautious")]
 
 
@@ -88,7 +89,7 @@ def test_a_stack_steps_as_each_of_it(words: dict[str, Any]) -> None:
     torch.testing.assert_close(together, stepped(W0, GRADIENTS, RATES, **given), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", OURS)
+@every_row
 @pytest.mark.filterwarnings("ignore:Sophia made")
 def test_every_row_takes_them(name: str) -> None:
     def walked(**words: Any) -> list[Tensor]:
@@ -144,7 +145,7 @@ def test_rules_that_set_the_norm_of_their_steps_take_them_by_their_definition(ru
     torch.testing.assert_close(W.detach(), torch.from_numpy(X), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", OURS)
+@every_row
 def test_a_word_that_says_the_default_stays_out_of_the_groups(name: str) -> None:
     defaults = {key: param.default for key, param in STEP.items()}
     for group in build(name, Net(), **defaults).param_groups:
