@@ -1,13 +1,9 @@
-"""Miniatures of the published sets of images: files of the very schema, in both published layouts.
-
-`python -m tests.helpers.photographs FOLDER LAYOUT` writes them for a try by hand.
-"""
+"""Miniatures of the published sets of images: files of the very schema, in both published layouts."""
 
 import colorsys
 import io
 import json
 import random
-import sys
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -107,8 +103,3 @@ def write_folders(folder, images, ending):
         path = folder / WNIDS[label] / f"{WNIDS[label]}_{number}.{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-
-
-if __name__ == "__main__":
-    for name, value in write_all(Path(sys.argv[1]).absolute(), sys.argv[2]).items():
-        print(f"export {name}={value}")
