@@ -35,7 +35,7 @@ def call(project, *words):
 
 
 def test_a_sweep_and_its_table_beside_packages_of_the_same_names(project):
-    done = call(project, "sweep", "run", "tiny.yaml", "--workers", "2")
+    done = call(project, "sweep", "run", "tiny.yaml", "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert "2/2 runs" in done.stdout and "not the package" not in done.stderr
     table = call(project, "table", "main_result", "--format", "md")
