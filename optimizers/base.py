@@ -22,7 +22,7 @@ class UpdateRule(torch.optim.Optimizer):
 
     A subclass is its `direction`, a constructor and the `table` of what it takes; `step` is never overridden.
     A rule that has a kernel for all of the line above overrides `update` instead of `direction`. A group with
-    `decay`, `hyperball` or `clip_rms` has the step of a rule made in another way, see `steps.shaped`.
+    `decay` has the step of a rule made in another way, see `steps.shaped`.
 
     Args:
         params: parameters, or group dicts, as for any `torch.optim.Optimizer`.

@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 # Settings that are gone, each with the value at which it did nothing: configs of older code have them.
-REMOVED: Mapping[str, Any] = {"average.ema": None, "average.tail": None, "checkpoint.trunk": False}
+REMOVED: Mapping[str, Any] = {
+    **{"average.ema": None, "average.tail": None, "checkpoint.trunk": False},
+    **{"optimizer.hyperball": False, "optimizer.clip_rms": None},  # of rows of the zoo
+}
 _LEAVES = frozenset({str, int, float, bool, type(None), list, tuple})  # quicker to tell than "no Mapping"
 
 
@@ -37,8 +40,9 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def drop_removed(settings: dict[str, Any]) -> dict[str, Any]:
     """Drop the settings that are gone, where these did nothing, and return the others."""
+    outside = ":" in str(settings.get("optimizer.name"))  # a class may have arguments of these names
     for name, inert in REMOVED.items():  # few, where a store has ten thousand records of a hundred settings
-        if name in settings and settings[name] == inert:
+        if name in settings and settings[name] == inert and not (outside and name.startswith("optimizer.")):
             del settings[name]
     return settings
 

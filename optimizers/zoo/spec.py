@@ -80,22 +80,6 @@ STEP: Final = {
         used_by="step",
         help="of weights beside the step, in the gradient, without the peak of lr, or where the step agrees",
     ),
-    "hyperball": Param(
-        bool,
-        False,
-        before=False,
-        used_by="step",
-        help="keep the norm of each matrix, and move it by lr times that",
-    ),
-    "clip_rms": Param(
-        float,
-        None,
-        low=0,
-        low_open=True,
-        before=None,
-        used_by="step",
-        help="largest root mean square of a step, in units of lr; null: any",
-    ),
 }
 
 

@@ -1,11 +1,8 @@
-"""The picture of the house, read from the imports: rooms, arrows between them, floors and circles.
-
-`python -m tests.helpers.architecture [FOLDER]` counts them in this checkout or in another one.
-"""
+"""The picture of the house, read from the imports: rooms, arrows between them, floors and circles."""
 
 import ast
 import functools
-import sys
+import graphlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,38 +120,23 @@ def at_once(tree: ast.Module) -> Iterator[ast.AST]:
         waiting += ast.iter_child_nodes(node)
 
 
-def reach(graph: Graph, start: str) -> set[str]:
-    """What can be reached from a node along arrows."""
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        new = set(graph.get(waiting.pop(), ())) - found
-        found |= new
-        waiting += new
-    return found
-
-
-def circles(graph: Graph) -> list[list[str]]:
-    """The nodes that can be reached from themselves, in groups that reach each other."""
-    reached = {name: reach(graph, name) for name in graph}
-    groups = {
-        tuple(sorted(other for other in reached[name] if name in reached[other]))
-        for name in graph
-        if name in reached[name]
-    }
-    return sorted(map(list, groups))
+def circle(graph: Graph) -> list[str]:
+    """The nodes of a circle; empty if there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def floors(graph: Graph) -> int:
-    """The number of nodes on the longest way down; a circle counts as one floor."""
-    reached = {name: reach(graph, name) for name in graph}
-
-    @functools.cache
-    def height(name: str) -> int:
-        below = (other for other in reached[name] if name not in reached[other])
-        return 1 + max(map(height, below), default=0)
-
-    return max(map(height, graph), default=0)
+    """The number of nodes on the longest way down a graph without circles."""
+    sorter, number = graphlib.TopologicalSorter(graph), 0
+    sorter.prepare()
+    while sorter.is_active():
+        sorter.done(*sorter.get_ready())
+        number += 1
+    return number
 
 
 def within(graph: Graph, package: str) -> dict[str, set[str]]:
@@ -168,23 +150,3 @@ def folders(house: House) -> set[str]:
     return {name.rpartition(".")[0] for name, path in house.files.items() if path.name != "__init__.py"} - {
         *PACKAGES
     }
-
-
-@functools.cache
-def count(root: Path) -> str:
-    """Rooms, floors, arrows and circles of a checkout."""
-    house = House.of(root)
-    arrows = house.arrows()
-    lines = [f"{len(folders(house))} rooms"]
-    for package in PACKAGES:
-        graph = within(arrows, package)
-        number = sum(map(len, graph.values()))
-        lines.append(f"{package}: {len(graph)} rooms, {floors(graph)} floors, {number} arrows")
-    files = circles({name: house.imports(name) for name in house.files})
-    lines.append(f"circles of files: {len(files)} {files or ''}".rstrip())
-    lines.append(f"circles of rooms: {len(circles(arrows))}")
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(count(Path(sys.argv[1]) if sys.argv[1:] else ROOT))

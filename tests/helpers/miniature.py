@@ -1,13 +1,9 @@
-"""Miniatures of the published corpora: files of the very schema, a tokenizer each, and their description.
-
-`python -m tests.helpers.miniature FOLDER` writes them for a try by hand.
-"""
+"""Miniatures of the published corpora: files of the very schema, a tokenizer each, and their description."""
 
 import gzip
 import json
 import os
 import random
-import sys
 from array import array
 from pathlib import Path
 from unittest import mock
@@ -234,8 +230,3 @@ def make_here(source, files, raw_folder, folder, workers, progress):
 
         for file in files:
             prepare.make_one(source, file, raw_folder, folder)
-
-
-if __name__ == "__main__":
-    for name, value in write_all(Path(sys.argv[1]).absolute()).items():
-        print(f"export {name}={value}")

@@ -1,13 +1,9 @@
-"""Miniatures of the published sets of images: files of the very schema, in both published layouts.
-
-`python -m tests.helpers.photographs FOLDER LAYOUT` writes them for a try by hand.
-"""
+"""Miniatures of the published sets of images: files of the very schema, in both published layouts."""
 
 import colorsys
 import io
 import json
 import random
-import sys
 from pathlib import Path
 
 from PIL import Image, ImageDraw
@@ -122,8 +118,3 @@ def convert(classes, folder, its):
         path = folder / its["pattern"].format(number)
         path.parent.mkdir(parents=True, exist_ok=True)
         images.shard(its["files"], number).to_parquet(path)
-
-
-if __name__ == "__main__":
-    for name, value in write_all(Path(sys.argv[1]).absolute(), sys.argv[2]).items():
-        print(f"export {name}={value}")

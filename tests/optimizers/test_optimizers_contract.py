@@ -1,6 +1,7 @@
 """What every row of the zoo must do, whatever its mathematics; being in `ZOO` is enough to be covered.
 
-What any other class must do, too, is in `harness/bench/contract.py`, with the net.
+What any other class must do, too, is in `harness/bench/contract.py`, with the net. What takes steps is held
+against eight rows at every push, against all with `pytest -m slow`.
 """
 
 import inspect
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from htbench.harness.bench import contract
-from htbench.harness.bench.contract import Net, equal, train
+from htbench.harness.bench.contract import LEARNS, PROPERTIES, Net, equal
 from htbench.optimizers import ZOO, build, resolve
 from htbench.optimizers.muon import SCALE_RULES
 from htbench.optimizers.spectral import SPECTRAL
@@ -21,6 +22,7 @@ from htbench.optimizers.spectral.products import DTYPES
 from htbench.optimizers.spectral.rule import SpectralRule
 from htbench.optimizers.zoo.spec import STEP
 from htbench.optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
+from tests.helpers.rows import every_row
 
 AUX = {"aux_betas", "aux_eps", "aux_weight_decay"}
 BUILD_LEVEL = {
@@ -38,7 +40,7 @@ OWN_DEFAULTS = {
     "soap_muon": {"ns_steps", "ns_coefficients"},
 }
 torch.set_num_threads(1)
-every_row = pytest.mark.parametrize("name", ZOO)
+in_the_table = pytest.mark.parametrize("name", ZOO)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")  # these loops make no curvature passes
 
 
@@ -47,21 +49,17 @@ def constructor(name: str) -> Callable[..., torch.optim.Optimizer]:
     return getattr(import_module(module), cls)
 
 
-@every_row
+@in_the_table
 def test_builds_from_flat_keywords(name: str) -> None:
     row, net = ZOO[name], Net()
+    plain = build(name, net).param_groups[0]
+    assert (plain["lr"], plain["weight_decay"]) == (row.lr.default, row.weight_decay.default)
     optimizer = build(name, net, lr=0.007, weight_decay=0.03, aux_lr=0.002, **resolve(name, {}))
     assert isinstance(optimizer, torch.optim.Optimizer)
     assert {p for group in optimizer.param_groups for p in group["params"]} == set(net.parameters())
     assert {group["lr"] for group in optimizer.param_groups} == ({0.007, 0.002} if row.has_aux else {0.007})
     decays = {0.03, 0.0} if "aux_no_decay_1d" in row.params else {0.03}
     assert {group["weight_decay"] for group in optimizer.param_groups} == decays
-
-
-@every_row
-def test_defaults_are_those_of_the_row(name: str) -> None:
-    group = build(name, Net()).param_groups[0]
-    assert (group["lr"], group["weight_decay"]) == (ZOO[name].lr.default, ZOO[name].weight_decay.default)
 
 
 @every_row
@@ -82,30 +80,14 @@ def test_lowers_the_loss_of_a_net(name: str) -> None:
 
 
 @every_row
-def test_repeats_bit_for_bit(name: str) -> None:
-    contract.repeats_bit_for_bit(partial(build, name))
+@pytest.mark.parametrize("property_", [one for one in PROPERTIES if one != LEARNS])
+def test_every_property_holds(name: str, property_: str) -> None:
+    PROPERTIES[property_](contract.builder(name, {}))
 
 
 @every_row
-def test_model_and_named_parameters_are_the_same_input(name: str) -> None:
-    first, second = Net(), Net()
-    pairs = second.named_parameters()
-    if ZOO[name].released in ("not_output", "hidden_linear", "hidden"):
-        with pytest.raises(ValueError, match="^routing 'released' must see the modules: pass the model"):
-            build(name, pairs)
-        return
-    assert equal(train(first, build(name, first), range(3)), train(second, build(name, pairs), range(3)))
-
-
-# The complaints of these name the format or the shape.
-@every_row
-def test_keeps_the_dtype(name: str) -> None:
-    contract.PROPERTIES["keeps_dtype"](partial(build, name))
-
-
-@every_row
-def test_every_shape_trains_and_survives_a_zero_gradient(name: str) -> None:
-    contract.PROPERTIES["takes_shapes"](partial(build, name, routing="matrix"))
+def test_only_parameters_with_a_gradient_have_a_state(name: str) -> None:
+    contract.parameters_without_gradient_are_skipped(partial(build, name))
 
 
 @every_row
@@ -120,21 +102,6 @@ def test_a_diverged_gradient_is_not_an_error(name: str) -> None:
         signs = bad == torch.inf and name in ("sophia", "lion", "signum")
         shown = optimizer.state[W]["m"] if signs else optimizer.state[W]["v"] if name == "adopt" else W
         assert not shown.isfinite().all(), bad
-
-
-@every_row
-def test_resumes_onto_the_same_trajectory(name: str) -> None:
-    contract.PROPERTIES["resumes"](partial(build, name))
-
-
-@every_row
-def test_a_copy_goes_on_independently(name: str) -> None:
-    contract.a_copy_goes_on_independently(partial(build, name))
-
-
-@every_row
-def test_the_loop_sets_learning_rates_through_the_groups(name: str) -> None:
-    contract.PROPERTIES["takes_lr"](partial(build, name))
 
 
 @every_row
@@ -159,32 +126,7 @@ def test_groups_have_hyperparameters_of_their_own(name: str) -> None:
     assert equal(walked(together), walked(*apart))
 
 
-@every_row
-def test_a_scheduler_of_torch_works(name: str) -> None:
-    contract.a_scheduler_of_torch_works(partial(build, name))
-
-
-@every_row
-def test_gradients_are_left_alone_and_not_kept(name: str) -> None:
-    contract.gradients_are_left_alone_and_not_kept(partial(build, name))
-
-
-@every_row
-def test_parameters_without_gradient_are_skipped(name: str) -> None:
-    contract.parameters_without_gradient_are_skipped(partial(build, name))
-
-
-@every_row
-def test_parameters_are_stepped_apart(name: str) -> None:
-    contract.parameters_are_stepped_apart_if_separable(partial(build, name))
-
-
-@every_row
-def test_a_closure_is_evaluated_once_with_gradients(name: str) -> None:
-    contract.a_closure_is_evaluated_once_with_gradients(partial(build, name))
-
-
-@every_row
+@in_the_table
 def test_row_and_constructor_agree(name: str) -> None:
     row, signature = ZOO[name], arguments(constructor(name))
     assert {"params", "lr", "weight_decay", *row.fixed} <= signature.keys()
@@ -210,7 +152,7 @@ def arguments(cls: Callable[..., torch.optim.Optimizer]) -> dict[str, inspect.Pa
     return own
 
 
-@every_row
+@in_the_table
 def test_the_arguments_of_our_classes_are_those_of_their_tables(name: str) -> None:
     cls = constructor(name)
     if not hasattr(cls, "table"):
@@ -224,7 +166,7 @@ def test_the_arguments_of_our_classes_are_those_of_their_tables(name: str) -> No
     assert signature.keys() - same <= {"lr", "weight_decay"}
 
 
-@every_row
+@in_the_table
 def test_every_hyperparameter_of_a_table_is_in_the_groups(name: str) -> None:
     cls = constructor(name)
     if hasattr(cls, "table"):

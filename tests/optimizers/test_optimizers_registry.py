@@ -1,10 +1,7 @@
 """The table: coercion, ranges, and one sentence for everything that is wrong."""
 
 import math
-import os
 import pickle
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -50,18 +47,13 @@ def test_a_class_of_a_row_takes_settings_as_the_class_behind_it() -> None:
     ("param", "value", "expected"),
     [
         (UNIT, "1e-3", 0.001),
-        (UNIT, 0, 0.0),
         (COUNT, 5.0, 5),
-        (COUNT, "7", 7),
         (FLAG, "true", True),
-        (FLAG, "False", False),
         (FLAG, True, True),
         (WORD, "b", "b"),
         (PAIR, [0, 0.5], (0.0, 0.5)),
-        (PAIR, "0.1, 0.2", (0.1, 0.2)),
         (PAIR, "[0.1, 0.2]", (0.1, 0.2)),
         (OPTIONAL, None, None),
-        (OPTIONAL, "2", 2.0),
     ],
 )
 def test_coercion(param: Param, value: object, expected: object) -> None:
@@ -73,22 +65,14 @@ def test_coercion(param: Param, value: object, expected: object) -> None:
     ("param", "value", "message"),
     [
         (UNIT, 1.0, "x must be a finite number in [0, 1), got 1.0"),
-        (UNIT, -0.1, "x must be a finite number in [0, 1), got -0.1"),
         (UNIT, math.nan, "x must be a finite number in [0, 1), got nan"),
         (UNIT, True, "x must be a finite number in [0, 1), got True"),
-        (UNIT, None, "x must be a finite number in [0, 1), got None"),
         (UNIT, "fast", "x must be a finite number in [0, 1), got 'fast'"),
         (COUNT, 2.5, "x must be a whole number >= 1, got 2.5"),
-        (COUNT, True, "x must be a whole number >= 1, got True"),
         (COUNT, 0, "x must be a whole number >= 1, got 0"),
-        (COUNT, math.inf, "x must be a whole number >= 1, got inf"),
-        (FLAG, 1, "x must be true or false, got 1"),
         (FLAG, "yes", "x must be true or false, got 'yes'"),
         (WORD, "c", "x must be one of a, b, got 'c'"),
-        (WORD, 3, "x must be one of a, b, got 3"),
-        (PAIR, [0.9], "x must be 2 numbers in [0, 1), got [0.9]"),
         (PAIR, [0.9, 1], "x must be 2 numbers in [0, 1), got [0.9, 1]"),
-        (PAIR, 0.9, "x must be 2 numbers in [0, 1), got 0.9"),
         (OPTIONAL, -1, "x must be a finite number >= 0 or null, got -1"),
         (Param(float, 1.0, low=0, low_open=True), 0, "x must be a finite number > 0, got 0"),
         (Param(float, 1.0, high=2), 3, "x must be a finite number <= 2, got 3"),
@@ -143,16 +127,6 @@ def test_unknown_names_come_with_the_nearest() -> None:
 def test_what_a_row_pins_is_not_a_hyperparameter() -> None:
     with pytest.raises(ValueError, match="^muon_svd has no hyperparameter 'p'"):
         resolve("muon_svd", {"p": 0.5})
-
-
-def test_importing_the_table_and_build_does_not_import_torch() -> None:
-    code = (
-        "import sys; from htbench.optimizers import build, resolve; resolve('htmuon', {});"
-        "assert 'torch' not in sys.modules; from htbench.optimizers import Muon;"
-        "assert 'torch' in sys.modules"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_every_public_name_is_found() -> None:

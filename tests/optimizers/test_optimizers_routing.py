@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from htbench.optimizers import ZOO, Hybrid, Muon, build, split_parameters
+from tests.helpers.rows import every_row
 
 torch.set_num_threads(1)
 
@@ -84,9 +85,10 @@ def test_without_an_output_layer_and_frozen_parameters(cls: type[Classifier], ro
     assert names(model, rest) == {"conv.bias", "head.bias"}
 
 
-def test_hidden_needs_the_modules() -> None:
-    with pytest.raises(ValueError, match="^routing 'hidden' must see the modules: pass the model"):
-        build("muon", LanguageModel().named_parameters(), routing="hidden")
+@pytest.mark.parametrize(("name", "routing"), [("muon", "hidden"), ("adamuon", "released")])
+def test_some_routings_need_the_modules(name: str, routing: str) -> None:
+    with pytest.raises(ValueError, match=f"^routing '{routing}' must see the modules: pass the model"):
+        build(name, LanguageModel().named_parameters(), routing=routing)
 
 
 def test_a_predicate_needs_names() -> None:
@@ -145,7 +147,7 @@ def test_no_decay_1d() -> None:
     assert names(model, decayed["params"]) == MATRICES and names(model, kept["params"]) == VECTORS
 
 
-@pytest.mark.parametrize("name", ZOO)
+@every_row
 def test_every_trainable_parameter_is_in_exactly_one_group(name: str) -> None:
     for model in (LanguageModel(), LanguageModel(tied=True), Classifier()):
         for routing in ("released", "matrix", "hidden"):
@@ -205,11 +207,6 @@ def test_adamuon_decays_the_output_layer_but_no_vector() -> None:
     rule, output, vectors = build("adamuon", (model := LanguageModel())).param_groups
     assert names(model, output["params"]) == {"projection.weight"} and output["weight_decay"] == 0.1
     assert names(model, vectors["params"]) == VECTORS and vectors["weight_decay"] == 0
-
-
-def test_mars_has_the_learning_rate_of_its_release_for_vectors() -> None:
-    rule, aux = build("mars", LanguageModel(), lr=0.1).param_groups
-    assert (rule["lr"], aux["lr"]) == (0.1, 3e-3)
 
 
 def test_hybrid_shares_groups_and_state_with_its_parts_also_after_loading() -> None:

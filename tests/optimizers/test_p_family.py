@@ -130,27 +130,6 @@ def test_the_size_of_a_matrix_counts_in_dynmuon_only(what: str, seed: int, scale
     torch.testing.assert_close(other / scale**power, one, rtol=1e-3, atol=1e-4)
 
 
-@every_map
-@pytest.mark.parametrize("dtype", [f64, bf16])
-def test_every_matrix_of_a_stack_is_on_its_own(what: str, dtype: torch.dtype) -> None:
-    map_ = DEFINED[what][0]
-    for shape in ((5, 8), (8, 5), (20, 20)):
-        stack = torch.randn(2, 3, *shape, generator=torch.Generator().manual_seed(0))
-        stack[0, 0, 0, 0] = math.nan
-        stack[0, 1, 0, 0] = math.inf
-        stack[0, 2] = 0
-        stack[1, 0] *= 1e20
-        found = map_(stack, dtype)
-        alone = torch.stack([map_(M, dtype) for M in stack.flatten(0, 1)]).unflatten(0, (2, 3))
-        torch.testing.assert_close(
-            found, alone, equal_nan=True, rtol=1e-5, atol=0.02 if dtype == bf16 else 1e-6
-        )
-        assert found[0, 0].isnan().all() and found[0, 1].isnan().any()
-        assert not found[0, 2].any() and found[1].isfinite().all()
-        if shape[0] != shape[1]:
-            torch.testing.assert_close(map_(stack.mT, dtype).mT, found, equal_nan=True, rtol=0, atol=0)
-
-
 # --- what the docstrings say of them ---
 
 
@@ -208,13 +187,3 @@ def test_momentum_may_be_zero(name: str) -> None:
         "soft_polar": lambda: soft_polar_g(s, 0.2, "keep"),
     }[name]()
     close(W.detach(), -0.5 * (U * torch.from_numpy(g) @ V.T), atol=1e-10)
-
-
-@pytest.mark.parametrize("p", [-0.6, 0.51, math.nan])
-def test_dynmuon_refuses_other_powers(p: float) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^p must be a finite number in \[-0.5, 0.5\] for the map dynmuon, got {p}"
-    ):
-        dynmuon(torch.eye(2), p)
-    with pytest.raises(ValueError, match=r"^p must be a finite number in \[-0.5, 0.5\], got "):
-        build("dynmuon", nn.Linear(2, 2), p=p)

@@ -64,23 +64,6 @@ def test_embeddings_and_head_alone_are_not_missed(model: str, optimizer: str) ->
     assert said(model, optimizer, routing="hidden") == ""
 
 
-def test_a_share_of_entries_below_a_quarter_is_little() -> None:
-    model = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4), nn.Embedding(100, 4)])
-    found = little_reach("muon", build("muon", model, routing="hidden"))
-    assert str(found).startswith(
-        "muon trains 2 of the 3 matrices and kernels of this model in its own way (7.4 %"
-    )
-
-
-def test_a_model_of_vectors_only_has_nothing_to_reach() -> None:
-    assert little_reach("muon", build("muon", nn.LayerNorm(3))) is None
-
-
-def test_nothing_is_said_of_what_is_not_in_the_zoo() -> None:
-    optimizer = torch.optim.RAdam(nn.Linear(2, 2).parameters())
-    assert little_reach("torch.optim:RAdam", optimizer) is None
-
-
 def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys, caplog) -> None:
     sentence = said("resnet-nano", "mars")
     words = ["task=digits", "model=resnet-nano", "steps=2", "batch_size=16", "optimizer.name=mars"]

@@ -1,4 +1,4 @@
-"""Kinds of decay, hyperball and clipping by RMS, which rules of ours take: oracles, laws, and every row."""
+"""Kinds of decay, which rules of ours take: oracles, laws, and every row."""
 
 from typing import Any
 
@@ -11,17 +11,12 @@ from htbench.harness.bench.contract import Net, equal
 from htbench.optimizers import ZOO, UpdateRule, build
 from htbench.optimizers.muon import AdaMuon, NorMuon
 from htbench.optimizers.zoo.spec import STEP, lr, weight_decay
+from tests.helpers.rows import of_rows
 
 torch.set_num_threads(1)
 f64 = torch.float64
-OURS = [name for name, row in ZOO.items() if row.shaped]
-SHAPED = [
-    {"decay": "coupled"},
-    {"decay": "independent"},
-    {"decay": "cautious"},
-    {"hyperball": True},
-    {"clip_rms": 0.3},
-]
+every_row = of_rows([name for name, row in ZOO.items() if row.shaped])
+SHAPED = [{"decay": kind} for kind in ("coupled", "independent", "cautious")]
 
 
 class Plain(UpdateRule):
@@ -87,24 +82,6 @@ def test_cautious_decay_leaves_out_entries_that_the_step_lets_grow() -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_hyperball_keeps_the_norm_and_goes_by_the_rate(scale: float) -> None:
-    R = W0.norm()
-    V = W0 - 0.1 * R * GRADIENTS[0] / GRADIENTS[0].norm()
-    found = stepped(W0, [scale * GRADIENTS[0]], [0.1], hyperball=True, weight_decay=0.5)
-    torch.testing.assert_close(found, R * V / V.norm(), rtol=1e-12, atol=0)
-    vector = stepped(W0[0], [scale * GRADIENTS[0][0]], [0.1], hyperball=True)
-    torch.testing.assert_close(vector, W0[0] - 0.1 * scale * GRADIENTS[0][0], rtol=1e-12, atol=0)
-
-
-def test_steps_are_clipped_by_their_root_mean_square() -> None:
-    rms = GRADIENTS[0].square().mean().sqrt().item()
-    for limit in (rms / 3, 2 * rms):
-        found = stepped(W0, [GRADIENTS[0]], [0.1], clip_rms=limit)
-        expected = W0 - 0.1 * GRADIENTS[0] * min(1, limit / rms)
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
-
-
 @pytest.mark.parametrize("words", SHAPED, ids=str)
 def test_a_stack_steps_as_each_of_it(words: dict[str, Any]) -> None:
     given = {"weight_decay": 0.3, **words}
@@ -112,7 +89,7 @@ def test_a_stack_steps_as_each_of_it(words: dict[str, Any]) -> None:
     torch.testing.assert_close(together, stepped(W0, GRADIENTS, RATES, **given), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", OURS)
+@every_row
 @pytest.mark.filterwarnings("ignore:Sophia made")
 def test_every_row_takes_them(name: str) -> None:
     def walked(**words: Any) -> list[Tensor]:
@@ -163,38 +140,31 @@ def test_rules_that_set_the_norm_of_their_steps_take_them_by_their_definition(ru
         optimizer.step()
         kind = words.get("decay", "decoupled")
         U = oracle(G.numpy() + 0.3 * X * (kind == "coupled"), state)
-        U = U * min(1, words.get("clip_rms", np.inf) / np.sqrt((U**2).mean()))
-        if "hyperball" in words:
-            Y, R = X - rate * np.linalg.norm(X) * U / np.linalg.norm(U), np.linalg.norm(X)
-            X = R * Y / np.linalg.norm(Y)
-            continue
         shares = {"coupled": 0, "independent": rate / 0.2, "cautious": rate * (X * U >= 0)}
         X = X - shares.get(kind, rate) * 0.3 * X - rate * U
     torch.testing.assert_close(W.detach(), torch.from_numpy(X), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", OURS)
+@every_row
 def test_a_word_that_says_the_default_stays_out_of_the_groups(name: str) -> None:
     defaults = {key: param.default for key, param in STEP.items()}
     for group in build(name, Net(), **defaults).param_groups:
         assert group.keys().isdisjoint(STEP)
     with pytest.raises(ValueError, match="^decay must be one of decoupled, coupled, independent, cautious"):
         build(name, Net(), decay="weak")
-    with pytest.raises(ValueError, match="^clip_rms must be a finite number > 0 or null, got 0"):
-        Plain([{"params": [nn.Parameter(W0)], "clip_rms": 0}])
 
 
 def test_named_groups_have_words_of_their_own() -> None:
-    groups = {"vectors": {"optimizer": "lion", "decay": "cautious"}, "matrices": {"hyperball": False}}
-    found = build("muon", nn.Linear(3, 2), groups=groups, hyperball=True, clip_rms=0.5).param_groups
+    groups = {"vectors": {"optimizer": "lion", "decay": "cautious"}, "matrices": {"decay": "decoupled"}}
+    found = build("muon", nn.Linear(3, 2), groups=groups, decay="coupled").param_groups
     words = {group.get("group"): {key: group[key] for key in STEP if key in group} for group in found}
-    assert words["vectors"] == {"decay": "cautious"} and words["matrices"] == {"clip_rms": 0.5}
+    assert words["vectors"] == {"decay": "cautious"} and words["matrices"] == {}
 
 
 @pytest.mark.parametrize("name", ["schedule_free", "prodigy"])
 def test_a_rule_that_goes_by_its_weights_refuses_them(name: str) -> None:
-    with pytest.raises(ValueError, match=f"^{name} has no hyperparameter 'hyperball'"):
-        build(name, Net(), hyperball=True)
+    with pytest.raises(ValueError, match=f"^{name} has no hyperparameter 'decay'"):
+        build(name, Net(), decay="coupled")
     cls = type(build(name, [nn.Parameter(torch.ones(2))]))
-    with pytest.raises(ValueError, match="has steps of its own: it takes no hyperball"):
-        cls([{"params": [nn.Parameter(torch.ones(2))], "hyperball": True}])
+    with pytest.raises(ValueError, match="has steps of its own: it takes no decay"):
+        cls([{"params": [nn.Parameter(torch.ones(2))], "decay": "coupled"}])

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from htbench.optimizers import build, linalg
+from htbench.optimizers import linalg
 from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.cosmos import COSMOS
 from htbench.optimizers.galore import GaLore
 from htbench.optimizers.linalg import eigenvectors, singular_vectors
 from htbench.optimizers.soap import SOAP, rotate
 from htbench.optimizers.soap_kin import KLSOAP
-from htbench.optimizers.spectral.newton_schulz import newton_schulz
 
 torch.set_num_threads(1)
 
@@ -28,7 +27,6 @@ CASES: dict[str, tuple[type[UpdateRule], dict[str, Any]]] = {
     "cosmos": (COSMOS, {"rank": 2}),
     "kl_shampoo": (KLSOAP, {"second_moment": "factors", "precondition_frequency": 3}),
 }
-SHAPES = [(6, 6), (9, 4), (4, 9), (1, 7), (7, 1), (1, 1), (5,), (), (5, 3, 4), (4, 3, 2, 2)]
 every_case = pytest.mark.parametrize("name", CASES)
 
 
@@ -68,33 +66,20 @@ def orthogonal(n: int, seed: int) -> Tensor:
 
 
 @every_case
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_every_shape_moves_and_survives_zeros_and_low_rank(name: str, shape: tuple[int, ...]) -> None:
-    torch.manual_seed(0)
-    W, optimizer = rule(name, torch.randn(shape))
-    zero, one = torch.zeros(shape), torch.ones(shape)
-    for G in (zero, zero, one, one, one, zero, torch.randn(shape), zero, zero, zero):
-        before = run(W, optimizer, [])
-        assert run(W, optimizer, [G]).isfinite().all()
-    assert not torch.equal(W, before)
-
-
-@every_case
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-@pytest.mark.parametrize("good", [0, 1, 3])
-@pytest.mark.parametrize("shape", [(4, 3), (3,), (4, 3, 2, 2)], ids=str)
-def test_a_bad_gradient_ends_in_bad_weights(name: str, bad: float, good: int, shape: tuple[int, ...]) -> None:
-    spoiled = torch.ones(shape)
-    spoiled.view(-1)[1] = bad
-    W, optimizer = rule(name, torch.ones(shape))
-    run(W, optimizer, gradients(shape, good, torch.float32))
-    assert not run(W, optimizer, [spoiled]).isfinite().all()
-    assert not run(W, optimizer, [torch.ones(shape)] * 4).isfinite().all()
+def test_a_bad_gradient_ends_in_bad_weights(name: str, bad: float) -> None:
+    for shape in ((4, 3), (3,), (4, 3, 2, 2)):
+        spoiled = torch.ones(shape)
+        spoiled.view(-1)[1] = bad
+        W, optimizer = rule(name, torch.ones(shape))
+        run(W, optimizer, gradients(shape, 3, torch.float32))
+        assert not run(W, optimizer, [spoiled]).isfinite().all()
+        assert not run(W, optimizer, [torch.ones(shape)] * 4).isfinite().all()
 
 
 @every_case
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("steps", [1, 2, 4, 5])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("steps", [1, 2, 5])
 def test_resumes_bit_for_bit_at_any_step_of_the_period(name: str, dtype: torch.dtype, steps: int) -> None:
     for shape in [(6, 4), (5,), (4, 3, 2, 2)]:
         torch.manual_seed(0)
@@ -122,20 +107,6 @@ def test_bases_of_a_bfloat16_weight_are_float32(name: str) -> None:
     for Q in found.values() if isinstance(found, dict) else [found]:
         assert Q.dtype == torch.float32
         torch.testing.assert_close(Q.mT @ Q, torch.eye(Q.shape[1]), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["soap", "galore"])
-def test_weight_decay_comes_after_the_update(name: str) -> None:
-    lr, wd, grads = 0.01, 0.3, gradients((4, 4), 5)
-    for G_shape, flat in (((4, 4), False), ((16,), True)):
-        W, optimizer = rule(name, torch.ones(G_shape, dtype=torch.float64), lr=lr, weight_decay=wd)
-        free, other = rule(name, torch.ones(G_shape, dtype=torch.float64), lr=lr, weight_decay=0)
-        for step, G in enumerate(grads):
-            G = G.flatten() if flat else G
-            before, free_before = run(W, optimizer, []), run(free, other, [])
-            update = run(free, other, [G]) - free_before
-            shrink = 1 if name == "soap" and step == 0 else 1 - lr * wd
-            torch.testing.assert_close(run(W, optimizer, [G]), shrink * (before + update), rtol=0, atol=1e-14)
 
 
 # SOAP
@@ -187,20 +158,6 @@ def test_soap_bases_change_when_due_and_come_to_diagonalize() -> None:
     assert (D.diag().diff() < 0).all()
 
 
-def test_soap_new_bases_carry_the_moments_over() -> None:
-    W, optimizer = rule("soap", torch.ones(5, 5, dtype=torch.float64), precondition_frequency=4)
-    run(W, optimizer, gradients((5, 5), 4))
-    state = optimizer.state[W]
-    G, Q, m, v = gradients((5, 5), 5)[-1], state["Q"], state["m"].clone(), state["v"].clone()
-    run(W, optimizer, [G])
-    m = 0.95 * rotate(m, Q, back=True) + 0.05 * G
-    torch.testing.assert_close(rotate(state["m"], state["Q"], back=True), m)
-    v = 0.95 * v + 0.05 * rotate(G, Q) ** 2
-    left, right = ((Q[k].mT @ state["L"][k] @ Q[k]).diag().argsort(descending=True) for k in (0, 1))
-    torch.testing.assert_close(state["v"], v[left][:, right])
-    assert not torch.equal(state["v"], v)
-
-
 @pytest.mark.parametrize("beta", [None, 0.5])
 def test_soap_gathers_gram_matrices_of_the_plain_gradient(beta: float | None) -> None:
     W, optimizer = rule("soap", torch.ones(3, 4, 2, dtype=torch.float64), shampoo_beta=beta)
@@ -244,39 +201,10 @@ def test_galore_unprojected_is_adam(shape: tuple[int, ...], rank: int) -> None:
     torch.testing.assert_close(found, adam(W, grads, 0.01, (0.9, 0.999)), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (4, 3, 2)], ids=str)
-def test_galore_projectors_are_renewed_at_the_gap_and_moments_stay(shape: tuple[int, ...]) -> None:
-    W, optimizer = rule("galore", torch.ones(shape, dtype=torch.float64), rank=2, update_gap=3)
-    state, m, v = optimizer.state[W], torch.zeros(()), torch.zeros(())
-    for step, G in enumerate(gradients(shape, 8)):
-        run(W, optimizer, [G])
-        G, P = G.flatten(1), state["P"]
-        if step % 3 == 0:
-            U, _, Vh = torch.linalg.svd(G, full_matrices=False)
-            torch.testing.assert_close(P, Vh[:2].mT if len(G) >= G.shape[1] else U[:, :2])
-            fixed = P.clone()
-        R = G @ P if len(G) >= G.shape[1] else P.mT @ G
-        m, v = 0.9 * m + 0.1 * R, 0.999 * v + 0.001 * R**2
-        assert torch.equal(P, fixed)
-        torch.testing.assert_close([state["m"], state["v"]], [m, v])
-
-
 def test_galore_projectors_own_their_memory() -> None:
     W, optimizer = rule("galore", torch.ones(20, 10), rank=2)
     run(W, optimizer, [torch.randn(20, 10)])
     assert optimizer.state[W]["P"].untyped_storage().nbytes() == 10 * 2 * 4
-
-
-def test_galore_projects_the_linear_layers_inside_a_model() -> None:
-    class Net(nn.Sequential):
-        def get_output_embeddings(self) -> nn.Module:
-            return self[3]
-
-    net = Net(nn.Embedding(7, 6), nn.Linear(6, 5), nn.LayerNorm(5), nn.Linear(5, 7))
-    groups = build("galore", net, rank=3).param_groups
-    ranks = {p: group["rank"] for group in groups for p in group["params"]}
-    assert {p for p, rank in ranks.items() if rank == 3} == {net[1].weight} and len(ranks) == 7
-    assert set(ranks.values()) == {0, 3}
 
 
 # COSMOS
@@ -308,25 +236,6 @@ def test_cosmos_on_the_left_is_cosmos_on_transposes(shape: tuple[int, int], spli
     right = trajectory("cosmos", W, grads, **hyper)
     left = trajectory("cosmos", W.mT, [G.mT for G in grads], side="left", **hyper)
     torch.testing.assert_close(left.mT, right, rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("split", [False, True])
-def test_cosmos_first_step_is_its_block(split: bool) -> None:
-    G, hyper = gradients((12, 4), 1)[0], {"lr": 0.1, "weight_decay": 0, "gamma": 0.4, "lr_ratio": 0.3}
-    zeros = torch.zeros(12, 4, dtype=torch.float64)
-    found = trajectory("cosmos", zeros, [G], split_qkv=split, ns_dtype="float64", **hyper)
-    U = torch.linalg.svd(G).Vh[:2].mT
-    A = G @ U / ((G @ U).abs() + 1e-8) @ U.mT
-    rest = 0.1 * (G - G @ U @ U.mT)
-    B = torch.cat([newton_schulz(X, 5, torch.float64) for X in rest.chunk(3 if split else 1)])
-    Gt = A + 0.4 * math.sqrt(48) * B / B.norm()
-    torch.testing.assert_close(found, -0.1 * 0.3 * math.sqrt(48) * Gt / Gt.norm(), rtol=1e-6, atol=1e-8)
-
-
-def test_cosmos_splits_only_what_may_be_fused() -> None:
-    W, grads = torch.zeros(6, 4), gradients((6, 4), 3, torch.float32)
-    found = [trajectory("cosmos", W, grads, split_qkv=split) for split in (False, True)]
-    assert torch.equal(*found)
 
 
 def test_cosmos_follows_the_leading_eigenvectors() -> None:

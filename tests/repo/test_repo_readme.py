@@ -81,26 +81,12 @@ def test_a_stale_answer_is_told(climbed, parts, tmp_path, monkeypatch, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_stale_picture_is_told(climbed, parts, tmp_path, monkeypatch):
-    folder = tmp_path / "docs" / "readme"
-    folder.mkdir(parents=True)
-    (folder / "answer.png").write_bytes(page.png([replace(climbed[0], places=climbed[0].places[:2])]))
-    monkeypatch.setattr(page, "ROOT", tmp_path)
-    monkeypatch.setattr(page, "PICTURE", folder / "answer.png")
-    assert page.stale(climbed, parts).startswith("docs/readme/answer.png ")
-
-
 def test_a_picture_says_what_it_shows(found, tmp_path):
     (tmp_path / "a.png").write_bytes(page.png(found))
     with Image.open(tmp_path / "a.png") as picture:
         shown = picture.info["Description"]
         assert picture.width > 1300 and page.png(found) == (tmp_path / "a.png").read_bytes()
     assert all(place.value.text() in shown for one in found for place in one.places)
-
-
-def test_a_store_without_the_demo_is_a_sentence(tmp_path, capsys):
-    assert page.main(["--root", str(tmp_path)]) != 0
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_the_same_demo_ends_as_told_whatever_its_numbers(store, found, monkeypatch):

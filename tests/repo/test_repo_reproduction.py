@@ -1,7 +1,6 @@
 """The programs that write the pages of experiments from compact records."""
 
 import dataclasses
-import io
 import json
 import statistics
 import tarfile
@@ -9,13 +8,11 @@ import tarfile
 import numpy as np
 import pandas as pd
 import pytest
-from PIL import Image
 
 from docs import reproduction_page as pages
 from docs import reproduction_records as records
 from htbench.harness import cli, tasks
 from htbench.harness.paper import experiments
-from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.store import Store
 from htbench.harness.system.environment import HOME
 from htbench.results.compare.ladder import ladder
@@ -43,12 +40,6 @@ def _time(seconds):
     return pd.Timestamp(seconds, unit="s", tz="UTC").isoformat()
 
 
-def table(*rows):
-    columns = [Column("claim", "claim", "text"), Column("verdict", "verdict", "text")]
-    cells = [[Cell(word) for word in row] for row in rows]
-    return Report("ledger", "all", [Section("p, nano", {}, columns, cells)])
-
-
 @pytest.mark.parametrize(
     ("spans", "seconds"),
     [(((0, 10),), 10), (((0, 10), (5, 20)), 20), (((0, 30), (5, 20), (100, 101)), 31)],
@@ -60,15 +51,6 @@ def test_pauses_do_not_count(spans, seconds):
 def test_the_pause_of_an_interrupted_run_does_not_count():
     runs = pd.concat([frame((0, 10)), frame((5, 3600)).assign(useful_seconds=7.0)])
     assert pages.elapsed(runs) == 17 and "imagenet,2,20,17" in pages.seen(runs)
-
-
-def test_the_facts_name_the_machine_and_what_failed():
-    runs = frame((0, 60), (0, 120))
-    runs.loc[len(runs)] = {"sweep": "nano-imagenet", "key": "x", "state": "failed"}
-    assert pages.facts(runs) == (
-        "2 runs on Testium 1 took 2 min, pauses left out, with 1.5 at a time on average. "
-        "Runs that were planned and did not complete: 1 failed."
-    )
 
 
 def test_what_was_seen_is_what_the_card_reads(tmp_path, monkeypatch):
@@ -87,18 +69,6 @@ def test_what_was_seen_before_stays_and_waiting_for_others_does_not_count(tmp_pa
     assert reproduce_card.seen() == {"imagenet": 0.4, "cifar": 0.9}
 
 
-def test_the_workloads_that_were_run_are_told():
-    lines = pages.twins(frame((0, 1))).splitlines()
-    assert len(lines) == 3 and lines[2] == "| imagenet-1k, vit-tiny | glyphs, vit-nano | 111k | 10 |  |"
-
-
-def test_tables_are_files_that_the_page_links():
-    page = pages.Page("cifar", [], [])
-    found = [table(["p = 0", "agrees"], ["p = 1", "agrees"])]
-    lines = pages.listing(page, found).splitlines()
-    assert lines[2] == "| [ledger](cifar/ledger.csv) | 2 | all |"
-
-
 def test_the_files_of_a_page_replace_those_before(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "FOLDER", tmp_path)
     (tmp_path / "some").mkdir()
@@ -114,13 +84,6 @@ def test_what_is_written_stays_above_what_is_made():
     )
     with pytest.raises(ValueError, match="lacks the line"):
         pages.below("nothing of the kind", "new")
-
-
-def test_a_smaller_picture_is_the_same_picture():
-    out = io.BytesIO()
-    Image.effect_noise((200, 100), 60).convert("RGB").save(out, "PNG")
-    small = pages.smaller(out.getvalue())
-    assert len(small) < len(out.getvalue()) and Image.open(io.BytesIO(small)).size == (200, 100)
 
 
 # --- the records and the pages that are made from them ---

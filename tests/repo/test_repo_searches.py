@@ -35,6 +35,7 @@ def test_choices_by_validation_are_worth_their_test_loss():
     assert made.worth(np.array([0, 1]), np.array([0])) == 5.0
 
 
+@pytest.mark.slow
 def test_the_section_waits_for_all_runs(tmp_path):
     lines = [
         {"optimizer": name, "lr": lr, "aux_lr": None, "betas": (0.9, 0.95), "seed": seed}

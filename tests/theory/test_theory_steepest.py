@@ -82,14 +82,6 @@ def test_no_perturbation_of_it_gains_more(G, p, seed, size):
 
 @quick
 @given(gradients(), powers, seeds)
-def test_no_rotation_of_it_gains_more(G, p, seed):
-    D = steepest(G, p)
-    assert_no_better(orthogonal(G.shape[0], seed) @ D, G, p)
-    assert_no_better(D @ orthogonal(G.shape[1], seed), G, p)
-
-
-@quick
-@given(gradients(), powers, seeds)
 def test_no_other_spectrum_on_its_singular_vectors_gains_more(G, p, seed):
     U, _, Vh = torch.linalg.svd(G, full_matrices=False)
     assert_no_better(U * gaussian(1, len(Vh), seed).abs() @ Vh, G, p)

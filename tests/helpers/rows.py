@@ -1,0 +1,20 @@
+"""Which optimizers a law is held against: eight of different kinds at every push, all with `-m slow`."""
+
+from collections.abc import Collection, Iterable
+
+import pytest
+
+from htbench.optimizers import ZOO
+
+# Of torch, with weights of two kinds, with curvature; Muon, the paper's map, rows of one size;
+# in a basis of the gradient, and with a projection that the routing decides.
+EIGHT = {"adamw", "schedule_free", "sophia", "muon", "htmuon", "normuon", "soap", "galore"}
+
+
+def of_rows(names: Iterable[str] = ZOO, quick: Collection[str] = EIGHT) -> pytest.MarkDecorator:
+    """Parametrize a test with the names of rows; those that are not quick are slow."""
+    marked = [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    return pytest.mark.parametrize("name", marked)
+
+
+every_row = of_rows()
