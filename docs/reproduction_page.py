@@ -169,9 +169,8 @@ def made(
     every, frame = frame, without_split(frame)
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    costs = overview.cost(every)
-    tables = (*(TABLES[name](view) for name in page.tables), *costs)
-    found = [one for one in (*tables, overview.environments(every)) if one.sections]
+    tables = (*(TABLES[name](view) for name in page.tables), overview.cost(every))
+    found = [one for one in tables if one.sections]
     shown = view.ladders if page.scale == "ladder" else []
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
     parts += [split_section.split(every, store, EQUAL)]
@@ -320,7 +319,7 @@ def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
 
 def ablations(frame: pd.DataFrame) -> str:
     """HTMuon at other settings, each at its own best rate, beside Muon, which is HTMuon with p = 0."""
-    fresh = overview.finished(frame[frame["stage"] == REPLICATE])
+    fresh = finished(frame[frame["stage"] == REPLICATE])
     own = fresh[fresh["sweep"] == ladder.ASIDES[-1]]
     if own.empty:
         return ""
@@ -358,16 +357,23 @@ def _place(place: Place) -> tuple[str, ...]:
 # --- facts ---
 
 
+def finished(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of runs with a record, each run once however many sweeps want it."""
+    return frame[frame["steps"].notna()].drop_duplicates("key")
+
+
 def facts(frame: pd.DataFrame) -> str:
     """How many runs, how long, on what."""
-    done = overview.finished(frame)
+    done = finished(frame)
     lost = frame.drop_duplicates("key")["state"].value_counts().drop("completed", errors="ignore")
     others = ", ".join(f"{count} {state}" for state, count in sorted(lost.items())) or "none"
-    machines = ", ".join(sorted({str(name) for name in done["machine"].dropna()}))
+    machines, torch = (
+        ", ".join(sorted(map(str, done[name].dropna().unique()))) for name in ("machine", "torch")
+    )
     busy, spans = elapsed(done), sum(_seconds(done))
     return (
-        f"{len(done)} runs on {machines} took {numbers.duration(busy)}, pauses left out, with "
-        f"{spans / busy if busy else 0:.1f} at a time on average. "
+        f"{len(done)} runs on {machine} with torch {torch} took {numbers.duration(busy)}, pauses left out, "
+        f"with {spans / busy if busy else 0:.1f} at a time on average. "
         f"Runs that were planned and did not complete: {others}."
     )
 
@@ -399,7 +405,7 @@ def seen(frame: pd.DataFrame, before: str = "") -> str:
         frame: runs. Where other work had their cores, too, the time is taken that they had themselves.
         before: what was seen of experiments that are not among them.
     """
-    done = overview.finished(frame)
+    done = finished(frame)
     share = (done["cpu_seconds_per_step"] / done["seconds_per_step"]).clip(upper=1).fillna(1)
     done = done.assign(seconds=_seconds(done) * share)
     rows = {row["experiment"]: [*row.values()] for row in csv.DictReader(io.StringIO(before))}
@@ -415,7 +421,7 @@ def seen(frame: pd.DataFrame, before: str = "") -> str:
 
 def twins(frame: pd.DataFrame, scale: str = SCALE) -> str:
     """The workloads of the paper and what stands for them here."""
-    done = overview.finished(frame[frame["sweep"].map(experiments.scale_of) == scale])
+    done = finished(frame[frame["sweep"].map(experiments.scale_of) == scale])
     head = ["published", "here", "parameters", "steps", "tokens seen"]
     rows = []
     for (dataset, model), (task, twin) in scales.twins(scale).items():
