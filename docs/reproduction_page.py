@@ -367,8 +367,8 @@ def facts(frame: pd.DataFrame) -> str:
     done = finished(frame)
     lost = frame.drop_duplicates("key")["state"].value_counts().drop("completed", errors="ignore")
     others = ", ".join(f"{count} {state}" for state, count in sorted(lost.items())) or "none"
-    machines, torch = (
-        ", ".join(sorted(map(str, done[name].dropna().unique()))) for name in ("machine", "torch")
+    machine, torch = (
+        ", ".join(sorted(map(str, done[one].dropna().unique()))) for one in ("machine", "torch")
     )
     busy, spans = elapsed(done), sum(_seconds(done))
     return (
