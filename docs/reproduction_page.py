@@ -367,9 +367,7 @@ def facts(frame: pd.DataFrame) -> str:
     done = finished(frame)
     lost = frame.drop_duplicates("key")["state"].value_counts().drop("completed", errors="ignore")
     others = ", ".join(f"{count} {state}" for state, count in sorted(lost.items())) or "none"
-    machine, torch = (
-        ", ".join(sorted(map(str, done[one].dropna().unique()))) for one in ("machine", "torch")
-    )
+    machine, torch = (", ".join(sorted(map(str, set(done[one].dropna())))) for one in ("machine", "torch"))
     busy, spans = elapsed(done), sum(_seconds(done))
     return (
         f"{len(done)} runs on {machine} with torch {torch} took {numbers.duration(busy)}, pauses left out, "
