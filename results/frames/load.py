@@ -59,11 +59,11 @@ def series(found: Rows) -> dict[str, pd.Series[Any]]:
     import pandas as pd
 
     columns = zip(found[0], zip(*(row.values() for row in found), strict=True), strict=True)
-    return {name: pd.Series(values, dtype=_dtype(set(map(type, values)))) for name, values in columns}
-
-
-def _dtype(types: set[type]) -> type | None:
-    return object if str in types else float if types == {float} else None
+    kinds = ((name, values, set(map(type, values))) for name, values in columns)
+    return {
+        name: pd.Series(values, dtype=object if str in types else float if types == {float} else None)
+        for name, values, types in kinds
+    }
 
 
 @without_collection()
@@ -104,7 +104,8 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     points = _all_points(store, named, None if sweeps is not None else warn)
     others = set(sweep_names(store.root)) - named
     points += _all_points(store, others, warn or (lambda damaged: None))
-    points += _unplanned(store, {point.key for point in points})
+    planned = {point.key for point in points}
+    points += [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
     searches = _searches(points, store)
     rows = [
         row | _place(point) | searches.get(point.study, _NO_SEARCH)
@@ -116,36 +117,23 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
         raise UsageError(str(Note("no_runs", root=store.root, there=int(store.root.is_dir()))))
     untold = list(_untold(shown, rows))
     rows = _dropped_last(shown, [row for row in rows if row["sweep"] not in named], sweeps is not None)
-    for planned in (True, False):  # what nobody planned must not rename what somebody did
-        own = [row for row in rows if _competes(row) is planned]
-        _tell_data_apart(own)
-        _tell_variants_apart(own)
-    _tell_unplanned_apart(rows)
+    for competes in (True, False):  # what nobody planned must not rename what somebody did
+        _tell_apart([row for row in rows if _competes(row) is competes])
     return _whole([*rows, *(row | {name: beside[name] for name in names} for row, beside, *names in untold)])
 
 
 def _all_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:
+    """The points of some sweeps, and the dropped ones that have a run."""
     found: list[Point] = []
     for name in sorted(names):
         try:
-            found += _points(store, name)
+            found += ever_planned(store.root, name)
         except UsageError as error:
             if warn is None:
                 raise
             warn(error)
-    return found
-
-
-def _unplanned(store: Store, planned: Collection[str]) -> list[Point]:
-    """The other runs of the store as points of no sweep."""
-    return [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
-
-
-def _points(store: Store, sweep: str) -> list[Point]:
-    """The points of a sweep, and the dropped ones that have a run."""
-    points = ever_planned(store.root, sweep)
-    begun = set(store.keys()) if any(point.stage == DROPPED for point in points) else set()
-    return [point for point in points if point.stage != DROPPED or point.key in begun]
+    begun = set(store.keys()) if any(point.stage == DROPPED for point in found) else set()
+    return [point for point in found if point.stage != DROPPED or point.key in begun]
 
 
 def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool) -> list[Row]:
@@ -222,7 +210,8 @@ def _searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
     found = {}
     for point in {point.study: point for point in points if point.slot}.values():
         terms = search_of(store.root, point)
-        found[point.study] = {"search": _search(terms), "ranges": _ranges(terms)}
+        axes = {canonical(name): axis for name, axis in (terms.get("axes") or {}).items()}
+        found[point.study] = {"search": _search(terms), "ranges": json.dumps(axes) if axes else ""}
     return found
 
 
@@ -233,11 +222,6 @@ def _search(terms: dict[str, Any]) -> str:
     options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
     pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
     return f"{terms['mode']} in {terms['trials']} trials{pruned}"
-
-
-def _ranges(terms: dict[str, Any]) -> str:
-    axes = terms.get("axes") or {}
-    return json.dumps({canonical(name): axis for name, axis in axes.items()}) if axes else ""
 
 
 # --- runs ---
@@ -291,30 +275,20 @@ def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
     return wanted
 
 
-def _tell_data_apart(rows: Sequence[Row]) -> None:
-    """If runs of one task have seen different data, the data's fingerprint becomes part of `setting`."""
-    several = _several(rows, "task", identity.DATA)
-    for row in rows:
-        if row["task"] in several:
-            data = f"data={row[identity.DATA] or 'unknown'}"
-            row["setting"] = ", ".join(filter(None, [row["setting"], data]))
+def _tell_apart(rows: Sequence[Row]) -> None:
+    """Name what runs of one task or optimizer do not share: data, and versions of the code.
 
-
-def _tell_variants_apart(rows: Sequence[Row]) -> None:
-    """If an optimizer's code has several versions, the version becomes part of the optimizer's name."""
-    several = _several(rows, "rule", "variant")
+    That no sweep plans a run becomes part of its `setting`, too.
+    """
+    of_data, of_code = _several(rows, "task", identity.DATA), _several(rows, "rule", "variant")
     for row in rows:
-        shown = row["rule"] in several or row[EDITED]
-        word = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
+        data = f"data={row[identity.DATA] or 'unknown'}" if row["task"] in of_data else ""
+        unplanned = "" if _competes(row) else "not planned"
+        row["setting"] = ", ".join(filter(None, [row["setting"], data, unplanned]))
         name = row["row"] or row["rule"]
-        row["optimizer"] = f"{name} ({word})" if shown else name
-
-
-def _tell_unplanned_apart(rows: Iterable[Row]) -> None:
-    """That no sweep plans a run becomes part of `setting`."""
-    for row in rows:
-        if not _competes(row):
-            row["setting"] = ", ".join(filter(None, [row["setting"], "not planned"]))
+        version = row["variant"] or ("revision 1" if row["rule"] in ZOO else "code not found")
+        is_shown = row["rule"] in of_code or row[EDITED]
+        row["optimizer"] = f"{name} ({version})" if is_shown else name
 
 
 def _competes(row: Row) -> bool:

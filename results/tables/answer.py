@@ -235,17 +235,11 @@ def _judged(found: Outcome, at: int) -> Verdict | None:
     return found.verdict.rows[at] if found.verdict is not None else None
 
 
-def _is_ranked(found: Outcome, row: Verdict) -> bool:
-    """Whether a row and the best one, which it is ranked beside, have enough seeds."""
-    assert found.verdict is not None
-    best = (own.n for own in found.verdict.rows if own is not None and own.kind is Kind.BEST)
-    return min(row.n, *best) >= MIN_SEEDS
-
-
 def _place(found: Outcome, at: int, own: tuple[Note, ...]) -> Place:
     row = _judged(found, at)
-    if row is not None and not _is_ranked(found, row):
-        row = None
+    if row is not None and found.verdict is not None:
+        best = (own.n for own in found.verdict.rows if own is not None and own.kind is Kind.BEST)
+        row = row if min(row.n, *best) >= MIN_SEEDS else None  # both need enough seeds for a rank
     behind: list[float | None] = [None, None, None]
     if row is not None and row.kind is not Kind.BEST:
         behind = list(map(_unit(found), (row.gap, row.low, row.high)))

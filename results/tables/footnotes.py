@@ -93,17 +93,17 @@ def explain(runs: Sequence[Row]) -> Cell:
     detail, notes = "", [text(reason) for reason in reasons]
     if state is Status.FAILED:
         detail = f" ({', '.join(reasons)})"
-        notes = [Note("failed_run", run=run["key"], why=_failure(run["reason"])) for run in runs]
+        failed = [(run["key"], run["reason"]) for run in runs]
+        notes = [
+            Note("failed_run", run=key, why=Note(f"failure_{why}") if why in _FAILURES else text(why))
+            for key, why in failed
+        ]
     elif state is Status.DAMAGED:
         notes = [Note("damaged_run", run=run["key"], why=run["reason"]) for run in runs]
     elif state is Status.DIVERGED:
         steps = sorted(int(run["steps"]) for run in runs if is_number(run["steps"]))
         detail = "@" + "-".join(map(str, dict.fromkeys((steps[0], steps[-1])))) if steps else ""
     return Cell(state=state, detail=detail, notes=tuple(notes), runs=keys(runs))
-
-
-def _failure(reason: str) -> Note:
-    return Note(f"failure_{reason}") if reason in _FAILURES else text(reason)
 
 
 def tally(runs: Iterable[Row]) -> list[Note]:
@@ -248,7 +248,7 @@ def plain(value: Any) -> str | float | None:
 
 
 def complete(section: Section, part: Frame) -> Section:
-    """The section with marks at the cells of mixed runs, and notes on all runs behind it.
+    """The section with marks at the cells of mixed runs, and notes on all runs behind it, also in brief.
 
     Args:
         section: of a table.
@@ -257,7 +257,7 @@ def complete(section: Section, part: Frame) -> Section:
     known = {str(run["key"]): run for run in rows(part) if is_told(run)}
     cells = [[_marked(cell, known) for cell in row] for row in section.rows]
     shown = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
-    routed, brief = routes(known[key] for key in shown if key in known)
+    routed, footer = routes(known[key] for key in shown if key in known)
     runs = [known[key] for key in sorted(shown.keys() & known.keys())]
     differences = [*_differences(runs, [(name, name) for name in CAN_CHANGE]), *_of_rows(known.values())]
     versions = _differences(runs, _CANNOT)
@@ -268,8 +268,9 @@ def complete(section: Section, part: Frame) -> Section:
         *([_made_by(runs)] if runs else []),
     ]
     mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
-    section = replace(section, notes=(*section.notes, *notes), footer=(*section.footer, *brief))
-    return replace(section, rows=cells, mixtures=tuple(mixture))
+    below, last = (*section.notes, *notes), (*section.footer, *footer)
+    brief = None if section.brief is None else replace(section.brief, notes=below, footer=last)
+    return replace(section, rows=cells, mixtures=tuple(mixture), notes=below, footer=last, brief=brief)
 
 
 def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:

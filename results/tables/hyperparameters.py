@@ -12,7 +12,6 @@ from htbench.results.compare.measured import UNDECIDABLE
 from htbench.results.compare.ours import Ours
 from htbench.results.compare.select import Choice
 from htbench.results.compare.view import View
-from htbench.results.frames.rows import Frame
 from htbench.results.tables import footnotes
 
 _FIXED = ("weight_decay", "p", "rank_exponent", "interval")
@@ -78,11 +77,16 @@ def _of_runs(row: Row, ours: Ours) -> list[Cell]:
         return [unplanned, Cell("ours"), *[Cell()] * (len(_COLUMNS) - 2)]
     choice = choices[-1]  # of several versions of code or data the one planned last
     rates = sorted({candidate.value("lr") for candidate in choice.candidates} - {None})
+    if choice.winner is None:
+        best = footnotes.missing(choice)
+    else:
+        notes = footnotes.caveats(choice, ["lr"]).get("lr", ())
+        best = Cell(choice.winner.value("lr"), notes=notes, runs=footnotes.keys(choice.winner.runs))
     return [
         Cell(row["optimizer"], notes=footnotes.unfinished(choice)),
         Cell("ours"),
         Cell(" ".join(f"{rate:g}" for rate in rates)),
-        _best(choice, ours.runs(place(row, ours.scale))),
+        best,
         *(Cell(_value(choice, name)) for name in _FIXED),
     ]
 
@@ -93,14 +97,6 @@ def place(row: Row, scale: str) -> Place:
     interval = int(row["interval"]) if row["interval"] else None
     setting = Setting(row["optimizer"], numbers["p"], numbers["rank_exponent"], interval)
     return Place(row["dataset"], row["model"], scales.setting(scale, setting))
-
-
-def _best(choice: Choice, part: Frame) -> Cell:
-    """The chosen learning rate with its footnotes, or why there is none."""
-    if choice.winner is None:
-        return footnotes.missing(choice)
-    notes = footnotes.caveats(choice, ["lr"]).get("lr", ())
-    return Cell(choice.winner.value("lr"), notes=notes, runs=footnotes.keys(choice.winner.runs))
 
 
 def _value(choice: Choice, name: str) -> str | float | None:

@@ -19,19 +19,8 @@ AT_60M = {"muon": 0.0151, "htmuon": 0.0094}
 
 def multipliers(view: View) -> Report:
     """Every row of every ladder: its loss, its distance to AdamW and Muon, and what it is worth in tokens."""
-    sections = [_complete(_multipliers(own), view) for own in view.ladders]
+    sections = [footnotes.complete(_multipliers(own), view.frame or ()) for own in view.ladders]
     return Report("multipliers", f"how many times the tokens {BASELINE} would need", sections)
-
-
-def _complete(section: Section, view: View) -> Section:
-    assert view.frame is not None
-    whole = footnotes.complete(section, view.frame)
-    brief = section.brief
-    return (
-        whole
-        if brief is None
-        else replace(whole, brief=replace(brief, notes=whole.notes, footer=whole.footer))
-    )
 
 
 # --- multipliers ---
@@ -54,7 +43,10 @@ def _multipliers(own: Ladder) -> Section:
         **_numbers("compute_multiplier", "compute x", [one.compute for one in entries], 2),
         Column("optimizer_percent", "optimizer's %", digits=1): _percents(entries),
         **_numbers("time_multiplier", "time x", [one.time for one in entries], 2),
-        Column("guards", kind="text"): [_guards(one) for one in entries],
+        Column("guards", kind="text"): [
+            Cell(", ".join(one.guards), notes=tuple(_guard(guard, one) for guard in one.guards))
+            for one in entries
+        ],
     }
     identity = {"ladder": own.task}
     section = replace(by_columns(columns, title=own.task, notes=_notes(own)), identity=identity)
@@ -76,10 +68,6 @@ def _percents(entries: Sequence[Entry]) -> list[float | None]:
     """The optimizer's part of the operations."""
     shares = [one.rung.optimizer_share for one in entries]
     return [None if share is None else 100 * share for share in shares]
-
-
-def _guards(one: Entry) -> Cell:
-    return Cell(", ".join(one.guards), notes=tuple(_guard(guard, one) for guard in one.guards))
 
 
 def _brief(own: Ladder) -> Section:
@@ -145,9 +133,6 @@ def _notes(own: Ladder) -> tuple[Note, ...]:
 
 def _guard(guard: Guard, one: Entry | None = None) -> Note:
     """A guard as a sentence with its figures."""
-    beyond = {} if one is None or one.tokens is None else _ends_of_sight(one.tokens)
-    return Note(f"guard_{guard.name.lower()}", baseline=BASELINE, **beyond)
-
-
-def _ends_of_sight(own: Estimate) -> dict[str, float]:
-    return {"least": own.least, "most": own.most}
+    sight = None if one is None else one.tokens
+    ends = {} if sight is None else {"least": sight.least, "most": sight.most}
+    return Note(f"guard_{guard.name.lower()}", baseline=BASELINE, **ends)

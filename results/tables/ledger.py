@@ -20,7 +20,7 @@ from htbench.results.compare.idle import idle
 from htbench.results.compare.measured import UNPLANNED, Measured, measured
 from htbench.results.compare.ours import Ours
 from htbench.results.compare.quantities import is_decidable, quantity
-from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE, Summary
+from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE
 from htbench.results.frames.rows import Frame
 from htbench.results.tables import footnotes, paper
 
@@ -171,23 +171,16 @@ def verdict(line: Reported, own: Measured, elsewhere: Iterable[Ours]) -> str:
         return OTHER_SCALE if in_miniature and own.state == UNPLANNED else NOT_RUN
     if summary.std is None or summary.n < MIN_SEEDS:
         return NO_SPREAD
-    if line.hardware and not _on_same_hardware(line.hardware, own):
-        return OTHER_HARDWARE
-    return _compared(line, own, summary, summary.std)
-
-
-def _compared(line: Reported, own: Measured, ours: Summary, std: float) -> str:
+    if line.hardware:  # such as "4x A6000"
+        number, _, name = line.hardware.partition("x ")
+        if any(name not in str(run["machine"]) or run["processes"] != int(number) for run in own.runs):
+            return OTHER_HARDWARE
     from scipy import special
 
     assert own.metric is not None
-    reach = float(special.stdtrit(ours.n - 1, 1 - SIGNIFICANCE / 2)) * std * math.sqrt(1 + 1 / ours.n)
-    difference = ours.mean - line.value
-    if abs(difference) <= reach or f"{ours.mean:.{line.digits}f}" == line.printed:
+    quantile = float(special.stdtrit(summary.n - 1, 1 - SIGNIFICANCE / 2))
+    reach = quantile * summary.std * math.sqrt(1 + 1 / summary.n)
+    difference = summary.mean - line.value
+    if abs(difference) <= reach or f"{summary.mean:.{line.digits}f}" == line.printed:
         return WITHIN
     return BETTER if (difference > 0) == own.metric.higher_is_better else WORSE
-
-
-def _on_same_hardware(published: str, own: Measured) -> bool:
-    """Whether all runs were on what the paper names, such as "4x A6000"."""
-    number, _, name = published.partition("x ")
-    return all(name in str(run["machine"]) and run["processes"] == int(number) for run in own.runs)

@@ -63,11 +63,7 @@ def test_one_table_of_one_sweep_as_csv(demo_store, capsys):
 
 @pytest.mark.parametrize(
     "words",
-    [
-        ("--sweep", "demo-pydocs", "demo-digits"),
-        ("--sweep", "demo-digits", "--sweep", "demo-pydocs"),
-        ("--sweep", "demo-digits,demo-pydocs"),
-    ],
+    [("--sweep", "demo-pydocs", "demo-digits"), ("--sweep", "demo-digits,demo-pydocs")],
 )
 def test_several_sweeps_in_any_order(demo_store, capsys, words):
     call("table", demo_store.root)
@@ -206,10 +202,7 @@ def test_wrong_words_are_answered_with_the_nearest_right_one(demo_store, words, 
     "words",
     [
         ["demo-digits"],
-        ["--sweep", "demo-digits"],
-        ["--sweep", "demo-digits,demo-digits"],
-        ["main_result", "--sweep", "demo-digits"],
-        ["main_result", "demo-digits"],
+        ["main_result", "--sweep", "demo-digits,demo-digits"],
         ["FILE", "main_result"],
         ["main_result", "--sweep", "FILE"],
     ],
@@ -275,28 +268,16 @@ def test_tables_and_the_page_need_neither_torch_nor_matplotlib_and_figures_no_to
     assert done.stderr.splitlines() == ["loaded: []"] * 3
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_tables_survive_any_encoding_of_the_terminal(mixed_store, encoding):
-    words = [
-        sys.executable,
-        "-m",
-        "htbench",
-        "table",
-        "--format",
-        "md",
-        "--root",
-        mixed_store.root,
-    ]
-    env = os.environ | {"PYTHONIOENCODING": encoding}
-    done = subprocess.run(words, capture_output=True, env=env)
+def test_tables_survive_a_terminal_that_has_ascii_only(mixed_store):
+    words = [sys.executable, "-m", "htbench", "table", "--format", "md", "--root", mixed_store.root]
+    done = subprocess.run(words, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
     view = View(load(mixed_store), store=mixed_store)
     text = render_all([TABLES[name](view) for name in GENERAL], "md")
-    assert "±" in text and "–" in text and "…" in text
-    plain = {"ascii": {"±": "+-", "–": "-", "…": "..."}, "latin-1": {"–": "-", "…": "..."}, "utf-8": {}}
-    for sign, spelling in plain[encoding].items():
+    for sign, spelling in {"±": "+-", "–": "-", "…": "..."}.items():
+        assert sign in text
         text = text.replace(sign, spelling)
-    assert done.stdout.decode(encoding) == text
+    assert done.stdout.decode("ascii") == text
 
 
 # --- whose files, and which figure ---

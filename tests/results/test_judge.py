@@ -5,7 +5,7 @@ import io
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from htbench.harness.cli import call
@@ -91,6 +91,7 @@ ROWS = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(ROWS, st.sampled_from(["", "search"]), st.randoms(use_true_random=False))
 def test_neither_the_order_of_lines_nor_that_of_columns_matters(tmp_path_factory, rows, stage, chance):
     path = tmp_path_factory.getbasetemp() / "shuffled.csv"

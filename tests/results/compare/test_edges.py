@@ -2,6 +2,7 @@
 
 import pytest
 
+from htbench.harness.choice.edge import numbers, of_values
 from htbench.results.compare.edges import edges
 from htbench.results.compare.select import OPTIMIZER, choose, searched
 from htbench.results.frames.load import load, tuned_columns
@@ -21,80 +22,44 @@ def found(bench, columns=None):
     return {column: hint(edge) for column, edge in edges(choice, axes).items()}
 
 
-def edge_hints(bench, make, values, chosen, name="lr", optimizer="muon", lr=0.02, **fixed):
-    for value in values:
-        settings = dict(fixed) if name == "lr" else {name: value, **fixed}
-        metrics = make.image(0.99 if value == chosen else 0.9, 0.4)
-        bench.add("digits", optimizer, value if name == "lr" else lr, metrics=metrics, **settings)
-    return list(found(bench, [name]).values())
+LR, P = "optimizer.lr", "optimizer.p"
 
 
 @pytest.mark.parametrize(
-    ("values", "chosen", "hints"),
+    ("setting", "values", "chosen", "following"),
     [
-        ([0.01, 0.02, 0.04], 0.04, ["add `optimizer.lr: 0.08` to block muon"]),
-        ([0.01, 0.02, 0.04], 0.01, ["add `optimizer.lr: 0.005` to block muon"]),
-        ([0.04, 0.01, 0.02], 0.04, ["add `optimizer.lr: 0.08` to block muon"]),
-        ([0.001, 0.003, 0.01], 0.01, ["add `optimizer.lr: 0.033` to block muon"]),
-        ([0.01, 0.02, 0.04], 0.02, []),
-        ([0.02], 0.02, []),
+        (LR, [0.01, 0.02, 0.04], 0.04, [0.08]),
+        (LR, [0.01, 0.02, 0.04], 0.01, [0.005]),
+        (LR, [0.001, 0.003, 0.01], 0.01, [0.033]),
+        (LR, [0.01, 0.02, 0.04], 0.02, []),
+        (LR, [0.02], 0.02, []),
+        (P, [-0.5, 0.0, 0.25], -0.5, []),  # nothing lies below the legal end
+        (P, [0.0, 0.125, 0.25], 0.0, [-0.12]),  # Muon
+        (P, [-0.25, 0.0], -0.25, [-0.5]),
+        (P, [0.5, 1.0], 1.0, []),  # SGDM: nothing lies above
+        (P, [0.25, 0.5, 0.8], 0.8, [1]),  # not beyond the legal end
+        (P, [0.1, 0.125, 0.2], 0.1, [0.08]),
+        (P, [0.0, 0.125], 0.125, [0.25]),
+        ("optimizer.momentum", [0.5, 0.95], 0.95, [None]),  # 1.8 is illegal, and so is 1
+        ("optimizer.ns_steps", [3, 5], 5, [8]),
+        # a rate without a neighbour within two octaves
+        (LR, [1e-4, 5e-4, 3.0], 5e-4, [0.001, 0.00025]),
+        (LR, [1e-7, 4.999e-4, 5e-4, 5.001e-4, 3], 5e-4, [0.001, 0.00025]),
+        (LR, [0.01, 0.02, 0.18], 0.02, [0.04]),
+        (LR, [0.001, 0.01, 0.1], 0.1, [0.2, 0.05]),  # an edge and a hole
+        (LR, [0.01, 0.02, 0.02001], 0.02, [0.04]),  # nothing else is above
+        (LR, [5e-4, 5.001e-4], 5e-4, [0.001, 0.00025]),
+        (LR, [0.01, 0.04, 0.16], 0.04, []),  # two octaves
+        (LR, [0.0097, 0.039, 0.16], 0.039, []),  # the same, rounded
+        (LR, [0.01, 0.032, 0.1], 0.032, []),  # half a decade
+        ("optimizer.momentum", [0.0, 0.5, 0.99], 0.5, []),  # not a scale of octaves
+        ("optimizer.weight_decay", [0.0, 0.1, 0.3], 0.1, []),  # none of it is no far value
+        ("optimizer.scale_rule", numbers(["shape", "rms0.2"]), "rms0.2", []),
     ],
 )
-def test_an_optimum_at_the_edge_shows_the_next_value(bench, make, values, chosen, hints):
-    assert edge_hints(bench, make, values, chosen) == hints
-
-
-@pytest.mark.parametrize(
-    ("values", "chosen", "hints"),
-    [
-        ([-0.5, 0.0, 0.25], -0.5, []),  # nothing lies below
-        ([0.0, 0.125, 0.25], 0.0, ["add `optimizer.p: -0.12` to block htmuon"]),  # Muon
-        ([-0.25, 0.0], -0.25, ["add `optimizer.p: -0.5` to block htmuon"]),
-        ([0.5, 1.0], 1.0, []),  # SGDM: nothing lies above
-        ([0.25, 0.5, 0.8], 0.8, ["add `optimizer.p: 1` to block htmuon"]),  # not beyond the legal end
-        ([0.1, 0.125, 0.2], 0.1, ["add `optimizer.p: 0.08` to block htmuon"]),
-        ([0.0, 0.125], 0.125, ["add `optimizer.p: 0.25` to block htmuon"]),
-    ],
-)
-def test_the_legal_end_of_p_is_no_edge(bench, make, values, chosen, hints):
-    assert edge_hints(bench, make, values, chosen, "p", "htmuon") == hints
-
-
-def test_an_edge_with_nothing_allowed_behind_it_has_no_hint(bench, make):
-    assert edge_hints(bench, make, [0.5, 0.95], 0.95, "momentum") == [""]  # 1.8 is illegal, and so is 1
-
-
-def test_whole_numbers_stay_whole(bench, make):
-    assert edge_hints(bench, make, [3, 5], 5, "ns_steps") == ["add `optimizer.ns_steps: 8` to block muon"]
-
-
-@pytest.mark.parametrize(
-    ("values", "chosen", "hints"),
-    [
-        ([1e-4, 5e-4, 3.0], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
-        ([1e-7, 4.999e-4, 5e-4, 5.001e-4, 3], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
-        ([0.01, 0.02, 0.18], 0.02, ["add `optimizer.lr: 0.04` to block muon"]),
-        ([0.001, 0.01, 0.1], 0.1, ["add `optimizer.lr: 0.2, 0.05` to block muon"]),  # an edge and a hole
-        ([0.01, 0.02, 0.02001], 0.02, ["add `optimizer.lr: 0.04` to block muon"]),  # nothing else is above
-        ([5e-4, 5.001e-4], 5e-4, ["add `optimizer.lr: 0.001, 0.00025` to block muon"]),
-        ([0.01, 0.04, 0.16], 0.04, []),  # two octaves
-        ([0.0097, 0.039, 0.16], 0.039, []),  # the same, rounded
-        ([0.01, 0.032, 0.1], 0.032, []),  # half a decade
-    ],
-)
-def test_a_rate_without_a_neighbour_within_two_octaves_is_told(bench, make, values, chosen, hints):
-    assert edge_hints(bench, make, values, chosen) == hints
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "chosen"),
-    [
-        ("momentum", [0.0, 0.5, 0.99], 0.5),  # not a scale of octaves
-        ("weight_decay", [0.0, 0.1, 0.3], 0.1),  # none of it is no far value
-    ],
-)
-def test_what_is_no_hole(bench, make, name, values, chosen):
-    assert edge_hints(bench, make, values, chosen, name) == []
+def test_what_a_grid_lacks_beside_its_optimum(setting, values, chosen, following):
+    own = of_values("htmuon" if setting == P else "muon", setting, chosen, values, values)
+    assert [edge.following for edge in own] == following
 
 
 def test_a_grid_as_the_paper_published_it_has_no_holes(bench, make):
@@ -102,10 +67,6 @@ def test_a_grid_as_the_paper_published_it_has_no_holes(bench, make):
         metrics = make.image(accuracy, 0.4)
         bench.add("digits", "muon", lr, metrics=metrics, base={"protocol": "paper"})
     assert found(bench) == {}
-
-
-def test_words_have_no_edge(bench, make):
-    assert edge_hints(bench, make, ["shape", "rms0.2"], "rms0.2", "scale_rule") == []
 
 
 @pytest.mark.parametrize("place", ["block", "sweep"])
@@ -223,14 +184,3 @@ def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):
     search(bench, make, {"optimizer.lr": LOG}, lrs(0.04, 0.0999))
     bench.add("digits", "muon", 0.3, sweep="grid", metrics=make.image(0.1, 0.4))
     assert found(bench) == {}
-
-
-def test_the_footnotes_say_where_the_edge_is(bench, make):
-    from htbench.results.compare.view import View
-    from htbench.results.tables.registry import TABLES
-    from tests.helpers.rendering import render
-
-    search(bench, make, {"optimizer.lr": LOG}, lrs(0.02, 0.0999))
-    text = render(TABLES["main_result"](View(load(bench.write()))), "md")
-    told = "lr=0.0999 is at the edge of its searched range; to go on, widen `optimizer.lr` to high: 0.3"
-    assert told in text

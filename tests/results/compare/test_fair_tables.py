@@ -119,12 +119,13 @@ def test_without_any_fresh_replica_nothing_is_reported(bench, make):
 CLEAR = {"muon": [288, 291, 290], "adamw": [240, 244, 239]}
 
 
-@pytest.mark.parametrize("state", ["failed", "running", "waiting"])
 @pytest.mark.parametrize("stage", ["search", REPLICATE])
-@pytest.mark.parametrize("optimizer", ["adamw", "muon", "sgdm"])
+@pytest.mark.parametrize(
+    ("optimizer", "state"),
+    [("adamw", "failed"), ("adamw", "running"), ("adamw", "waiting"), ("muon", "failed"), ("sgdm", "failed")],
+)
 def test_nothing_is_bold_while_a_rival_may_still_change(bench, make, state, stage, optimizer):
     contest(bench, make, **CLEAR)
-    assert bold(bench) == ["muon"]
     lr = 0.02 if stage == REPLICATE else 0.04
     bench.add("digits", optimizer, lr, stage=stage, seed=1009, state=state, reason="oom")
     has_row = (optimizer, stage) != ("sgdm", REPLICATE)  # which is a replica of nobody's choice
@@ -194,19 +195,7 @@ def test_a_candidate_with_fewer_seeds_than_its_rivals_is_marked(bench, make):
     assert "] on 1 seed, others on 3\n" in written(bench, "lr_grid")
 
 
-def test_equal_numbers_of_seeds_have_no_mark(bench, make):
-    contest(bench, make, **CLEAR)
-    assert "others on" not in written(bench) + written(bench, "lr_grid")
-
-
 def test_a_row_with_fewer_fresh_seeds_is_marked(bench, make):
     contest(bench, make, muon=[288, 291, 290, 289], adamw=[240, 244, 239])
     assert "] reported on 3 seeds, others on 4\n" in written(bench)
     assert bold(bench) == ["muon"]
-
-
-def test_the_rule_is_told_under_the_table(bench, make):
-    contest(bench, make, **CLEAR)
-    text = written(bench)
-    assert "Bold is better than every other row" in text and "All intervals hold together" in text
-    assert "Nothing is bold while a run of any row is missing or has failed" in text

@@ -28,22 +28,19 @@ def rewrite(bench, key, **changes):
     bench.store.rebuild_index()
 
 
+def rewrite_twins(bench, **changes):
+    """Change all runs of the replica `b`, which then are runs of the same plan, made otherwise."""
+    for _, record in list(bench.store.index.rows().values()):
+        if record.config["replica"] == "b":
+            rewrite(bench, record.key, config={**changes, "replica": ""})
+
+
 def chosen(bench, make, accuracies, optimizer="muon", sweep=None, **more):
     """A search run and replicas; returns the keys of the latter."""
     bench.add("digits", optimizer, 0.02, sweep=sweep, metrics=make.image(accuracies[0], 0.4), **more)
+    fresh = {"sweep": sweep, "stage": REPLICATE, **more}
     return [
-        bench.add("digits", optimizer, 0.02, sweep=sweep, stage=REPLICATE, seed=seed, **more)
-        if accuracy is None
-        else bench.add(
-            "digits",
-            optimizer,
-            0.02,
-            sweep=sweep,
-            stage=REPLICATE,
-            seed=seed,
-            metrics=make.image(accuracy + 0.01, 0.4),
-            **more,
-        )
+        bench.add("digits", optimizer, 0.02, seed=seed, metrics=make.image(accuracy + 0.01, 0.4), **fresh)
         for seed, accuracy in zip(FRESH, accuracies, strict=True)
     ]
 
@@ -61,11 +58,8 @@ def rows(text):
 
 def test_runs_on_two_data_sets_are_two_sections_by_name(bench, make):
     chosen(bench, make, (0.80, 0.90))
-    for key in chosen(bench, make, (0.85, 0.95), base={"replica": "b"}):
-        rewrite(bench, key, config={"data_fingerprint": "f" * 16, "replica": ""})
-    for _, record in list(bench.store.index.rows().values()):
-        if record.config["replica"] == "b":
-            rewrite(bench, record.key, config={"data_fingerprint": "f" * 16, "replica": ""})
+    chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
+    rewrite_twins(bench, data_fingerprint="f" * 16)
     text = main_result(bench)
     titles = [line for line in text.splitlines() if line.startswith("###")]
     assert titles == [
@@ -103,9 +97,7 @@ def test_a_run_that_waits_belongs_to_the_data_that_its_sweep_has_used(bench, mak
 def test_two_versions_of_an_optimizer_are_two_rows_by_name(bench, make, revisions, names):
     chosen(bench, make, (0.80, 0.90))
     chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
-    for _, record in list(bench.store.index.rows().values()):
-        if record.config["replica"] == "b":
-            rewrite(bench, record.key, config={"revisions": revisions, "replica": ""})
+    rewrite_twins(bench, revisions=revisions)
     frame = load(bench.write())
     assert list(dict.fromkeys(frame["optimizer"])) == names
     assert frame["candidate"].nunique() == 2 and frame["setting"].nunique() == 1
@@ -115,9 +107,7 @@ def test_two_versions_of_an_optimizer_are_two_rows_by_name(bench, make, revision
 def test_other_code_around_the_optimizer_is_another_section(bench, make, part):
     chosen(bench, make, (0.80, 0.90))
     chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
-    for _, record in list(bench.store.index.rows().values()):
-        if record.config["replica"] == "b":
-            rewrite(bench, record.key, config={"revisions": {part: 2}, "replica": ""})
+    rewrite_twins(bench, revisions={part: 2})
     settings = list(dict.fromkeys(load(bench.write())["setting"]))
     assert settings == ["batch_size=64, steps=100", f"batch_size=64, {part} revision 2, steps=100"]
 
@@ -128,12 +118,9 @@ def test_other_code_around_the_optimizer_is_another_section(bench, make, part):
 def test_a_default_that_has_changed_since_is_another_candidate(bench, make):
     """A plan says nothing of momentum; its old record does, and today's default is not what was trained."""
     chosen(bench, make, (0.80, 0.90))
-    chosen(bench, make, (0.85, 0.95), sweep="older", base={"replica": "b"})
-    for _, record in list(bench.store.index.rows().values()):
-        if record.config["replica"] == "b":
-            rule = record.config["optimizer"]
-            hyper = {**rule["hyper"], "momentum": 0.9}
-            rewrite(bench, record.key, config={"optimizer": {**rule, "hyper": hyper}, "replica": ""})
+    key, *_ = chosen(bench, make, (0.85, 0.95), sweep="older", base={"replica": "b"})
+    rule = bench.store.record(key).config["optimizer"]
+    rewrite_twins(bench, optimizer=rule | {"hyper": rule["hyper"] | {"momentum": 0.9}})
     store = bench.write()
     for point in bench.points["older"]:
         point.overrides.pop("replica", None)
@@ -220,10 +207,8 @@ def test_two_versions_of_our_code_with_the_same_numbers_are_told_and_no_mixture(
     """Code that makes other numbers makes other runs: see tests/harness/config/test_revisions.py."""
     keys = chosen(bench, make, (0.80, 0.90))
     rewrite(bench, keys[0], environment={"code": "fedcba987654+3fa1c2d4"})
-    assert (
-        cli.main(["table", "main_result", "--format", "md", "--root", str(bench.write().root), "--strict"])
-        == 0
-    )
+    words = ["table", "main_result", "--format", "md", "--root", str(bench.write().root), "--strict"]
+    assert cli.main(words) == 0
     assert "code 0123456789ab and fedcba987654+3fa1c2d4," in capsys.readouterr().out
 
 
@@ -235,10 +220,6 @@ def timed(bench, make, **of_muon):
         more = of_muon if optimizer == "muon" else {}
         chosen(bench, make, (0.80, 0.90), optimizer, **more)
     return bench
-
-
-def test_times_of_one_kind_have_no_mark(bench, make):
-    assert "not comparable" not in main_result(timed(bench, make))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,10 @@ import shutil
 import pytest
 
 from htbench.harness.paper import reported
-from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE, REPLICATE, read_points, write_points
 from htbench.results.compare.measured import measured
 from htbench.results.compare.ours import Ours
-from htbench.results.compare.to_target import evaluations, steps_to
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load, load_rows
 from htbench.results.tables.registry import TABLES
@@ -143,19 +141,6 @@ def test_time_to_target_is_when_a_run_has_muons_perplexity(whole):
     assert 0.85 < float(ns["seconds"]) / float(whole["htmuon_ns", "5", "llama-nano-60m"]["seconds"]) < 0.95
 
 
-def test_a_run_that_never_has_the_target_has_no_time(store):
-    key = replicas(store, "main_result", "c4-llama-60m-muon")[0]
-    steps, final = store.record(key).steps, store.record(key).metrics["val_perplexity"]
-    curve = evaluations(store.files(key).metrics, "val_perplexity")
-
-    def first(target):
-        return steps_to(curve, target, higher_is_better=False)
-
-    assert first(final) == steps
-    assert first(final * 1.1) == 0.9 * steps // 1
-    assert first(final * 0.9) is None
-
-
 def test_times_of_two_machines_are_never_pooled(store):
     key, *others = replicas(store, "main_result", "c4-llama-60m-muon")
     record = store.record(key)
@@ -185,52 +170,12 @@ def test_what_other_sweeps_have_tried_brings_no_table_of_the_paper(store):
 # --- what becomes of runs ---
 
 
-@pytest.fixture
-def cell(store):
-    """The CSV line of HTMuon on the smallest LLaMA, once something has become of its runs."""
-
-    def of(name="main_result"):
-        (row,) = (
-            row
-            for row in rows(store, name)
-            if (row["optimizer"], row["model"]) == ("htmuon", "llama-nano-60m")
-        )
+def test_a_cell_holds_one_version_of_the_code_and_names_the_other(store):
+    def cell():
+        place = ("htmuon", "llama-nano-60m")
+        [row] = [one for one in rows(store, "main_result") if (one["optimizer"], one["model"]) == place]
         return row
 
-    return of
-
-
-def test_missing_replicas_are_waited_for(store, cell):
-    for key in replicas(store, "main_result", "c4-llama-60m-htmuon-p0.125"):
-        shutil.rmtree(store.run_folder(key))
-    assert cell()["state"] == "waiting"
-    assert "**" not in text(store, "main_result").split("| htmuon")[1].split("|")[1]
-
-
-def test_some_replicas_missing_are_counted(store, cell):
-    shutil.rmtree(store.run_folder(replicas(store, "main_result", "c4-llama-60m-htmuon-p0.125")[0]))
-    assert cell()["perplexity_n"] == "2"
-    assert "2 of 3 runs count; the rest: 1 not run yet" in cell()["notes"]
-
-
-def test_diverged_replicas_have_their_symbol(store, cell):
-    for key in replicas(store, "main_result", "c4-llama-60m-htmuon-p0.125"):
-        folder = store.run_folder(key)
-        record = dataclasses.replace(
-            store.record(key),
-            status=Status.DIVERGED,
-            metrics={},
-            steps=7,
-            divergence={"kind": "loss_not_finite"},
-        )
-        shutil.rmtree(folder)
-        folder.mkdir()
-        store.write_record(record)
-    assert cell()["state"] == "diverged"
-    assert "div.@7" in text(store, "main_result")
-
-
-def test_a_cell_holds_one_version_of_the_code_and_names_the_other(store, cell):
     before = cell()["perplexity"]
     points = read_points(store.root, "quick-main_result")
     block = "c4-llama-60m-htmuon-p0.125"

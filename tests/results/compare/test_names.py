@@ -2,13 +2,8 @@
 
 import pytest
 
-from htbench import models
-from htbench.harness.config.settings import resolve_config
-from htbench.harness.config.yaml_text import read_yaml
 from htbench.harness.show.emit import as_text
 from htbench.harness.store.points import REPLICATE
-from htbench.optimizers.routing import split_parameters
-from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.compare.judge import Kind
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load, load_rows
@@ -16,7 +11,6 @@ from htbench.results.page import page
 from htbench.results.tables.answer import answers
 from htbench.results.tables.ledger import ledger
 from htbench.results.tables.registry import GENERAL
-from tests.helpers.architecture import ROOT
 
 LOSSES = {"muon": (3.00, 3.01, 3.02), "adamw": (3.30, 3.31, 3.325), "adam": (3.31, 3.32, 3.325)}
 
@@ -130,18 +124,6 @@ def test_groups_with_settings_of_their_own_are_told_too(bench, make):
 def test_without_a_matrix_rule_nothing_is_said(bench, make):
     store = contest(bench, make, {name: LOSSES[name] for name in ("adamw", "adam")})
     assert not {note.kind for note in section(store).notes} & {"routing", "routing_unlike"}
-
-
-def test_beside_the_muon_of_the_ladder_an_adamw_has_the_vectors_alone():
-    """As its sweep of the auxiliary rate says: the rule has embedding and head."""
-    path = ROOT / "sweeps" / "ladder" / "ladder-aux.yaml"
-    assert "of the vectors alone, the rule has embedding and head" in path.read_text(encoding="utf-8")
-    plan = read_yaml(path)
-    [block] = plan["blocks"]
-    config = resolve_config(plan["base"] | block["set"])
-    model = models.build(config.model)
-    chosen, rest = split_parameters(model, config.optimizer.routing, ZOO[config.optimizer.name].released)
-    assert {p.ndim for p in rest} == {1} and model.get_output_embeddings().weight in set(chosen)
 
 
 # --- settings that do nothing ---

@@ -11,6 +11,8 @@ from htbench.harness.config.settings import resolve_config, to_yaml
 from htbench.harness.errors import UsageError
 from htbench.harness.store.points import sweep_folder
 from htbench.results.compare.view import View
+from htbench.results.figures import files
+from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load
 from htbench.results.tables.registry import GENERAL
 from tests.helpers.records import change_record
@@ -32,7 +34,8 @@ def sections(store, name="main_result", sweeps=None):
     return GENERAL[name](View(load(store, sweeps), store=store)).sections
 
 
-def test_a_store_without_sweeps_has_tables_figures_and_a_report(free, capsys):
+def test_a_store_without_sweeps_has_tables_figures_and_a_report(free, capsys, monkeypatch):
+    monkeypatch.setattr(files, "render", lambda *_: dict.fromkeys(("png", "pdf"), DRAWN_BY.encode()))
     (section,) = sections(free.store)
     assert section.identity["setting"].endswith("not planned")
     names = [column.name for column in section.columns]

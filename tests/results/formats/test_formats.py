@@ -29,9 +29,15 @@ def one_cell(cell, label="x", kind="number", notes=()):
     return Report("name", "what", [section])
 
 
+@pytest.fixture(scope="module")
+def reports(mixed_store):
+    view = View(load(mixed_store))
+    return {name: make(view) for name, make in GENERAL.items()}
+
+
 @pytest.mark.parametrize("name", GENERAL)
-def test_markdown_columns_line_up(name, mixed_store):
-    text = render(GENERAL[name](View(load(mixed_store))), "md")
+def test_markdown_columns_line_up(name, reports):
+    text = render(reports[name], "md")
     for block in text.split("\n\n"):
         widths = {tuple(map(len, line.split("|"))) for line in block.splitlines() if line.startswith("|")}
         assert len(widths) <= 1
@@ -86,8 +92,8 @@ def test_latex_table_is_whole():
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_latex_is_plain_ascii_with_one_ampersand_less_than_columns(name, mixed_store):
-    text = render(GENERAL[name](View(load(mixed_store))), "latex")
+def test_latex_is_plain_ascii_with_one_ampersand_less_than_columns(name, reports):
+    text = render(reports[name], "latex")
     assert text.isascii()
     for block in text.split(r"\begin{tabular}{")[1:]:
         columns = len(block.partition("}")[0])
@@ -100,8 +106,8 @@ def parsed(table):
     return list(csv.DictReader(io.StringIO(render(table, "csv"))))
 
 
-def test_main_result_parses_back(mixed_store):
-    rows = parsed(GENERAL["main_result"](View(load(mixed_store))))
+def test_main_result_parses_back(reports):
+    rows = parsed(reports["main_result"])
     found = {(one["task"], one["optimizer"]): one for one in rows}
     assert len(rows) == 9
     htmuon = found["pydocs", "htmuon"]
@@ -120,27 +126,25 @@ def test_main_result_parses_back(mixed_store):
     assert "add `optimizer.lr: 0.033` to block adamw" in found["digits", "adamw"]["notes"]
 
 
-def test_a_grid_is_one_line_per_planned_cell(mixed_store):
-    frame = load(mixed_store)
-    rows = parsed(GENERAL["p_grid"](View(frame)))
+def test_a_grid_is_one_line_per_planned_cell(mixed_store, reports):
+    frame, rows = load(mixed_store), parsed(reports["p_grid"])
     assert len(rows) == 6
     found = {(float(one["p"]), float(one["lr"])): one for one in rows}
     assert (found[0.0, 0.02]["val_accuracy_percent"], found[0.0, 0.02]["chosen"]) == ("98", "yes")
     assert (found[0.125, 0.04]["val_accuracy_percent"], found[0.125, 0.04]["chosen"]) == ("95", "no")
     assert {one["state"] for one in rows} == {"completed", "running", "failed", "pruned"}
     planned = frame[frame["stage"] == "search"].groupby(["task", "model", "optimizer", "lr"]).ngroups
-    assert len(parsed(GENERAL["lr_grid"](View(frame)))) == planned
+    assert len(parsed(reports["lr_grid"])) == planned
 
 
-def test_csv_names_the_runs_behind_each_figure(mixed_store):
-    frame = load(mixed_store)
-    records = mixed_store.records(frame["key"])
-    main = {(one["task"], one["optimizer"]): one for one in parsed(GENERAL["main_result"](View(frame)))}
+def test_csv_names_the_runs_behind_each_figure(mixed_store, reports):
+    records = mixed_store.records(mixed_store.keys())
+    main = {(one["task"], one["optimizer"]): one for one in parsed(reports["main_result"])}
     *fresh, chosen = [records[key] for key in main["pydocs", "htmuon"]["runs"].split()]
     mean = sum(one.metrics["test_perplexity"] for one in fresh) / len(fresh)
     assert mean == pytest.approx(float(main["pydocs", "htmuon"]["test_perplexity"]))
     assert chosen.config["optimizer"]["lr"] == float(main["pydocs", "htmuon"]["lr"])
-    grid = [one for one in parsed(GENERAL["lr_grid"](View(frame))) if one["val_perplexity"]]
+    grid = [one for one in parsed(reports["lr_grid"]) if one["val_perplexity"]]
     assert grid
     for one in grid:
         (key,) = one["runs"].split()
@@ -152,9 +156,8 @@ def as_frame(table):
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_parquet_has_the_rows_of_csv_with_types(name, mixed_store):
-    table = GENERAL[name](View(load(mixed_store)))
-    frame, rows = as_frame(table), parsed(table)
+def test_parquet_has_the_rows_of_csv_with_types(name, reports):
+    frame, rows = as_frame(reports[name]), parsed(reports[name])
     assert len(frame) == len(rows) and list(frame) == list(rows[0])
     for column in frame:
         for value, row in zip(frame[column], rows, strict=True):
@@ -166,8 +169,8 @@ def test_parquet_has_the_rows_of_csv_with_types(name, mixed_store):
     assert numbers and all(pandas.api.types.is_float_dtype(frame[column]) for column in numbers)
 
 
-def test_parquet_counts_in_whole_numbers_and_has_nothing_of_the_day(mixed_store):
-    table = GENERAL["main_result"](View(load(mixed_store)))
+def test_parquet_counts_in_whole_numbers_and_has_nothing_of_the_day(reports):
+    table = reports["main_result"]
     schema = parquet.read_schema(io.BytesIO(as_bytes(table, "parquet")))
     assert str(schema.field("test_perplexity_n").type) == "int64" and list(schema.metadata) == [b"pandas"]
     frame = as_frame(table)
@@ -192,8 +195,8 @@ def test_parquet_of_mixed_and_missing_values():
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_json_has_every_cell_in_words_and_values(name, mixed_store):
-    table = GENERAL[name](View(load(mixed_store)))
+def test_json_has_every_cell_in_words_and_values(name, reports):
+    table = reports[name]
     (found,) = json.loads(render(table, "json"))
     assert (found["name"], found["title"]) == (table.name, table.title)
     for section, shown in zip(table.sections, found["sections"], strict=True):

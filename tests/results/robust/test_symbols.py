@@ -7,6 +7,7 @@ from htbench.results.compare.view import View
 from htbench.results.frames.load import load
 from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
+from tests.results.conftest import Bench, text
 
 MODELS = ("llama-nano-60m", "llama-nano-135m", "llama-nano-350m")
 SWEEP = "nano-main_result"
@@ -19,37 +20,32 @@ def plan(bench, optimizer, model, **run):
     return bench.add("pydocs", optimizer, 0.02, **settings | hyper | run)
 
 
-def finish(bench, make, optimizer, model, environments=({}, {}, {}), last="completed", **where):
+def finish(bench, optimizer, model, environments=({}, {}, {}), last="completed", **where):
     """A search run and three replicas, the last one in some state."""
-    plan(bench, optimizer, model, metrics=make.text(3.0), **where)
+    plan(bench, optimizer, model, metrics=text(3.0), **where)
     for seed, environment in enumerate(environments, 1):
         state = last if seed == 3 else "completed"
-        run = {"seed": seed, "metrics": make.text(3 + seed / 100), "environment": environment, "state": state}
-        plan(
-            bench,
-            optimizer,
-            model,
-            stage="replicate",
-            reason="" if state == "completed" else "oom",
-            **run | where,
-        )
+        run = {"seed": seed, "metrics": text(3 + seed / 100), "environment": environment, "state": state}
+        reason = "" if state == "completed" else "oom"
+        plan(bench, optimizer, model, stage="replicate", reason=reason, **run | where)
 
 
-@pytest.fixture
-def store(bench, make):
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    bench = Bench(tmp_path_factory.mktemp("symbols") / "store")
     plan(bench, "adam", 0, state="failed", reason="oom")
     plan(bench, "adam", 1, state="diverged", reason=NOT_FINITE, steps=17, curve=False)
     plan(bench, "adam", 2, state="running")
     plan(bench, "adamw", 0, state="waiting")
     plan(bench, "adamw", 1, state="pruned", metrics={"val_loss": 3.0})
-    plan(bench, "adamw", 2, metrics=make.text(3.0))  # no fresh seed yet
-    finish(bench, make, "muon", 0, ({}, {}, {"cpu": "Other 2"}))
-    edited = plan(bench, "muon", 1, metrics=make.text(4.3))
-    bench.edit(edited, metrics=make.text(3.0))
+    plan(bench, "adamw", 2, metrics=text(3.0))  # no fresh seed yet
+    finish(bench, "muon", 0, ({}, {}, {"cpu": "Other 2"}))
+    edited = plan(bench, "muon", 1, metrics=text(4.3))
+    bench.edit(edited, metrics=text(3.0))
     for sweep in (SWEEP, "nano-interval"):  # the same runs in two sweeps
-        finish(bench, make, "muon", 2, sweep=sweep)
-    finish(bench, make, "htmuon", 0, last="failed")
-    finish(bench, make, "htmuon", 1)
+        finish(bench, "muon", 2, sweep=sweep)
+    finish(bench, "htmuon", 0, last="failed")
+    finish(bench, "htmuon", 1)
     return bench.write()
 
 
@@ -109,7 +105,7 @@ def test_what_is_not_planned_is_empty(store):
 
 @pytest.mark.parametrize("fmt", ["md", "csv", "latex", "html"])
 def test_every_format_has_the_symbols(store, fmt):
-    text = render(TABLES["main_result"](View(load(store), "runs", ["nano"], store)), fmt)
+    shown = render(TABLES["main_result"](View(load(store), "runs", ["nano"], store)), fmt)
     states = set(Status) - {Status.COMPLETED, Status.QUEUED}
     for word in states if fmt == "csv" else ("div.", "pruned", "failed", "damaged"):
-        assert word in text
+        assert word in shown

@@ -106,6 +106,7 @@ def test_its_notes_say_that_the_law_interpolates_and_what_the_optimizer_takes(ro
     assert {row[at]["value"] for row in section["rows"]} == {25.0}  # of what `fill` has
 
 
+@pytest.mark.slow  # a quarter of the seconds of this folder, for two constants
 @pytest.mark.parametrize("name", AT_60M)
 def test_the_share_of_the_optimizer_in_the_paper_is_counted(name):
     settings = {"task": "c4", "model": "llama-60m", "batch_size": 512, "seq_len": 256, "steps": 10_000}
