@@ -371,7 +371,7 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
     words = ["bench", "optimizers", "--model", "llama-nano", "--rounds", "6", "--only", "muon,soap"]
     assert cli.main(words) == 0
     printed = capsys.readouterr()
-    assert "[3/3] muon beside torch Muon" in printed.err
+    assert "x torch Muon" in printed.err
     lines = printed.out.splitlines()
     assert lines[0].startswith("llama-nano: 86,256 parameters in float32, cpu, 1 thread, CPU time")
     assert max(len(line) for line in lines if line.startswith(("optimizer", "muon", "soap  "))) <= 110
