@@ -32,7 +32,7 @@ def _of_any(
 
     def of_view(view: Side) -> list[Panel]:
         found = published(Side(published=True)) if view.published else []
-        if view.ours is None or view.store is None:
+        if view.ours is None or view.store is None or view.scale == "ladder":  # it is among other sweeps
             return found
         once = [run for run in view.ours.frame if run["replica"] == ""]  # a rerun is no second chance
         return [*found, *panels(once, view.store)]

@@ -84,7 +84,8 @@ def unit(units: Mapping[str, float], least: float) -> tuple[str, float]:
 
 def lr_curve(frame: Frame, _: Store) -> list[Panel]:
     """The validation metric against lr: per optimizer and lr the best of everything else, p among it."""
-    return [_against(part, "lr", "rates") for part in workloads(frame) if has_values(part, "lr")]
+    own = (part for part in workloads(frame) if any(not is_missing(run.get("lr")) for run in part))
+    return [_against(part, "lr", "rates") for part in own]
 
 
 def p_curve(frame: Frame, _: Store) -> list[Panel]:
@@ -125,11 +126,6 @@ def _of_budgets(choice: Choice, metric: Metric) -> list[Row]:
         for k, best in enumerate(found, 1)
         if math.isfinite(best.mean)
     ]
-
-
-def has_values(part: Rows, column: str) -> bool:
-    """Whether a column of some rows has any value."""
-    return any(not is_missing(run.get(column)) for run in part)
 
 
 def _against(part: Rows, axis: str, kind: str) -> Panel:

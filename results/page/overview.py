@@ -25,8 +25,6 @@ def scope(frame: pd.DataFrame) -> Note:
         runs=int(states.sum()),
         ended=int(states.reindex(ENDED).sum()),
         failed=int(states.get(Status.FAILED, 0)),
-        dropped=len({*frame.loc[frame["stage"] == DROPPED, "key"]} - {*planned["key"]}),
-        others=len({*frame.loc[frame["sweep"] == "", "key"]} - {*planned["key"]}),
     )
 
 

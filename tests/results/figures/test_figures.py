@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures.files import update
+from htbench.results.figures.files import pictures_of, update, views
 from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
+from htbench.results.figures.marked import marks
 from htbench.results.figures.of_losses import average_losses, loss
 from htbench.results.figures.of_runs import lr_curve, p_curve
 from htbench.results.figures.style import DRAWN_BY
@@ -132,6 +133,16 @@ def test_a_single_rate_is_drawn_without_a_warning(bench, make, tmp_path, recwarn
     store = bench.write()
     assert update("lr_curve", load(store), store, tmp_path).outcome == "drawn"
     assert [str(one.message) for one in recwarn] == []
+
+
+def test_the_ladder_is_drawn_once(bench, make):
+    """It is a scale of the paper's experiments, and one of the other sweeps."""
+    for stage, seed in (("search", 0), (REPLICATE, 1)):
+        bench.add("pydocs", "muon", 0.02, sweep="ladder-s1", stage=stage, seed=seed, metrics=make.text(3.0))
+    store = bench.write()
+    frame = load(store)
+    (one,) = pictures_of("seed_spread", frame, store, views(frame, store), marks(frame))
+    assert len(one.panels) == 1
 
 
 # --- the data ---

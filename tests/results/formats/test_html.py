@@ -70,13 +70,13 @@ def test_nothing_is_markup_of_its_own():
     assert names.isdisjoint({"script"}) and page.rows == [[HOSTILE], [HOSTILE + "a"]]
 
 
-def test_a_summary_is_aligned_bold_and_sorted_by_its_mean():
+def test_a_summary_is_aligned_and_bold():
     cell = Cell(summarize([1.0, 3.0]), digits=2, bold=True, chosen=True, notes=(note.text("see `lr: [1]`"),))
     section = Section(
         "title", {}, [Column("x", "x (%)", "summary")], [[cell]], notes=(note.text("all of it"),)
     )
     text = html.section(section)
-    wanted = '<td class="number" data-value="2"><strong>2.00 ± 1.41</strong> *<sup>a</sup></td>'
+    wanted = '<td class="number"><strong>2.00 ± 1.41</strong> *<sup>a</sup></td>'
     assert wanted in text
     assert "<li><sup>a</sup> see <code>lr: [1]</code></li>" in text and "<li>all of it</li>" in text
 
