@@ -28,10 +28,17 @@ def cached(folder: Path, fill: Callable[[Path], None]) -> Path:
         folder: of the set; its name tells the fingerprint.
         fill: makes the files, none in a subfolder.
     """
+
+    def fill_and_seal(empty: Path) -> None:
+        fill(empty)
+        atomic.write_json(empty / MANIFEST, _digests(empty))
+
     if not _intact(folder):
         with atomic.locked(folder.with_name(f".{folder.name}.lock")):
             if not _intact(folder):
-                _build(folder, fill)
+                for remains in atomic.temporaries(folder.parent, folder.name):
+                    shutil.rmtree(remains)  # we hold the lock, so the processes that made them are dead
+                atomic.replace_folder(folder, fill_and_seal)
     return folder
 
 
@@ -93,17 +100,6 @@ def check_sizes(folder: Path, sizes: Mapping[str, int]) -> None:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
-
-
-def _build(folder: Path, fill: Callable[[Path], None]) -> None:
-    for remains in atomic.temporaries(folder.parent, folder.name):
-        shutil.rmtree(remains)  # we hold the lock, so the processes that made them are dead
-
-    def fill_and_seal(empty: Path) -> None:
-        fill(empty)
-        atomic.write_json(empty / MANIFEST, _digests(empty))
-
-    atomic.replace_folder(folder, fill_and_seal)
 
 
 def _intact(folder: Path) -> bool:

@@ -132,7 +132,15 @@ def _rows(published: Row, path: Path) -> Iterator[tuple[bytes, int]]:
 
     with raw.rows(path, "parquet") as rows:
         columns = rows.column_names or list(next(iter(rows)))
-        image, label = (_column(published, path, columns, kind) for kind in ("image", "label"))
+        chosen = {}
+        for kind, names in published["columns"].items():
+            chosen[kind] = next((name for name in names if name in columns), None)
+            if chosen[kind] is None:
+                raise UsageError(
+                    f"'{path}' has the columns {', '.join(columns)}, and none of them is "
+                    f"{' or '.join(names)}: it is of another dataset."
+                )
+        image, label = chosen["image"], chosen["label"]
         # Images as they are in their files.
         for row in rows.cast_column(image, datasets.Image(decode=False)):
             if not 0 <= row[label] < published["classes"]:
@@ -140,14 +148,3 @@ def _rows(published: Row, path: Path) -> Iterator[tuple[bytes, int]]:
                     f"'{path}' has the class {row[label]}; there should be {published['classes']}, from 0 on."
                 )
             yield row[image]["bytes"] or Path(row[image]["path"]).read_bytes(), row[label]
-
-
-def _column(published: Row, path: Path, columns: list[str], kind: str) -> str:
-    names: list[str] = published["columns"][kind]
-    column = next((name for name in names if name in columns), None)
-    if column is None:
-        raise UsageError(
-            f"'{path}' has the columns {', '.join(columns)}, and none of them is {' or '.join(names)}: it is "
-            f"of another dataset."
-        )
-    return column

@@ -126,14 +126,10 @@ class _Watch:
     def see_adam(self, optimizer: torch.optim.Optimizer) -> None:
         """Measure the steps of torch's Adam and AdamW, whose kernel shows none, from their state."""
         for part in getattr(optimizer, "parts", (optimizer,)):
-            if isinstance(part, Adam | AdamW):
-                self._see_groups(part)
-
-    def _see_groups(self, optimizer: torch.optim.Optimizer) -> None:
-        for group in optimizer.param_groups:
-            for param in group["params"]:
-                if param in self.names and "exp_avg" in optimizer.state.get(param, {}):
-                    self.rows[self.names[param]] = self._row(_adam(optimizer.state[param], group))
+            for group in part.param_groups if isinstance(part, Adam | AdamW) else ():
+                for param in group["params"]:
+                    if param in self.names and "exp_avg" in part.state.get(param, {}):
+                        self.rows[self.names[param]] = self._row(_adam(part.state[param], group))
 
     def _row(self, update: Tensor, blocks: int = 1) -> Row:
         rows, cols = update.flatten(1).shape

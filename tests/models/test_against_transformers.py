@@ -2,13 +2,12 @@
 
 import pytest
 import torch
+import transformers
 from torch.nn.functional import cross_entropy
 
 from htbench import models
 from htbench.harness.data.task import IGNORED
 from htbench.models.families import family
-
-transformers = pytest.importorskip("transformers")
 
 SIZES = {
     "llama-nano": {"vocabulary": 101, "hidden": 48, "heads": 3, "max_length": 24},

@@ -36,10 +36,9 @@ def saved_bytes(model, batch):
     return out, sum(kept.values())
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("name", NAMES)
-def test_recomputed_blocks_give_equal_bits_and_keep_less(name, dropout):
-    settings = {} if name in ("llama-nano", "modded-gpt-nano") else {"dropout": dropout}
+def test_recomputed_blocks_give_equal_bits_and_keep_less(name):
+    settings = {"dropout": 0.3} if name in ("gpt2-nano", "vit-nano") else {}
     plain, sparing = build(name, **settings), build(name, **settings)
     sparing.recompute = True
     found = []

@@ -119,20 +119,24 @@ def test_text_evaluation_equals_a_plain_computation(bigram):
     assert figures["loss_biased"] == pytest.approx((batch_means.sum() / 4).item())
 
 
-def test_image_evaluation_equals_a_plain_computation():
+def test_images_are_scored_one_by_one_as_by_a_plain_computation():
     task, model = image_task(), linear_classifier()
-    figures = task.evaluate(model, "val", micro_batch=3, device=CPU)
+    scores = task.score(model, "val", micro_batch=3, device=CPU)
     with torch.no_grad():
         logits = model.eval()(task.images["val"])
     labels = task.labels["val"]
     nats = nn.functional.cross_entropy(logits, labels, reduction="none")
     means = [part.mean().item() for part in nats.split(4)]
-    assert figures == {
+    assert scores.metrics == {
         "loss": pytest.approx(nats.mean().item()),
         "loss_biased": pytest.approx(sum(means) / 4),
         "accuracy": (logits.argmax(dim=1) == labels).double().mean().item(),
         "samples": len(labels),
     }
+    assert scores.metrics == task.evaluate(model, "val", micro_batch=3, device=CPU)
+    assert scores.sums == pytest.approx(nats.numpy(), rel=1e-6)
+    assert scores.correct.tolist() == (logits.argmax(dim=1) == labels).tolist()
+    assert scores.clusters.tolist() == scores.places.tolist() == list(range(11)) and scores.whole == 11
 
 
 def test_the_micro_batch_only_bounds_memory(bigram):
@@ -175,18 +179,6 @@ def test_a_window_belongs_to_the_document_in_which_it_begins():
     ends = (task.token_bytes == 0).numpy()
     assert task.rows["test"].documents(np.arange(5), ends).tolist() == [0, 1, 1, 3, 3]
     assert task.rows["test"].documents(np.array([3, 1]), ends).tolist() == [3, 1]
-
-
-def test_images_are_scored_one_by_one():
-    task, model = image_task(), linear_classifier()
-    scores = task.score(model, "test", micro_batch=3, device=CPU)
-    with torch.no_grad():
-        logits = model.eval()(task.images["test"])
-    labels = task.labels["test"]
-    nats = nn.functional.cross_entropy(logits, labels, reduction="none")
-    assert scores.sums == pytest.approx(nats.numpy(), rel=1e-6)
-    assert scores.correct.tolist() == (logits.argmax(dim=1) == labels).tolist()
-    assert scores.clusters.tolist() == scores.places.tolist() == list(range(6)) and scores.whole == 6
 
 
 class _OneOf(Group):

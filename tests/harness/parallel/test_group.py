@@ -59,9 +59,7 @@ def root(roots):
 # --- the same numbers ---
 
 
-@pytest.mark.parametrize(
-    ("size", "changes"), [(2, ALL), (4, ALL | MUON), (2, ALL | SOPHIA)], ids=["adamw", "muon", "sophia"]
-)
+@pytest.mark.parametrize(("size", "changes"), [(4, ALL | MUON), (2, ALL | SOPHIA)], ids=["muon", "sophia"])
 def test_the_numbers_are_those_of_a_single_process(roots, size, changes):
     settings = LM | changes
     one = finish(resolve_config(settings), roots[0])

@@ -14,8 +14,10 @@ from htbench.optimizers.cost import seconds_of_a_step, separable
 from tests.helpers.in_group import in_group
 
 CLASSES = ("Adagrad", "Adafactor", "NAdam", "RMSprop")  # Adagrad makes its state in the constructor
+# Those of each kind of state; that a rule of the zoo steps each parameter apart is in the contract of all.
+NAMES = "adamw sgdm muon htmuon_ht_normuon soap sophia galore cosmos mars muown prodigy schedule_free".split()
 VARIANTS = {
-    **{name: (name, {}) for name in optimizers.ZOO},
+    **{name: (name, {}) for name in NAMES},
     **{name: (f"torch.optim:{name}", {}) for name in CLASSES},
     "htmuon-interval": ("htmuon", {"interval": 2}),
     "galore-gap": ("galore", {"update_gap": 2, "rank": 3}),
@@ -180,12 +182,10 @@ def found():
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_owner_stepped_is_plain_bit_for_bit(found, variant):
-    assert [wrong for wrong, *_ in found[variant]] == [[]] * 3
-
-
-@pytest.mark.parametrize("variant", [variant for variant in VARIANTS if variant not in COUPLED])
-def test_each_process_holds_the_state_of_its_own_parameters(found, variant):
-    _, ours, plain, owners = zip(*found[variant], strict=True)
+    wrong, ours, plain, owners = zip(*found[variant], strict=True)
+    assert wrong == ([], [], [])
+    if variant in COUPLED:
+        return
     assert owners[0] == owners[1] == owners[2] and set(owners[0]) == {0, 1, 2}
     assert sum(ours) == plain[0]
     assert max(ours) < plain[0] or plain[0] == 0
@@ -211,7 +211,7 @@ def test_zoo_check_sees_a_false_declaration():
 def test_what_is_separable():
     net = Net()
     params = list(net.parameters())
-    found = {variant for variant, made in VARIANTS.items() if not separable(build(net, *made))}
+    found = {name for name in optimizers.ZOO if not separable(build(net, name, {}))}
     assert found == COUPLED
     assert not separable(torch.optim.LBFGS(params))
     assert not separable(optimizers.Hybrid(torch.optim.SGD(params[:1]), Coupled(params[1:])))
@@ -233,7 +233,8 @@ def test_measuring_changes_nothing_and_sees_that_a_decomposition_is_dear():
         "htmuon", [("matrix", matrix), ("long", long)], routing=lambda name, p: name == "matrix"
     )
     before, random = matrix.detach().clone(), torch.get_rng_state()
-    svd, adamw = seconds_of_a_step(optimizer)
+    times = [seconds_of_a_step(optimizer) for _ in range(3)]
+    svd, adamw = map(min, zip(*times, strict=True))  # a busy machine lengthens some of them
     assert svd > 3 * adamw, "although it has half as many entries"
     assert torch.equal(matrix, before) and matrix.grad is None and not optimizer.state
     assert torch.equal(torch.get_rng_state(), random)

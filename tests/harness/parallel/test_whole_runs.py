@@ -52,11 +52,10 @@ def saved(settings, root):
 def test_padded_text_in_any_micro_batches_and_processes(tmp_path, model):
     settings = PADDED | {"model": model}
     whole = finish(resolve_config(settings), tmp_path / "1x64")
-    for micro_batch in (16, 8):
-        parts = finish(resolve_config(settings | {"micro_batch": micro_batch}), tmp_path / f"{micro_batch}")
-        assert_close(parts, whole)
+    parts = finish(resolve_config(settings | {"micro_batch": 8}), tmp_path / "8x8")
+    assert_close(parts, whole)
     scored = items.read(Store(tmp_path / "1x64").files(whole[0].key), whole[0])
-    for size in (2, 4):
+    for size in (2, 4) if model == "llama-nano" else ():
         root = made(tmp_path / f"{size} processes")
         many = together(size, settings | {"micro_batch": 8}, root)
         assert_close(many, whole)
@@ -74,8 +73,8 @@ def test_padded_text_with_sophia_s_passes(tmp_path):
 
 @pytest.mark.parametrize(
     ("size", "optimizer"),
-    [(2, {}), (2, FREE), pytest.param(4, SOPHIA, marks=pytest.mark.slow)],
-    ids=["2-sgdm", "2-schedule_free", "4-sophia"],
+    [(2, FREE), pytest.param(4, SOPHIA, marks=pytest.mark.slow)],
+    ids=["2-schedule_free", "4-sophia"],
 )
 def test_synchronised_batch_norm_is_one_process_on_the_whole_batch(tmp_path, tiny, size, optimizer):
     settings = tiny | optimizer | {"checkpoint.keep_weights": True, "log_every": 1}

@@ -112,7 +112,6 @@ def test_a_class_from_outside_without_the_value_in_its_groups_is_refused(tiny, t
     ("name", "scheduled", "rule"),
     [
         ("htmuon", "p", OF_P),
-        ("dynmuon", "p", DYNMUON),
         ("torch.optim:SGD", "momentum", CONTRA_MUON),
     ],
 )
