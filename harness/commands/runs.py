@@ -68,31 +68,22 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     wanted = listing.filters(read_words(settings))
     at_least(args, 1, "limit")
     others = [word for word in args.words if word not in settings]
-    keys = _keys_of(store, naming.chosen(args, others, {"setting key=value": ()}))
+    sweeps = naming.chosen(args, others, {"setting key=value": ()})
+    points = [point for name in sweeps for point in read_points(store.root, name)]
+    keys = {point.key for point in points if point.key} if sweeps else None
     limit = args.limit or (None if args.all or args.json else NEWEST)
-    statuses = _statuses(args)
+    known = {str(status): status for status in STATUSES}
+    statuses = STATUSES if args.all else (*ENDED, Status.DAMAGED)
+    if args.status is not None:
+        if unknown := [word for word in args.status.split(",") if word not in known]:
+            raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], known)}")
+        statuses = tuple(known[word] for word in args.status.split(","))
     rows, number = listing.rows(store, statuses, wanted, keys, limit)
     hidden, sections = number - len(rows), [_section(rows)] if rows and not args.json else []
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
     empty = Note("no_such_run", root=store.root)
     emit(Report("runs ls", "", sections, notes, data=rows, empty=empty), args)
     return 0
-
-
-def _keys_of(store: Store, sweeps: Sequence[str]) -> set[str] | None:
-    """The runs that sweeps want; None if none is named: all runs."""
-    points = [point for name in sweeps for point in read_points(store.root, name)]
-    return {point.key for point in points if point.key} if sweeps else None
-
-
-def _statuses(args: argparse.Namespace) -> Sequence[Status]:
-    if args.status is None:
-        return STATUSES if args.all else (*ENDED, Status.DAMAGED)
-    known = {str(status): status for status in STATUSES}
-    for word in args.status.split(","):
-        if word not in known:
-            raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
-    return [known[word] for word in args.status.split(",")]
 
 
 _SHOWN = ("task", "model", "optimizer.name", "optimizer.lr", "steps")  # in columns of their own
