@@ -73,11 +73,11 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     keys = {point.key for point in points if point.key} if sweeps else None
     limit = args.limit or (None if args.all or args.json else NEWEST)
     known = {str(status): status for status in STATUSES}
-    statuses = STATUSES if args.all else (*ENDED, Status.DAMAGED)
+    statuses: Sequence[Status] = STATUSES if args.all else (*ENDED, Status.DAMAGED)
     if args.status is not None:
         if unknown := [word for word in args.status.split(",") if word not in known]:
             raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], known)}")
-        statuses = tuple(known[word] for word in args.status.split(","))
+        statuses = [known[word] for word in args.status.split(",")]
     rows, number = listing.rows(store, statuses, wanted, keys, limit)
     hidden, sections = number - len(rows), [_section(rows)] if rows and not args.json else []
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
