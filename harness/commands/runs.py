@@ -113,12 +113,12 @@ def _section(rows: Sequence[Row]) -> Section:
 
 def _varying(rows: Iterable[Row]) -> list[str]:
     """The settings in which runs of one task, model and optimizer differ."""
-    seen: dict[tuple[Value, ...], set[str]] = {}
+    seen: dict[tuple[str, ...], set[str]] = {}
     for row in rows:
-        group = [row.settings.get(name) for name in _SHOWN[:3]]
+        group = [_word(row.settings.get(name, "")) for name in _SHOWN[:3]]
         for name, value in row.settings.items():
             seen.setdefault((*group, name), set()).add(_word(value))
-    return list(dict.fromkeys(str(group[-1]) for group, words in seen.items() if len(words) > 1))
+    return list(dict.fromkeys(group[-1] for group, words in seen.items() if len(words) > 1))
 
 
 def _word(value: Value) -> str:

@@ -158,6 +158,11 @@ def test_mistakes_are_one_sentence(ls, words, sentence):
     assert re.search(sentence, err)
 
 
+def test_a_config_of_anybody_is_listed(ls, runs, tmp_path):
+    Store(tmp_path).files(runs["waiting"]).config.write_text("task: [a, {b: 1}]\nmodel: {}\nseed: null\n")
+    assert set(listed(ls("--all")[1])) == set(runs.values())
+
+
 def test_an_empty_store_is_no_mistake(ls):
     status, out, err = ls()
     assert status == 0 and out.startswith("No such run") and err == ""
