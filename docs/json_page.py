@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
 from htbench.harness.bench import optimizers, zoo
-from htbench.harness.commands import runs
 from htbench.harness.cost.estimate import RunCost
 from htbench.harness.show.note import Note
 from htbench.harness.show.tidy import TableFacts
 from htbench.harness.spectra.layers import LayerSpectrum
 from htbench.harness.spectra.report import VALUES
+from htbench.harness.store import listing
 from htbench.harness.system.finding import Finding
 from htbench.sweeps.screens import plan, status
 
@@ -93,7 +93,7 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
         "again, until all is done.",
     ),
     "runs ls": (
-        list[runs.RunFacts],
+        list[listing.Row],
         "An entry for each run, the newest first, without a limit unless `--limit` is given.",
     ),
     "zoo": (list[zoo.OptimizerFacts], "An entry for each optimizer."),

@@ -106,31 +106,9 @@ _MUON, _ADAM = ("momentum", "nesterov", "ns_steps"), ("betas", "eps")
 _SHAMPOO = (*_ADAM, "precondition_frequency")
 
 
-def _original(hyper: Hyper) -> Hyper:
-    return {"adjust_lr_fn": "original"}
-
-
-def _timm_original(hyper: Hyper) -> Hyper:
-    return {"adjust_lr_fn": "original", "ns_coefficients": "original"}
-
-
-def _heavyball_muon(hyper: Hyper) -> Hyper:
-    return {"betas": (hyper["momentum"], 0.99)}  # the second one is of no use to it
-
-
-def _kozistr_adamuon(hyper: Hyper) -> Hyper:
-    # Without the sign and without Nesterov momentum: two passes over memory less than ours.
-    return {"betas": (hyper["momentum"], _beta2(hyper))}
-
-
-def _timm_adamuon(hyper: Hyper) -> Hyper:
-    # Without the sign. The first beta is its fallback's.
-    return {"algo": "adamuon", "ns_coefficients": "original", "betas": (0.9, _beta2(hyper))}
-
-
-def _fused(hyper: Hyper) -> Hyper:
-    # One pass over memory: for rules that make two, a measure of what these cost.
-    return {"fused": True}
+_ORIGINAL: Final = {"adjust_lr_fn": "original"}
+_TIMM: Final = {"ns_coefficients": "original"}
+_FUSED: Final = {"fused": True}  # one pass over memory: for rules that make two, a measure of what these cost
 
 
 def _heavyball_soap(hyper: Hyper) -> Hyper:
@@ -140,16 +118,31 @@ def _heavyball_soap(hyper: Hyper) -> Hyper:
 
 # Several peers of a row with the same bound: ours must keep it against the fastest, hence against all.
 PEERS: Final = (
-    Peer("muon", "torch.optim", "Muon", _rule, _MUON, _original, 1.0, **_NS),
-    Peer("muon", "timm.optim", "Muon", _flagged, _MUON, _timm_original, **_NS),
+    Peer("muon", "torch.optim", "Muon", _rule, _MUON, lambda _: _ORIGINAL, 1.0, **_NS),
+    Peer("muon", "timm.optim", "Muon", _flagged, _MUON, lambda _: _ORIGINAL | _TIMM, **_NS),
     Peer("muon", _KOZISTR, "Muon", _flagged, _MUON, **_NS),
-    Peer("muon", "heavyball", "Muon", _rule, ("nesterov",), _heavyball_muon, **_NS),
+    # The second beta is of no use to it.
+    Peer(
+        *("muon", "heavyball", "Muon", _rule, ("nesterov",)),
+        lambda h: {"betas": (h["momentum"], 0.99)},
+        **_NS,
+    ),
     Peer("normuon", _KOZISTR, "NorMuon", _flagged, (*_MUON, "beta2", "eps"), at_most=1.0, **_NS),
-    Peer("adamuon", _KOZISTR, "AdaMuon", _flagged, ("ns_steps", "eps"), _kozistr_adamuon, 1.0, **_NS),
-    Peer("adamuon", "timm.optim", "Muon", _flagged, _MUON, _timm_adamuon, 1.0, **_NS, variant="adamuon"),
-    Peer("adamw", "torch.optim", "AdamW", _all, _ADAM, _fused, 1.2, variant="fused"),
-    Peer("cautious", "torch.optim", "AdamW", _all, _ADAM, _fused, 2.5, variant="fused"),
-    Peer("mars", "torch.optim", "AdamW", _all, _ADAM, _fused, 2.5, variant="fused"),
+    # Without the sign, the first without Nesterov momentum, too: two passes over memory less than ours.
+    Peer(
+        *("adamuon", _KOZISTR, "AdaMuon", _flagged, ("ns_steps", "eps")),
+        *(lambda h: {"betas": (h["momentum"], _beta2(h))}, 1.0),
+        **_NS,
+    ),
+    Peer(  # the first beta is its fallback's
+        *("adamuon", "timm.optim", "Muon", _flagged, _MUON),
+        *(lambda h: {"algo": "adamuon", "betas": (0.9, _beta2(h))} | _TIMM, 1.0),
+        **_NS,
+        variant="adamuon",
+    ),
+    Peer("adamw", "torch.optim", "AdamW", _all, _ADAM, lambda _: _FUSED, 1.2, variant="fused"),
+    Peer("cautious", "torch.optim", "AdamW", _all, _ADAM, lambda _: _FUSED, 2.5, variant="fused"),
+    Peer("mars", "torch.optim", "AdamW", _all, _ADAM, lambda _: _FUSED, 2.5, variant="fused"),
     Peer(
         "cautious",
         "timm.optim",

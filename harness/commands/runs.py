@@ -3,10 +3,8 @@
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.commands import runs_exchange
@@ -70,35 +68,22 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     wanted = listing.filters(read_words(settings))
     at_least(args, 1, "limit")
     others = [word for word in args.words if word not in settings]
-    keys = _keys_of(store, naming.chosen(args, others, {"setting key=value": ()}))
+    sweeps = naming.chosen(args, others, {"setting key=value": ()})
+    points = [point for name in sweeps for point in read_points(store.root, name)]
+    keys = {point.key for point in points if point.key} if sweeps else None
     limit = args.limit or (None if args.all or args.json else NEWEST)
-    sections, data, statuses = list[Section](), None, _statuses(args)
-    if args.json:
-        data, number = listing.rows(store, statuses, wanted, _facts, keys, limit)
-        hidden = number - len(data)
-    else:
-        lines, number = listing.rows(store, statuses, wanted, _line, keys, limit)
-        hidden, sections = number - len(lines), [_section(lines)] if lines else []
+    known = {str(status): status for status in STATUSES}
+    statuses: Sequence[Status] = STATUSES if args.all else (*ENDED, Status.DAMAGED)
+    if args.status is not None:
+        if unknown := [word for word in args.status.split(",") if word not in known]:
+            raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], known)}")
+        statuses = [known[word] for word in args.status.split(",")]
+    rows, number = listing.rows(store, statuses, wanted, keys, limit)
+    hidden, sections = number - len(rows), [_section(rows)] if rows and not args.json else []
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
     empty = Note("no_such_run", root=store.root)
-    emit(Report("runs ls", "", sections, notes, data=data, empty=empty), args)
+    emit(Report("runs ls", "", sections, notes, data=rows, empty=empty), args)
     return 0
-
-
-def _keys_of(store: Store, sweeps: Sequence[str]) -> set[str] | None:
-    """The runs that sweeps want; None if none is named: all runs."""
-    points = [point for name in sweeps for point in read_points(store.root, name)]
-    return {point.key for point in points if point.key} if sweeps else None
-
-
-def _statuses(args: argparse.Namespace) -> Sequence[Status]:
-    if args.status is None:
-        return STATUSES if args.all else (*ENDED, Status.DAMAGED)
-    known = {str(status): status for status in STATUSES}
-    for word in args.status.split(","):
-        if word not in known:
-            raise UsageError(f"Unknown status '{word}'; {nearest(word, known)}")
-    return [known[word] for word in args.status.split(",")]
 
 
 _SHOWN = ("task", "model", "optimizer.name", "optimizer.lr", "steps")  # in columns of their own
@@ -118,27 +103,21 @@ _AFTER = (
 )
 
 
-# The settings of a run, the cells before those that tell runs apart, and after them.
-_Line = tuple[Mapping[str, Value], Sequence[str], Sequence[str | float | None]]
-
-
-def _section(lines: Sequence[_Line]) -> Section:
+def _section(rows: Sequence[Row]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
-    p = ["optimizer.p"] if any("optimizer.p" in settings for settings, _, _ in lines) else []
-    names = [name for name in dict.fromkeys([*p, "seed", *_varying(lines)]) if name not in _SHOWN]
+    p = ["optimizer.p"] if any("optimizer.p" in row.settings for row in rows) else []
+    names = [name for name in dict.fromkeys([*p, "seed", *_varying(rows)]) if name not in _SHOWN]
     own = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
-    rows = (
-        [*first, *(_word(settings.get(name, "")) for name in names), *last] for settings, first, last in lines
-    )
-    return table([*_BEFORE, *own, *_AFTER], rows)
+    return table([*_BEFORE, *own, *_AFTER], (_cells(row, names) for row in rows))
 
 
-def _varying(lines: Iterable[_Line]) -> list[str]:
+def _varying(rows: Iterable[Row]) -> list[str]:
     """The settings in which runs of one task, model and optimizer differ."""
     seen: dict[tuple[str, ...], set[str]] = {}
-    for settings, first, _ in lines:
-        for name, value in settings.items():
-            seen.setdefault((*first[1:4], name), set()).add(_word(value))
+    for row in rows:
+        group = [_word(row.settings.get(name, "")) for name in _SHOWN[:3]]
+        for name, value in row.settings.items():
+            seen.setdefault((*group, name), set()).add(_word(value))
     return list(dict.fromkeys(group[-1] for group, words in seen.items() if len(words) > 1))
 
 
@@ -148,73 +127,20 @@ def _word(value: Value) -> str:
     return ",".join(map(_word, value)) if isinstance(value, list) else str(value)
 
 
-def _line(row: Row) -> _Line:
-    facts, record = _facts(row), row.record
-    value = None
-    if record is not None:
-        metric = tasks.recorded(str(record.config.get("task")), record.environment).metric
-        value = record.metrics.get(f"val_{metric}")
-    pace, failure = facts.seconds_per_step, row.state.reason if row.state is not None else None
-    first = [row.key, *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4])]
-    return (
-        row.settings,
-        first,
-        [
-            f"{row.status} ({failure})" if failure else str(row.status),
-            facts.steps,
-            "" if value is None else tasks.metric_figure(metric, value),
-            "" if pace is None else 1000 * pace,
-            max(1.0, time.time() - row.time),
-        ],
-    )
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """A run.
-
-    Attributes:
-        key: 12 hex digits.
-        status: `completed`, `diverged`, `pruned`, `running`, `waiting`, `failed`, `damaged`.
-        reason: why, if it did not complete.
-        time: when it ended or was last touched, in seconds since 1970.
-        host: where it ran; empty if not known.
-        code: with which code; empty if not known.
-        steps: updates made; null for an unfinished run.
-        seconds_per_step: mean after a warm-up.
-        metrics: of the record; null: not finite.
-        settings: by dotted names.
-    """
-
-    key: str
-    status: Status
-    reason: str
-    time: float
-    host: str
-    code: str
-    steps: int | None
-    seconds_per_step: float | None
-    metrics: Mapping[str, float | None]
-    settings: Mapping[str, Any]
-
-
-def _facts(row: Row) -> RunFacts:
-    record, state = row.record, row.state
-    environment = record.environment if record is not None else {}
-    owner = state.owner if state is not None else None
-    why = row.reason or (state.reason if state is not None else record.note if record is not None else "")
-    return RunFacts(
-        key=row.key,
-        status=row.status,
-        reason=str(why or ""),
-        time=row.time,
-        host=owner.host if owner else str(environment.get("host", "")),
-        code=str(environment.get("code", "")),
-        steps=record.steps if record is not None else None,
-        seconds_per_step=record.seconds_per_step if record is not None else None,
-        metrics=record.metrics if record is not None else {},
-        settings=row.settings,
-    )
+def _cells(row: Row, names: Sequence[str]) -> list[str | float | None]:
+    """The cells of a run, with those of some of its settings."""
+    metric = tasks.recorded(str(row.settings.get("task")), row._task).metric
+    value, pace = row.metrics.get(f"val_{metric}"), row.seconds_per_step
+    return [
+        row.key,
+        *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
+        *(_word(row.settings.get(name, "")) for name in names),
+        f"{row.status} ({row.reason})" if row.status is Status.FAILED else str(row.status),
+        row.steps,
+        "" if value is None else tasks.metric_figure(metric, value),
+        "" if pace is None else 1000 * pace,
+        max(1.0, time.time() - row.time),
+    ]
 
 
 # --- gc ---

@@ -89,11 +89,11 @@ class Index:
                 if mark != noted:
                     return None
                 file.seek(offset)
-                line = file.read(length).rstrip()
-                (row,) = atomic.json_objects([line]) or [{}]
-                start = _START.match(line)
-                whole = start is not None and seal.is_whole(line[start.end() : -1])
-                record = RunRecord.from_json(row.get("record"), whole)
+                text = file.read(length)
+                try:
+                    record = RunRecord.from_json(atomic.parse_json(text), seal.is_whole(text))
+                except ValueError:
+                    return None
                 same = record is not None and record.key == key and not record.digest
                 return record if same else None
 
@@ -101,11 +101,12 @@ class Index:
 
 
 def _lines(file: BinaryIO) -> dict[str, tuple[Mark, int, int]]:
-    """The mark that the last line of each key notes, and its offset and length."""
+    """The mark that the last line of each key notes, and the offset and length of its record."""
     places: dict[str, tuple[Mark, int, int]] = {}
     offset = 0
     for line in file:
         if start := _START.match(line):
-            places[start[3].decode()] = (Mark(int(start[1]), int(start[2])), offset, len(line))
+            begin, end = start.end(), len(line.rstrip()) - 1
+            places[start[3].decode()] = (Mark(int(start[1]), int(start[2])), offset + begin, end - begin)
         offset += len(line)
     return places

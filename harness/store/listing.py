@@ -1,74 +1,70 @@
 """The runs of a store as rows: finished ones from the index, others from their folders."""
 
 import contextlib
-import functools
 import heapq
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from operator import itemgetter
-from typing import Any, TypeVar
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from htbench.harness.config import Value
 from htbench.harness.config.names import canonical, settings_of
 from htbench.harness.config.settings import FIELDS, field_value, is_setting, known_settings
 from htbench.harness.errors import UsageError, nearest
-from htbench.harness.show.note import Note
 from htbench.harness.show.status import ENDED, Status
-from htbench.harness.store import RunState, Store, integrity
+from htbench.harness.store import Store, integrity
 from htbench.harness.store.record import RunRecord
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
 # gone, or was changed: it has no figures.
-T = TypeVar("T")
-
 UNFINISHED = (Status.RUNNING, Status.WAITING, Status.FAILED)
 STATUSES = (*ENDED, *UNFINISHED, Status.DAMAGED)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run.
+    """A run.
 
     Attributes:
-        key: the run.
-        status: one of STATUSES.
-        config: nested, as stored; empty if its file is damaged.
-        time: when the record was written, or when an unfinished run was last touched, in seconds since 1970.
-        record: of a finished run.
-        state: of an unfinished run.
-        reason: why it is damaged.
+        key: 12 hex digits.
+        status: `completed`, `diverged`, `pruned`, `running`, `waiting`, `failed`, `damaged`.
+        reason: why, if it did not complete.
+        time: when it ended or was last touched, in seconds since 1970.
+        host: where it ran; empty if not known.
+        code: with which code; empty if not known.
+        steps: updates made; null for an unfinished run.
+        seconds_per_step: mean after a warm-up.
+        metrics: of the record; null: not finite.
+        settings: by dotted names.
     """
 
     key: str
     status: Status
-    config: Mapping[str, Any]
+    reason: str
     time: float
-    record: RunRecord | None = None
-    state: RunState | None = None
-    reason: Note | None = None
-
-    @functools.cached_property
-    def settings(self) -> dict[str, Value]:
-        """The config by dotted names, as people write them."""
-        return settings_of(self.config)
+    settings: Mapping[str, Value]
+    host: str = ""
+    code: str = ""
+    steps: int | None = None
+    seconds_per_step: float | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    _task: Mapping[str, Any] = field(default_factory=dict)  # what its record says of a task of others
 
 
 def rows(
     store: Store,
     statuses: Collection[Status],
     wanted: Mapping[str, Value],
-    take: Callable[[Row], T],
     keys: Collection[str] | None = None,
     limit: int | None = None,
-) -> tuple[list[T], int]:
-    """What `take` takes of each run, the newest first, and how many there are without the limit.
+) -> tuple[list[Row], int]:
+    """The runs, the newest first, and how many there are without the limit.
 
     Args:
         store: where they are.
         statuses: some of STATUSES; the folders of unfinished runs are only read if wanted.
         wanted: what their settings must be, as `filters` gives it.
-        take: what is kept of a row: records of all runs of a store would fill the memory.
         keys: of which runs; None means all.
         limit: keep no more of them; all the others are never in memory together.
     """
@@ -81,11 +77,8 @@ def rows(
                 number += 1
                 yield row
 
-    if limit is None:
-        shown = sorted(((-row.time, row.key, take(row)) for row in matching()), key=itemgetter(0, 1))
-        return [taken for _, _, taken in shown], number
-    newest = heapq.nsmallest(limit, matching(), lambda row: (-row.time, row.key))
-    return [take(row) for row in newest], number
+    most = sys.maxsize if limit is None else limit
+    return heapq.nsmallest(most, matching(), lambda row: (-row.time, row.key)), number
 
 
 def _all(store: Store, statuses: Collection[Status], keys: Collection[str] | None) -> Iterator[Row]:
@@ -103,20 +96,37 @@ def _all(store: Store, statuses: Collection[Status], keys: Collection[str] | Non
 
 def _finished(record: RunRecord, time: float) -> Row:
     if record.digest:
-        return Row(record.key, Status.DAMAGED, record.config, time, reason=integrity.CHANGED)
-    return Row(record.key, record.status, record.config, time, record=record)
+        return Row(record.key, Status.DAMAGED, str(integrity.CHANGED), time, record.settings)
+    return Row(
+        record.key,
+        record.status,
+        record.note,
+        time,
+        record.settings,
+        host=str(record.environment.get("host", "")),
+        code=str(record.environment.get("code", "")),
+        steps=record.steps,
+        seconds_per_step=record.seconds_per_step,
+        metrics=record.metrics,
+        _task={"task": record.environment.get("task")},
+    )
 
 
 def _unfinished(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
     if state.record is not None:  # it has finished meanwhile
         return _finished(state.record, files.record.stat().st_mtime)
-    last, config = files.attempt(state.attempts), dict[str, Any]()
-    time = os.stat(last if last.exists() else files.path).st_mtime
+    last, settings = files.attempt(state.attempts), dict[str, Any]()
     with contextlib.suppress(UsageError):
-        config = files.read_config()
-    status = Status.DAMAGED if state.lost is not None else state.status
-    return Row(key, status, config, time, state=state, reason=state.lost)
+        settings = settings_of(files.read_config())
+    return Row(
+        key,
+        status=Status.DAMAGED if state.lost is not None else state.status,
+        reason=str(state.lost or state.reason or ""),
+        time=os.stat(last if last.exists() else files.path).st_mtime,
+        settings=settings,
+        host=state.owner.host if state.owner is not None else "",
+    )
 
 
 # --- filters ---

@@ -82,14 +82,10 @@ def names(words: Iterable[str], root: Path, others: Mapping[str, Iterable[str]] 
 
 
 def unknown(word: str, kinds: Mapping[str, Iterable[str]], root: Path) -> str:
-    """That a word names nothing of these kinds, what is most like it of each, and in which store that is."""
-    near = {kind: difflib.get_close_matches(word, known, n=1) for kind, known in kinds.items()}
-    close = [f"the {kind} '{match}'" for kind, matches in near.items() for match in matches]
-    hint = f"did you mean {' or '.join(close)}?"
-    if len(close) < 2:
-        every = [name for known in kinds.values() for name in known]
-        lists = f"`--help` and `{write_command('sweep', 'status')}` list them"
-        hint = nearest(word, every, lists) if every else "no sweep is known"
+    """That a word names nothing of these kinds, what is most like it, and in which store that is."""
+    every = [name for known in kinds.values() for name in known]
+    lists = f"`--help` and `{write_command('sweep', 'status')}` list them"
+    hint = nearest(word, every, lists) if every else "no sweep is known"
     return f"Unknown {' or '.join(kinds)} '{word}' {_looked_in(root)}; {hint}"
 
 

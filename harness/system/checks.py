@@ -106,7 +106,11 @@ def _slurm(root: Path) -> Iterator[Finding]:
     if missing:
         yield note("slurm", Note("commands_missing", commands=missing), Note("load_slurm"))
     if "sinfo" not in missing:
-        yield _controller()
+        worked, text = ask("sinfo", "--noheader", "--format=%P")
+        silent = Note("controller_is_silent", why=one_line(text))
+        advice = Note("ask_administrators")
+        answers = Note("controller_answers", partitions=text.split())
+        yield ok("slurm", answers) if worked else problem("slurm", silent, advice)
     if "SLURM_JOB_ID" not in os.environ:
         yield note("slurm", Note("no_allocation"), Note("allocate"))
     if shutil.which("sacct") is None:
@@ -115,13 +119,6 @@ def _slurm(root: Path) -> Iterator[Finding]:
     worked, text = ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
     silent = Note("sacct_is_silent", why=one_line(text))
     yield ok("sacct", Note("sacct_answers")) if worked else note("sacct", silent)
-
-
-def _controller() -> Finding:
-    worked, text = ask("sinfo", "--noheader", "--format=%P")
-    if worked:
-        return ok("slurm", Note("controller_answers", partitions=text.split()))
-    return problem("slurm", Note("controller_is_silent", why=one_line(text)), Note("ask_administrators"))
 
 
 CHECKS = (_python, _cores, _torch, _slurm)

@@ -84,11 +84,8 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         ended = finished(state.record)
         damage = {name: ended[name] for name in ("state", "reason")}
         return row | damage if ended["state"] == "damaged" else ended
-    gone = state.lost
-    if gone is None and state.status is Status.WAITING:  # without any attempt the store does not look
-        gone = integrity.lost(store.run_folder(point.key))
-    if gone is not None:
-        return row | {"state": "damaged", "reason": str(gone)}
+    if state.lost is not None:
+        return row | {"state": "damaged", "reason": str(state.lost)}
     return row | {"state": str(state.status), "reason": str(state.reason or "")}
 
 

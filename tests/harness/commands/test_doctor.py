@@ -128,15 +128,6 @@ def test_a_fresh_root_is_fine_and_stays_as_it_is(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_report_is_readable(tmp_path, capsys, monkeypatch):
-    said = Finding("problem", "shoes", "they are wet", "dry them")
-    monkeypatch.setattr(doctor, "CHECKS", (lambda root: iter([said]),))
-    assert main(["doctor", "--root", str(tmp_path)]) == 1
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.split() == ["problem", "shoes", "they", "are", "wet"]
-    assert second.split() == ["->", "dry", "them"]
-
-
 def test_a_read_only_root_is_a_problem(capsys):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "store"

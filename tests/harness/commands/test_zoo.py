@@ -85,12 +85,6 @@ def test_tasks_say_which_data_must_be_fetched(capsys):
     assert {line.split()[0] for line in lines if line.endswith("to fetch")} == fetched
 
 
-@pytest.mark.parametrize("command", ["zoo", "models", "tasks"])
-def test_unknown_words_are_refused(command, capsys):
-    assert main([command, "--yaml"]) == 2
-    assert "--yaml" in capsys.readouterr().err
-
-
 NEEDS = """
 import torch
 
@@ -120,18 +114,11 @@ def test_a_class_that_cannot_be_built_is_one_sentence(words, said, tmp_path, mon
     assert out == "" and err.count("\n") == 1 and said in err
 
 
-def test_a_check_takes_the_arguments_of_a_class(tmp_path, monkeypatch, capsys):
-    (tmp_path / "my_needs.py").write_text(NEEDS)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert main(["zoo", "--check", "my_needs:Needs", "radius=1", "optimizer.lr=0.05", "--json"]) == 0
-    assert set(read(capsys.readouterr().out).values()) == {""}
-
-
 MATRICES = """
 import torch
 
 
-class Matrices(torch.optim.AdamW):
+class Matrices(torch.optim.SGD):  # it has no state, but entries for it
     def __init__(self, params, lr=0.1, weight_decay=0.0):
         super().__init__(params, lr=lr, weight_decay=weight_decay)
         if any(p.ndim != 2 for group in self.param_groups for p in group["params"]):
@@ -139,12 +126,10 @@ class Matrices(torch.optim.AdamW):
 """
 
 
-@pytest.mark.parametrize("base", ["AdamW", "SGD"])  # SGD has no state, but entries for it
-def test_a_check_divides_parameters_as_a_run_does(base, tmp_path, monkeypatch, capsys):
-    name = f"my_{base.lower()}"
-    (tmp_path / f"{name}.py").write_text(MATRICES.replace("AdamW", base))
+def test_a_check_divides_parameters_as_a_run_does(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_matrices.py").write_text(MATRICES)
     monkeypatch.syspath_prepend(tmp_path)
-    words = ["zoo", "--check", f"{name}:Matrices", "--json"]
+    words = ["zoo", "--check", "my_matrices:Matrices", "--json"]
     assert main(words) == 2 and "matrices only" in capsys.readouterr().err
     words += ["routing=matrix", "groups.kernels.optimizer=adamw"]
     assert main(["zoo", "--check", *words[2:3], *words[4:], "--json"]) == 1

@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import weakref
 
 import pytest
 
 from htbench.harness import cli
 from htbench.harness.commands import runs as runs_command
 from htbench.harness.errors import EXIT_USAGE
-from htbench.harness.store import Store, listing
+from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH, Point, sweep_folder, write_points
 from tests.helpers.json_fields import promised, read
 from tests.helpers.stored_runs import leave, put
@@ -159,13 +158,11 @@ def test_mistakes_are_one_sentence(ls, words, sentence):
     assert re.search(sentence, err)
 
 
+def test_a_config_of_anybody_is_listed(ls, runs, tmp_path):
+    Store(tmp_path).files(runs["waiting"]).config.write_text("task: [a, {b: 1}]\nmodel: {}\nseed: null\n")
+    assert set(listed(ls("--all")[1])) == set(runs.values())
+
+
 def test_an_empty_store_is_no_mistake(ls):
     status, out, err = ls()
     assert status == 0 and out.startswith("No such run") and err == ""
-
-
-def test_no_record_stays_in_memory_once_its_row_is_taken(tmp_path, runs):
-    """Those of fifty thousand runs take gigabytes; a screen needs a line of each."""
-    taken, number = listing.rows(Store(tmp_path), listing.STATUSES, {}, lambda row: weakref.ref(row))
-    assert number == len(taken) == len(runs)
-    assert [row() for row in taken] == [None] * len(runs)

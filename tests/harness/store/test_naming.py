@@ -57,11 +57,7 @@ def test_a_folder_that_is_called_like_a_sweep_but_holds_none_is_not_in_the_way(r
     ("word", "message"),
     [
         ("forein", "Unknown table or sweep 'forein' in the store 'store'; did you mean 'foreign'?"),
-        (
-            "plane",
-            "Unknown table or sweep 'plane' in the store 'store'; did you mean the table 'plan' or the sweep "
-            "'planned'?",
-        ),
+        ("plane", "Unknown table or sweep 'plane' in the store 'store'; did you mean 'plan'?"),
         ("zzz", "Unknown table or sweep 'zzz' in the store 'store'; known are: foreign, plan, planned"),
         ("", "Unknown table or sweep '' in the store 'store'; known are: foreign, plan, planned"),
         (
