@@ -183,7 +183,7 @@ def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]
     from htbench.sweeps.screens import plan as screen
     from htbench.sweeps.screens.cost_card import Costs
 
-    costs = Costs(store, not args.no_measure, spare_short=True)
+    costs = Costs(store, not args.no_measure)
     for spec in loaded:
         yield screen.preview(store, spec, costs)
 

@@ -146,7 +146,8 @@ def _ended(root: Path, job: str, kind: str) -> Finding:
         return problem(
             "job", Note("probe_left_nothing", job=job, kind=kind), Note("share_the_store", root=root, job=job)
         )
-    sys.stderr.write(path.read_text(encoding="utf-8", errors="replace"))
+    for one in sorted(path.parent.glob(f"{job}_*_log.out")):  # each node has its own
+        sys.stderr.write(one.read_text(encoding="utf-8", errors="replace"))
     about = {"job": job, "node": log.node, "kind": kind, "log": path}
     try:
         state = slurm.fields(slurm.call("scontrol", "show", "job", "-o", job)).get("JobState", "")

@@ -12,7 +12,6 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from htbench.harness.errors import UsageError
@@ -175,23 +174,21 @@ def select_pending(
     store: Store,
     planned: Sequence[Planned],
     taken: Mapping[str, Job],
+    known: Mapping[str, RunState],
     retry: bool,
     ending: Collection[str] = (),
-    known: Mapping[str, RunState] = MappingProxyType({}),
 ) -> tuple[Report, list[Point]]:
     """Select the points that need a job.
 
     Args:
         store: where the runs are.
         planned: the sweep's points.
-        taken: points with a job in the queue. The queue is read before the states: a job that ends in between
-            leaves a record.
+        taken: points with a job in the queue.
+        known: the states, read after the queue: a job that ends in between leaves a record.
         retry: whether failed runs need one.
         ending: jobs that were cancelled and still save; what they are at needs a new one.
-        known: the states; empty: they are read.
     """
     report, todo = Report(), []
-    known = known or states(store, [one.point for one in planned])
     for one in planned:
         name, state = one.point.id, known[one.point.id]
         if state.status.has_ended:
@@ -285,7 +282,7 @@ def submit(
         taken = _taken(store, jobs, failed)
         known |= states(store, failed)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, wanted, taken, options.retry, ending, known)
+        report, todo = select_pending(store, wanted, taken, known, options.retry, ending)
         report.troubles = wrong
         ours = sum(job.user == current_user() for job in jobs.values())
         if todo:
@@ -359,7 +356,7 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], options: 
         largest, jobs = max_array_size(), slurm.queue()
     taken = queue.queued(submissions.read_all(store.root), jobs)
     known = states(store, [one.point for one in planned])
-    _, todo = select_pending(store, options.of_block(planned), taken, retry=False, known=known)
+    _, todo = select_pending(store, options.of_block(planned), taken, known, retry=False)
     code = snapshot.version(store.root, [one.config for one in planned])
     ours = sum(job.user == current_user() for job in jobs.values())
     texts = []

@@ -91,8 +91,8 @@ class Row:
     warnings: Sequence[Note]
 
 
-def row_of(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
-    """A line of the card.
+def make_row(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
+    """Make a line of the card.
 
     Args:
         work: its runs.
@@ -128,20 +128,19 @@ def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
 
 
 class Costs:
-    """Finds the cost of each class, and measures each unknown class once.
+    """Finds the cost of each class, and measures each unknown class once, unless all runs are short for sure.
 
     Args:
         store: of the finished runs.
         measure: whether unknown classes are measured.
-        spare_short: whether they are not if all their runs together are short for sure.
 
     Attributes:
         known: the costs found so far.
         unknown: the classes without a cost, and the reason of each.
     """
 
-    def __init__(self, store: Store, measure: bool, spare_short: bool = False) -> None:
-        self.store, self.measure, self.spare_short = store, measure, spare_short
+    def __init__(self, store: Store, measure: bool) -> None:
+        self.store, self.measure = store, measure
         self.known: dict[RunClass, Cost] = {}
         self.unknown: dict[RunClass, Note] = {}
         records = [record for _, record in store.index.rows().values()]
@@ -152,10 +151,10 @@ class Costs:
         # Without a writable store the measurement is not kept, because planning must not create a store.
         with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
             cache, kept = _cache(self.store.root)
-            self._short = self.spare_short and _are_short([*filter(self._is_missing, works)])
+            self._short = _are_short([*filter(self._is_missing, works)])
             for work in filter(self._is_missing, works):  # the first of a class tells of all
                 self._look_up(work, cache if kept else Path(folder), kept)
-        return [row_of(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
+        return [make_row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
 
     def _is_missing(self, work: Work) -> bool:
         known = self.known.get(work.kind)

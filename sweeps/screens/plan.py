@@ -265,16 +265,12 @@ def _search_size(view: Preview) -> list[Note]:
 def _sums(view: Preview) -> list[Note]:
     """The total time, and on which processor it was measured."""
     rows = view.facts.card
-    costs = [row.cost for row in rows if row.cost is not None]
     unknown = sum(row.seconds is None for row in rows)
-    notes = []
-    if unknown < len(rows):
-        seen = list(dict.fromkeys(cost.processor for cost in costs))
-        told = {"seconds": view.facts.seconds, "seen": seen, "unknown": unknown, "lines": len(rows)}
-        notes.append(Note("time_of_worker", **told))
-    if cold := max((cost.startup_seconds for cost in costs), default=0.0):
-        notes.append(Note("job_starts_python", seconds=cold))
-    return notes
+    if unknown == len(rows):
+        return []
+    seen = list(dict.fromkeys(row.cost.processor for row in rows if row.cost is not None))
+    told = {"seconds": view.facts.seconds, "seen": seen, "unknown": unknown, "lines": len(rows)}
+    return [Note("time_of_worker", **told)]
 
 
 def _others(view: Preview) -> list[Note]:

@@ -70,8 +70,6 @@ def _option(name: str, value: Any, where: str) -> Any:
 
 
 _SIZE = word(r"\d+[KMGT]?B?", "a size such as 16G")
-# 0 is all memory of the node.
-_WITHOUT_UNIT = re.compile(r"(?:mem: |(?:#SBATCH\s+)?--mem(?:-per-[cg]pu)?[=\s]\s*)(0*[1-9]\d*)\s*")
 # A job's working folder is its copy of the code.
 _PYTHON = word(r"/\S*|[^\s/]+", "an absolute path or a plain name, without spaces")
 _IMAGE = word(r"/\S*|\S*://\S*", "an absolute path or a URI such as docker://..., without spaces")
@@ -173,10 +171,8 @@ class Resources:
                 )
             if like := difflib.get_close_matches(name, keys.declared(Resources), 1, _LIKE_OURS):
                 raise UsageError(f"{path}: Unknown resource '{name}'; did you mean '{like[0]}'?")
-        for line in (f"mem: {self.mem}", *self.setup, *self.srun_args):
-            if bare := _WITHOUT_UNIT.fullmatch(line):
-                n = bare[1]
-                raise UsageError(f"{path}: '{line}' is {n} megabytes to SLURM; write a unit: {n}G or {n}M.")
+        if re.fullmatch(r"0*[1-9]\d*", n := self.mem or ""):  # 0 is all memory of the node
+            raise UsageError(f"{path}: 'mem: {n}' is {n} megabytes to SLURM; write a unit: {n}G or {n}M.")
 
     def check(self, processes: int) -> None:
         """Raise UsageError if a job of this class can't train a run of so many processes."""

@@ -67,6 +67,8 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
     Raises:
         UsageError: one sentence that names the file and the offending part.
     """
+    from omegaconf import OmegaConf
+
     chosen = read_words(words or [])
     name = {key: chosen.pop(key) for key in ("name",) if key in chosen}
     overrides = _settings(chosen, "the command line")
@@ -78,7 +80,7 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
             base = raw.get("base") or {}  # as a whole it may be an interpolation
             base = base if isinstance(base, Mapping) else interpolated(raw, path).get("base")
             raw = raw | name | {"base": _with_words(keys.mapping("'base'", base), overrides)}
-            text = _to_text(raw)
+            text = OmegaConf.to_yaml(OmegaConf.create(raw))  # interpolations as they are
         return _parse(_resolved(raw, path), path, text)
     except UsageError as error:
         message = str(error)
@@ -89,28 +91,22 @@ def _with_words(base: Mapping[str, Any], settings: Mapping[str, Value]) -> dict[
     """The base with other values of these settings, each in its place, however it is nested there."""
     changed = copy.deepcopy(dict(base))
     for setting, value in settings.items():
-        if not _replaced(changed, setting, value):
+        if not _replace(changed, setting, value):
             changed[setting] = value
     return changed
 
 
-def _replaced(tree: dict[str, Any], path: str, value: Value) -> bool:
+def _replace(tree: dict[str, Any], path: str, value: Value) -> bool:
     """Put a value in the place of the one that the file has; whether there was one."""
-    for key, inner in tree.items():
-        if str(key) == path:
-            tree[key] = value
-            return True
-        rest = path.removeprefix(f"{key}.")
-        if rest != path and isinstance(inner, dict) and _replaced(inner, rest, value):
-            return True
-    return False
-
-
-def _to_text(tree: Mapping[str, Any]) -> str:
-    """The file as YAML, its interpolations as they are."""
-    from omegaconf import OmegaConf
-
-    return OmegaConf.to_yaml(OmegaConf.create(dict(tree)))
+    if path in tree:
+        tree[path] = value
+        return True
+    return any(
+        path.startswith(f"{key}.")
+        and isinstance(inner, dict)
+        and _replace(inner, path.removeprefix(f"{key}."), value)
+        for key, inner in tree.items()
+    )
 
 
 def _resolved(raw: dict[str, Any], path: Path) -> dict[str, Any]:

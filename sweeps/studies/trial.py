@@ -58,29 +58,26 @@ class Trial:
         Raises:
             PrunedError: the pruner ends the trial.
         """
-        try:
-            ends = self._connection.report(
-                self._number, step, number_or_nan(metrics.get(self._connection.metric))
-            )
-        except Exception as error:
-            log.warning(
-                "step %d was not reported to %s: %s: %s", step, self.study, type(error).__name__, error
-            )
-            return
-        finally:
-            self._connection.release()
+        ends = False
+        with self._harmless(f"step {step} was not reported to {self.study}"):
+            value = number_or_nan(metrics.get(self._connection.metric))
+            ends = self._connection.report(self._number, step, value)
         if ends:
             raise PrunedError(f"stopped at step {step} by {self.study}")
 
     def tell(self, record: RunRecord) -> None:
         """Tell the study how it ended; the record must be on disk."""
         atomic.crash_point("tell")
-        try:
+        with self._harmless(f"{self.study} was not told of run {self.key}"):  # `reconcile` will tell
             self._connection.tell(self._number, record)
-        except Exception as error:  # `reconcile` will tell
-            log.warning(
-                "%s was not told of run %s: %s: %s", self.study, self.key, type(error).__name__, error
-            )
+
+    @contextlib.contextmanager
+    def _harmless(self, otherwise: str) -> Iterator[None]:
+        """Use the connection; an error is logged, with what has not happened then."""
+        try:
+            yield
+        except Exception as error:
+            log.warning("%s: %s: %s", otherwise, type(error).__name__, error)
         finally:
             self._connection.release()
 

@@ -311,15 +311,6 @@ def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec
     assert len(read_points(site.root, "few")) == 3
 
 
-@pytest.mark.parametrize("missing", ["sbatch", "squeue", "scontrol"])
-def test_a_missing_command_is_named(site, write_spec, tmp_path, missing):
-    for name in {"git", "sbatch", "squeue", "scontrol"} - {missing}:
-        (tmp_path / name).symlink_to(shutil.which(name))
-    done = submit(site, write_spec(FEW), PATH=str(tmp_path))
-    assert done.returncode == EXIT_USAGE
-    assert f"There is no '{missing}' on the PATH" in done.stderr and not queue()
-
-
 def test_jobs_with_the_longest_name_are_found_again(site, held, write_spec):
     """Names of jobs end with the word by which they are found, and `squeue` shows so many bytes of them."""
     name = "a" + "ä" * 63

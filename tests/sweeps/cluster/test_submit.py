@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from htbench.harness import cli
+from htbench.harness.cost import measure
 from htbench.harness.errors import EXIT_USAGE, UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store import Attempt, Reason, Store, submissions
@@ -21,7 +22,7 @@ from htbench.sweeps.cluster import job_array, queue, snapshot, submit
 from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
 from htbench.sweeps.cluster.snapshot import Snapshot
 from htbench.sweeps.cluster.submit import Array
-from htbench.sweeps.plan.planned import search_points
+from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec import sweep_file as spec
 from htbench.sweeps.spec.resources import Resources, read
@@ -190,10 +191,11 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     failed.end(Reason.OOM, "too large")
     alive.add(keys[1])
     taken = {keys[3]: job("7_0", "x")}
-    report, todo = submit.select_pending(store, planned, taken, retry=False)
+    known = states(store, [one.point for one in planned])
+    report, todo = submit.select_pending(store, planned, taken, known, retry=False)
     assert report.failed == {keys[0]: "oom"} and (report.live, report.queued) == (1, 1)
     assert [point.key for point in todo] == [keys[2], *keys[4:]]
-    _, todo = submit.select_pending(store, planned, taken, retry=True)
+    _, todo = submit.select_pending(store, planned, taken, known, retry=True)
     assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
 
 
@@ -381,7 +383,13 @@ def site(tmp_path, monkeypatch):
     return taken
 
 
-def test_one_block_is_submitted_and_the_plan_keeps_the_others(write_spec, tmp_path, site, capsys):
+def test_one_block_is_submitted_and_the_plan_keeps_the_others(
+    write_spec, tmp_path, site, capsys, monkeypatch
+):
+    def fail(*_):
+        raise measure.NotMeasuredError("It takes too long.")
+
+    monkeypatch.setattr(measure, "measure", fail)
     path, root = write_spec(SPEC), tmp_path / "store"
     points = [one.point for one in search_points(spec.load(path))]
     words = ["sweep", "submit", str(path), "--root", str(root), "--block"]

@@ -71,9 +71,8 @@ def test_a_job_that_another_sweep_of_the_store_waits_for_stays(sweep, cluster, h
 # --- resources that have changed ---
 
 
-@pytest.mark.parametrize("change", ["timeout_min: 480", "timeout_min: 240, partition: long"])
-def test_jobs_that_ask_for_something_else_are_counted(sweep, cluster, change):
-    changed = SPEC.replace("timeout_min: 240", change)
+def test_jobs_that_ask_for_something_else_are_counted(sweep, cluster):
+    changed = SPEC.replace("timeout_min: 240", "timeout_min: 240, partition: long")
     cluster.change("8_0", state="RUNNING")
     said = (
         "tiny: 2 queued jobs ask for other resources than the file; `htbench sweep cancel tiny`, then "

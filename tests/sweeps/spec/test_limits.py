@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from htbench.harness import cli, tasks
+from htbench.harness import cli
 from htbench.harness.config import limits, parts
 from htbench.harness.config.key import run_key
 from htbench.harness.config.names import flatten
@@ -197,19 +197,6 @@ def test_what_is_stored_stays_readable_on_a_smaller_machine(tiny, write_spec, tm
 def test_large_seeds_are_exact(tiny):
     first, second = (resolve_config(tiny | read_words([f"seed={2**63 - n}"])) for n in (1, 2))
     assert first.seed == 2**63 - 1 and run_key(first) != run_key(second)
-
-
-def test_the_count_of_training_samples_is_that_of_the_data(tmp_path):
-    size = tasks.train_size("digits", tmp_path)
-    built = tasks.build("digits", cache=tmp_path, batch_size=1, data_seed=0)
-    assert size == built.epoch_size
-    bound = tasks.train_size("pydocs", tmp_path, 64)
-    text = tasks.build("pydocs", cache=tmp_path, batch_size=1, seq_len=64, data_seed=0)
-    assert bound >= text.epoch_size
-    from htbench.harness.data import pydocs
-
-    pydocs.train_size.cache_clear()
-    assert 0 <= tasks.train_size("pydocs", tmp_path, 64) - text.epoch_size <= 2
 
 
 def test_quoted_words_and_plain_numbers_are_taken(tmp_path):

@@ -8,19 +8,6 @@ import pytest
 from htbench.sweeps.studies import drawing
 
 
-def test_the_decisions_of_asha_are_fixed():
-    chance, study, ended = random.Random(1), optuna.create_study(pruner=drawing.Asha(2, 3)), []
-    for _ in range(24):
-        trial, level = study.ask(), chance.random()
-        for step in range(1, 20):
-            trial.report(level + 0.1 * chance.random(), step)
-            if trial.should_prune():
-                break
-        ended.append(step)
-        study.tell(trial, level)
-    assert ended == [19, 19, *[2] * 12, 6, 6, *[2] * 7, 6]
-
-
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_asha_decides_as_optunas_successive_halving(direction):
     chance = random.Random(1)

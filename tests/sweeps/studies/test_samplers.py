@@ -30,13 +30,6 @@ def draw(study, number):
     return trial.suggest_float("optimizer.lr", 0.001, 1.0, log=True)
 
 
-@pytest.mark.parametrize("mode", ["tpe", "random", "sobol"])
-def test_a_draw_depends_on_seed_and_number_and_on_no_process(study, mode):
-    first = [draw(study(mode), number) for number in range(12)]
-    assert first == [draw(study(mode), number) for number in range(12)]
-    assert len(set(first)) == 12 and all(0.001 <= value <= 1 for value in first)
-
-
 AXES = {
     "optimizer.lr": {"low": 0.001, "high": 1.0, "log": True, "whole": False},
     "optimizer.momentum": {"low": 0.5, "high": 0.99, "log": False, "whole": False},
