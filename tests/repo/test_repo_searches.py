@@ -24,12 +24,6 @@ def test_without_noise_a_seed_and_all_settings_are_enough():
     assert few.given_away == pytest.approx((0.1 + (0.25 + 0.35) / 3) / 2, abs=0.01)
 
 
-def test_more_seeds_find_what_noise_hides():
-    rows = [row(2 + 0.02 * np.arange(12) + shift, 0.05, at) for at, shift in enumerate((0.0, 0.04, 0.08))]
-    one, two, six = chances(rows, settings=(12,), seeds=(1, 2, 6))
-    assert one.right < two.right < six.right and one.given_away > two.given_away > six.given_away > 0
-
-
 def test_choices_by_validation_are_worth_their_test_loss():
     made = Searched(np.array([[1.0, 1.0], [2.0, 2.0]]), np.array([[4.0, 6.0], [3.0, 3.0]]))
     assert made.worth(np.array([0, 1]), np.array([0])) == 5.0
