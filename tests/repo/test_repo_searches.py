@@ -7,16 +7,14 @@ import pytest
 from docs.search_section import Searched, chances, searched, section
 
 
-def row(settings, noise, seed, seeds=8):
-    """A row whose settings have these losses, on every seed with noise of its own."""
-    losses = np.array(settings)[:, None] + noise * np.random.RandomState(seed).standard_normal(
-        (len(settings), seeds)
-    )
+def row(*settings):
+    """A row whose settings have these losses, on each of eight seeds."""
+    losses = np.repeat(np.array(settings)[:, None], 8, axis=1)
     return Searched(losses, losses)
 
 
 def test_without_noise_a_seed_and_all_settings_are_enough():
-    rows = [row([2.0, 2.1, 2.2], 0, 0), row([2.05, 2.3, 2.4], 0, 0)]
+    rows = [row(2.0, 2.1, 2.2), row(2.05, 2.3, 2.4)]
     few, every = chances(rows, settings=(1, 3), seeds=(1,))
     assert (every.right, every.given_away) == (1.0, 0.0)
     # One setting of each: the first row's is below the other's in 3 + 2 + 2 of 9 pairs.
