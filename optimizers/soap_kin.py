@@ -47,9 +47,9 @@ class KLSOAP(UpdateRule):
         ValueError: a hyperparameter is out of its range.
 
     Source: https://arxiv.org/abs/2509.03378; https://github.com/KellerJordan/modded-nanogpt/pull/293, which
-        keeps the norm of each matrix in addition. l and r stay above 4000^-2, as there. "factors" follows the
-        authors' https://github.com/yorkerlin/KL-Methods: the first L and R are (1-mu) times those above, and
-        l and r of n eigenvalues stay above max(10, min(n, 4000))^-2.
+        also keeps the norm of W. l and r stay above 4000^-2, as there. "factors" follows the authors'
+        https://github.com/yorkerlin/KL-Methods: the first L and R are (1-mu) times those above, and l and r
+        of n eigenvalues stay above max(10, min(n, 4000))^-2.
     """
 
     table = KL_SOAP

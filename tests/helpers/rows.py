@@ -9,6 +9,7 @@ from htbench.optimizers import ZOO
 # Of torch, with weights of two kinds, with curvature; Muon, the paper's map, rows of one size;
 # in a basis of the gradient, and with a projection that the routing decides.
 EIGHT = {"adamw", "schedule_free", "sophia", "muon", "htmuon", "normuon", "soap", "galore"}
+assert EIGHT <= ZOO.keys()
 
 
 def of_rows(names: Iterable[str] = ZOO, quick: Collection[str] = EIGHT) -> pytest.MarkDecorator:

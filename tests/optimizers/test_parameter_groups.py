@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import OneCycleLR
 
+from htbench.harness.bench.contract import equal
 from htbench.optimizers import ZOO, Hybrid, Muon, build
 from htbench.optimizers.reach import treatments
 from tests.helpers.rows import every_row, of_rows
@@ -30,10 +31,6 @@ def walk(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range = rang
             p.grad = torch.randn(p.shape, generator=generator)
         optimizer.step()
     return [p.detach().clone() for p in model.parameters()]
-
-
-def equal(first: list[Tensor], second: list[Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def halves(model: nn.Sequential) -> list[dict[str, Any]]:

@@ -7,27 +7,19 @@ import pytest
 from docs.search_section import Searched, chances, searched, section
 
 
-def row(settings, noise, seed, seeds=8):
-    """A row whose settings have these losses, on every seed with noise of its own."""
-    losses = np.array(settings)[:, None] + noise * np.random.RandomState(seed).standard_normal(
-        (len(settings), seeds)
-    )
+def row(*settings):
+    """A row whose settings have these losses, on each of eight seeds."""
+    losses = np.repeat(np.array(settings)[:, None], 8, axis=1)
     return Searched(losses, losses)
 
 
 def test_without_noise_a_seed_and_all_settings_are_enough():
-    rows = [row([2.0, 2.1, 2.2], 0, 0), row([2.05, 2.3, 2.4], 0, 0)]
+    rows = [row(2.0, 2.1, 2.2), row(2.05, 2.3, 2.4)]
     few, every = chances(rows, settings=(1, 3), seeds=(1,))
     assert (every.right, every.given_away) == (1.0, 0.0)
     # One setting of each: the first row's is below the other's in 3 + 2 + 2 of 9 pairs.
     assert few.right == pytest.approx(7 / 9, abs=0.03)
     assert few.given_away == pytest.approx((0.1 + (0.25 + 0.35) / 3) / 2, abs=0.01)
-
-
-def test_more_seeds_find_what_noise_hides():
-    rows = [row(2 + 0.02 * np.arange(12) + shift, 0.05, at) for at, shift in enumerate((0.0, 0.04, 0.08))]
-    one, two, six = chances(rows, settings=(12,), seeds=(1, 2, 6))
-    assert one.right < two.right < six.right and one.given_away > two.given_away > six.given_away > 0
 
 
 def test_choices_by_validation_are_worth_their_test_loss():

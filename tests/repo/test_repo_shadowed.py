@@ -3,11 +3,9 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 SPEC = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 2, batch_size: 16}

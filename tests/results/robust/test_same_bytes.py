@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from docs import reproduction_records as records
 from htbench.harness.system.environment import HOME
-from tests.helpers import large_store
 from tests.helpers.rendering import FORMATS
 
 SCRIPT = """
@@ -45,14 +45,14 @@ def copied(root, to, seed):
 
 def printed(root, place, folder):
     environment = os.environ | place | {"PYTHONPATH": str(HOME)}
-    words = [sys.executable, "-c", SCRIPT, str(root), *FORMATS]
+    words = [sys.executable, "-c", SCRIPT, str(root.relative_to(folder)), *FORMATS]
     done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, check=True)
     return done.stdout
 
 
 @pytest.mark.slow
 def test_all_tables_in_all_formats(tmp_path):
-    root = large_store.fill(tmp_path / "store", 130).root
+    root = records.unpacked(tmp_path / "store", ["demo-digits", "nano-cifar"]).root
     first, second = (
         printed(copied(root, tmp_path / str(seed) / "store", seed), place, tmp_path / str(seed))
         for seed, place in enumerate(PLACES)
