@@ -8,6 +8,7 @@ everything. What a choice gives away is how much worse it is than the choice of 
 
 import csv
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -35,10 +36,10 @@ class Searched:
     validation: Losses
     test: Losses
 
-    def worth(self, settings: NDArray[np.intp], seeds: NDArray[np.intp]) -> float:
-        """The mean test loss on all seeds of the setting that is best on some."""
+    def choose(self, settings: NDArray[np.intp], seeds: NDArray[np.intp]) -> Losses:
+        """The test losses on all seeds of the setting that is best on some."""
         best = settings[self.validation[np.ix_(settings, seeds)].mean(axis=1).argmin()]
-        return float(self.test[best].mean())
+        return self.test[best]
 
 
 def chances(
@@ -56,13 +57,13 @@ def chances(
     """
     source = np.random.default_rng(0)
     every = rows[0].test.shape[1]
-    whole = np.array([row.worth(np.arange(len(row.test)), np.arange(every)) for row in rows])
+    whole = np.array([row.choose(np.arange(len(row.test)), np.arange(every)).mean() for row in rows])
     found = []
     for k, s in itertools.product(settings, seeds):
         worths = np.empty((searches, len(rows)))
         for search in worths:
             drawn = source.permutation(every)[:s]
-            search[:] = [row.worth(source.permutation(len(row.test))[:k], drawn) for row in rows]
+            search[:] = [row.choose(source.permutation(len(row.test))[:k], drawn).mean() for row in rows]
         right = (worths.argsort(axis=1) == whole.argsort()).all(axis=1).mean()
         found.append(Chance(k, s, float(right), float((worths - whole).mean())))
     return found
@@ -100,14 +101,19 @@ def section(frame: pd.DataFrame, picture: Path, measured: Path) -> str:
     write_chances(found, measured)
     counts = ", ".join(f"{name} {len(row.test)}" for name, row in rows.items())
     seeds = next(iter(rows.values())).test.shape[1]
-    best = sorted((row.worth(np.arange(len(row.test)), np.arange(seeds)), name) for name, row in rows.items())
-    order = ", ".join(f"{name} {loss:.4f}" for loss, name in best)
+    losses = {name: row.choose(np.arange(len(row.test)), np.arange(seeds)) for name, row in rows.items()}
+    first, *rest = sorted(losses, key=lambda name: losses[name].mean())
+    order = [f"{first} {losses[first].mean():.4f}"]
+    for name in rest:
+        behind = losses[name] - losses[first]  # in pairs by seed
+        error = behind.std(ddof=1) / math.sqrt(seeds)
+        order.append(f"{name} {losses[name].mean():.4f} ({behind.mean():+.4f}, standard error {error:.4f})")
     told = (
-        f"Settings that ran on {seeds} seeds: {counts}. The search that has all of them: {order} (test loss "
-        f"in nats per token). {SEARCHES:,} searches of each size are drawn from these runs: each row chooses "
-        "among so many of its settings by validation loss on so many seeds, and the rows are ordered by what "
-        "their choices reach on all seeds. The second number is the test loss that a row's choice gives "
-        "away, in nats."
+        f"Settings that ran on {seeds} seeds: {counts}. The search that has all of them, in test loss in "
+        f"nats per token: {', '.join(order)}. {SEARCHES:,} searches of each size are drawn from these runs: "
+        "each row chooses among so many of its settings by validation loss on so many seeds, and the rows "
+        "are ordered by what their choices reach on all seeds. The second number is the test loss that a "
+        "row's choice gives away, in nats."
     )
     lines = [
         (f"{k}", *(f"{one.right:.0%}, {one.given_away:.3f}" for one in found if one.settings == k))
@@ -141,7 +147,7 @@ def draw(found: Sequence[Chance], picture: Path) -> None:
                 [one.seeds for one in line], [getattr(one, name) for one in line], "o-", label=f"{k} settings"
             )
         ax.set(xlabel="search seeds", ylabel=label, ylim=(0, None), xticks=[one.seeds for one in line])
-    axes[0].set_ylim(0, 1)
+    axes[0].set_ylim(0, 1.03)
     axes[1].legend(fontsize=8, frameon=False)
     figure.savefig(picture, dpi=150)
     plt.close(figure)
