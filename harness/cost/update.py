@@ -152,9 +152,8 @@ def _passes(
             loss = task.loss(model, batch)
         torch.autograd.backward(loss / batch.count)  # leaves the gradients in the parameters
         del loss
-    if config.processes > 1:  # what they do with their gradients, without the sending
-        for bucket in buckets([p.grad for p in model.parameters() if p.grad is not None]):
-            flattened(bucket)
+    if config.processes > 1:
+        _exchange(model)
     model.zero_grad()
     peak, second = watch.peak, watch.counted()
     if curvature_interval(config):  # as in `harness/train/curvature.py`
@@ -166,6 +165,15 @@ def _passes(
         torch.autograd.backward(loss / batch.count)
     model.zero_grad()
     return passes, second, max(peak, watch.peak)
+
+
+def _exchange(model: nn.Module) -> None:
+    """What several processes do with their gradients, without the sending (`harness/parallel/group.py`).
+
+    A function, as its last bucket would live on in the caller and count in the peak of the second pass.
+    """
+    for bucket in buckets([p.grad for p in model.parameters() if p.grad is not None]):
+        flattened(bucket)
 
 
 def curvature_interval(config: RunConfig) -> int:
