@@ -261,11 +261,13 @@ def test_submit_hands_its_failure_on(give):
 def test_the_ladder_is_its_sweeps_in_their_order(give, monkeypatch):
     commands = Commands()
     assert give(commands, "ladder") == 0
-    assert commands.names == ["sweep plan", "sweep run", *FINISH]
-    (run,), (table,) = commands.of("sweep run"), commands.of("table")
+    assert commands.names == ["sweep plan", "sweep run", "figure", "table", "table", "report"]
+    (run,), (table, of_split) = commands.of("sweep run"), commands.of("table")
     assert [Path(word).stem for word in run["words"]] == list(ladder.ORDER)
-    assert table["sweep"] == list(ladder.ORDER) and "scale" not in table
-    for words, sweeps in ((["--quick"], ladder.QUICK), (["s2", "aux"], ("ladder-aux", "ladder-s2"))):
+    assert [*table["sweep"], *of_split["sweep"], ladder.SEARCHED] == list(ladder.ORDER)
+    assert of_split["sweep"] == list(ladder.SPLIT) and "scale" not in table
+    some = (["s2", "aux"], ("ladder-aux", "ladder-s2")), (["split-s2"], ("ladder-split-s2",))
+    for words, sweeps in ((["--quick"], ladder.QUICK), *some):
         assert give(commands, "ladder", *words) == 0
         assert tuple(commands.of("table")[-1]["sweep"]) == sweeps
 
