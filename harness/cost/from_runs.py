@@ -111,11 +111,11 @@ class Stint:
 
     Attributes:
         seconds: from its begin to its end, or to its last sign of life.
-        in_job: whether it was a job's. None: the record, which does not tell, stands for the attempt.
+        job: its job; empty outside of jobs. None: the record, which does not tell, stands for the attempt.
     """
 
     seconds: float
-    in_job: bool | None = False
+    job: str | None = ""
 
 
 def stints(store: Store, key: str, state: RunState) -> list[Stint]:
@@ -125,7 +125,7 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
     """
     record = state.record
     if record is not None and record.attempts == 1 and (seconds := _seconds(record)) is not None:
-        return [Stint(seconds, in_job=None)]
+        return [Stint(seconds, job=None)]
     number = record.attempts if record is not None else state.attempts
     attempts = [store.attempt(key, n) for n in range(1, number + 1)]
     made = []
@@ -133,7 +133,7 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
         if "began" in attempt:  # it is not damaged
             owner = Owner.from_json(attempt.get("owner"))
             seconds = _wall(store.files(key), place + 1, attempt, attempts[place + 1 :])
-            made.append(Stint(seconds, in_job=owner is not None and bool(owner.job)))
+            made.append(Stint(seconds, owner.job if owner is not None else ""))
     return made
 
 

@@ -40,7 +40,8 @@ class Bill:
         self._store, self._spec = store, spec
         self._counted: set[str] = set()
         arrays = [array for array in submissions.read_all(store.root) if array.job]
-        self._asked = {id: array.resources for array in arrays for id in array.points}  # the last time
+        self._asked = {array.job: array.resources for array in arrays}
+        self._jobs = {id: array.job for array in arrays for id in array.points}  # the last one of each point
 
     def of(self, points: Sequence[Point], known: Mapping[str, RunState]) -> Spent:
         """What the runs of these points have taken, but for those that were counted before."""
@@ -64,10 +65,11 @@ class Bill:
         seen = state.record is not None and state.record.environment.get("device") == "cuda"
         used = point.processes * (seen or point.overrides.get("device") == "cuda")
         resources = block_of(self._spec, point).resources
-        if not (point.id in self._asked if stint.in_job is None else stint.in_job):
+        job = self._jobs.get(point.id, "") if stint.job is None else stint.job.partition("_")[0]
+        if not job:
             cores = point.processes * int(point.overrides.get("threads") or 1)
             return used / resources.on_a_gpu(point.processes), cores
-        asked = self._asked.get(point.id) or resources.asked()
+        asked = self._asked.get(job) or resources.asked()
         # Options like `gres` ask for GPUs, too.
         gpus = max(used, _number(asked, "nodes") * _number(asked, "gpus_per_node"))
         return gpus, _number(asked, "cpus_per_task") * point.processes

@@ -42,7 +42,7 @@ def test_the_record_of_a_run_of_one_attempt_is_enough(tmp_path):
     times = {"began": "2026-01-31T12:00:00+00:00", "ended": "2026-01-31T13:00:00+00:00", "attempts": 1}
     record = dataclasses.replace(scored("digits", "completed", val_accuracy=1.0), **times)
     (one,) = stints(Store(tmp_path), KEY, RunState(record.status, record=record))
-    assert (one.seconds, one.in_job) == (3600, None)
+    assert (one.seconds, one.job) == (3600, None)
 
 
 def test_an_attempt_whose_file_is_damaged_is_left_out(tmp_path):

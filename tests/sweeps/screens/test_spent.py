@@ -81,6 +81,15 @@ def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(s
     assert (note["gpu"], note["core"]) == pytest.approx((8, 26), abs=0.01)
 
 
+def test_each_attempt_counts_with_what_its_job_asked_for(sweep):
+    _, spec, store, points = sweep
+    for job, gpus in (("7", 1), ("8", 4)):
+        submit(store, points[:1], job, {"gpus_per_node": gpus, "cpus_per_task": 2})
+        die(store, points[0], f"{job}_0", hours=1, reason="stopped")
+    found, _ = spent(store, spec, points)
+    assert found["sgdm"] == pytest.approx((1 + 4, 2 + 2), abs=0.01)
+
+
 @pytest.mark.parametrize(("block", "wanted"), [(0, 1.5), (2, 6)])
 def test_a_run_here_that_shares_a_gpu_takes_its_part_and_one_of_two_processes_both(sweep, block, wanted):
     _, spec, store, points = sweep
