@@ -129,14 +129,17 @@ def _sound_record(store: Store, key: str) -> RunRecord | Note | None:
     )
 
 
-def differences(ours: RunRecord, theirs: RunRecord) -> list[str]:
+def differences(ours: RunRecord, theirs: RunRecord) -> list[Note]:
     """All in which two records of a run contradict each other, but for what depends on the machine."""
     here, there = (
         {"status": record.status, "steps": record.steps, **record.metrics, "digest": record.digest}
         for record in (ours, theirs)
     )
-    differing = (name for name in here | there if here.get(name) != there.get(name))
-    return [f"{name}={here.get(name)} here and {there.get(name)} there" for name in differing]
+    return [
+        Note("merge_differing", name=name, here=here.get(name), there=there.get(name))
+        for name in here | there
+        if here.get(name) != there.get(name)
+    ]
 
 
 def _copy(store: Store, key: str, source: Path) -> bool:

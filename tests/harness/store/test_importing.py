@@ -223,8 +223,8 @@ def test_a_run_that_is_claimed_meanwhile_is_left_to_its_owner(take, roots, monke
 def test_differences_have_names_and_values():
     ours = RunRecord("0" * 12, {}, "completed", {"val_loss": 1.0}, 8, 1.0, 0.1, 1, {}, 1, {})
     theirs = dataclasses.replace(ours, status="diverged", metrics={})
-    told = ["status=completed here and diverged there", "val_loss=1.0 here and None there"]
-    assert differences(ours, theirs) == told
+    told = [(one["name"], one["here"], one["there"]) for one in differences(ours, theirs)]
+    assert told == [("status", "completed", "diverged"), ("val_loss", 1.0, None)]
     assert differences(ours, dataclasses.replace(ours, useful_seconds=9.0)) == []
 
 
