@@ -120,7 +120,7 @@ def candidate(values: Values) -> str:
     counted = _counted(tuple(values), _is_divided(values))
     named = [(n, values[n]) for n in counted if n not in acted_by or acted_by[n] != values[n]]
     try:
-        plain = marshal.dumps(named, 2)  # in a tenth of the time of `repr`
+        plain = marshal.dumps(named, 2)  # quicker than `repr`; later versions tell equal words apart
     except ValueError:  # a stranger's file may make other objects
         plain = repr(named).encode()
     return hashlib.sha256(plain).hexdigest()[:8]
