@@ -98,7 +98,8 @@ def section(frame: pd.DataFrame, picture: Path, measured: Path) -> str:
         return ""
     found = chances(list(rows.values()))
     draw(found, picture)
-    write_chances(found, measured)
+    most = max(len(row.test) for row in rows.values())
+    write_chances([one for one in found if one.settings < most], measured)  # others are too few to count
     counts = ", ".join(f"{name} {len(row.test)}" for name, row in rows.items())
     seeds = next(iter(rows.values())).test.shape[1]
     losses = {name: row.choose(np.arange(len(row.test)), np.arange(seeds)) for name, row in rows.items()}
@@ -113,7 +114,8 @@ def section(frame: pd.DataFrame, picture: Path, measured: Path) -> str:
         f"nats per token: {', '.join(order)}. {SEARCHES:,} searches of each size are drawn from these runs: "
         "each row chooses among so many of its settings by validation loss on so many seeds, and the rows "
         "are ordered by what their choices reach on all seeds. The second number is the test loss that a "
-        "row's choice gives away, in nats."
+        "row's choice gives away, in nats. With all settings searches differ in their seeds only: "
+        f"{seeds} of them on one seed, {math.comb(seeds, 2)} on two."
     )
     lines = [
         (f"{k}", *(f"{one.right:.0%}, {one.given_away:.3f}" for one in found if one.settings == k))

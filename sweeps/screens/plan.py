@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.config import RunConfig, parts
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, table
@@ -251,15 +252,15 @@ def _rounds(view: Preview) -> list[Note]:
 
 
 def _search_size(view: Preview) -> list[Note]:
-    """How often a search of this size finds the order of its rows; nothing without, or once it is over."""
-    spec, search = view.spec, [one for one in view.planned if one.point.stage == SEARCH]
-    rows = [{one.point.candidate() for one in group} for group in by_objective(spec, search)]
-    settings = spec.search.trials or min(map(len, rows), default=0)
-    is_over = all(view.found[one.point.id].status.is_settled for one in search)
-    chance = search_size.closest(search_size.read_chances(), settings, len(spec.seeds))
-    if len(rows) < 2 or settings < 2 or is_over or chance is None:
+    """How often a search of this size finds the order of its rows; nothing for one, or once it is over."""
+    spec, points = view.spec, [point for point in view.facts.points if point.stage == SEARCH]
+    rows = {point.row or point.overrides.get("optimizer.name") for point in points}
+    if len(rows) < 2 or all(point.state.is_settled for point in points):
         return []
-    return [Note("search_size", **asdict(chance))]
+    tried = grouped(points, lambda point: objective(point, spec)).values()
+    settings = spec.search.trials or min(len({point.candidate() for point in own}) for own in tried)
+    chance = search_size.closest(search_size.read_chances(), settings, len(spec.seeds))
+    return [Note("search_size", **asdict(chance))] if chance else []
 
 
 def _sums(view: Preview) -> list[Note]:

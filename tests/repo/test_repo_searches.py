@@ -33,15 +33,22 @@ def test_the_section_waits_for_all_runs(tmp_path):
         {"optimizer": name, "lr": lr, "aux_lr": None, "betas": (0.9, 0.95), "seed": seed}
         | {"val_loss": 2 + lr + 0.01 * seed, "test_loss": 2 + lr + 0.01 * seed + (name == "muon")}
         for name in ("adamw", "muon")
-        for lr in (0.1, 0.2)
+        for lr in (0.1, 0.2, 0.3)
         for seed in range(8)
     ]
     frame = pd.DataFrame(lines)
-    assert [len(row.test) for row in searched(frame).values()] == [2, 2]
+    assert [len(row.test) for row in searched(frame).values()] == [3, 3]
     picture, measured = tmp_path / "searches.png", tmp_path / "searches.csv"
     assert "adamw 2.1350, muon 3.1350 (+1.0000, standard error 0.0000)" in section(frame, picture, measured)
     assert picture.stat().st_size > 1000
-    assert measured.read_text().startswith("settings,seeds,right,given_away\n2,1,")
+    head, *sizes = measured.read_text().splitlines()
+    assert head == "settings,seeds,right,given_away" and [one[:3] for one in sizes] == [
+        "2,1",
+        "2,2",
+        "2,3",
+        "2,4",
+        "2,6",
+    ]
     frame.loc[3, ["val_loss", "test_loss"]] = None
     none = tmp_path / "none"
     assert section(frame, none, none) == section(pd.DataFrame(), none, none) == "" and not none.exists()

@@ -239,6 +239,8 @@ def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write
     two_rows = SPEC.replace("replicate:", f"{other}replicate:")
     assert read_note(two_rows) == [dataclasses.asdict(sizes[0])] and read_note(SPEC) == []
     assert read_note(two_rows + "seeds: [0, 1, 2]\n") == [dataclasses.asdict(sizes[1])]
+    one_row = SPEC.replace("optimizer.lr:", "model: [resnet-nano, vit-nano], optimizer.lr:")
+    assert read_note(one_row) == [], "two models, and no rows to bring into an order"
 
 
 # --- what will not fit ---
