@@ -234,17 +234,16 @@ def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> b
 def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
     """All that follows the plan."""
     worst = sweep_step(args, "run", wanted.files, workers=args.workers, replace=args.replace)
-    tables, scale = wanted.tables, [wanted.scale] if wanted.scale != LADDER else []
+    scale = [wanted.scale] if wanted.scale != LADDER else []
     # The split tunes rows of the same names otherwise, so it stands apart; searches alone show nothing.
     asked = [name for name in wanted.sweeps if name not in (*ladder.SPLIT, ladder.SEARCHED)] or wanted.sweeps
     split = [name for name in wanted.sweeps if name in ladder.SPLIT and name not in asked]
-    table = {"names": tables, **({"scale": scale} if scale else {})}
-    shown: list[tuple[str, dict[str, Any], Sequence[str]]] = [("figure", {"names": []}, asked)]
-    shown += [("table", table, part) for part in (asked, split) if tables and part]
-    for name, options, sweeps in [*shown, ("report", {}, asked)]:
+    table: dict[str, Any] = {"names": wanted.tables, **({"scale": scale} if scale else {})}
+    tables = [("table", table, part) for part in (asked, split) if wanted.tables and part]
+    for name, options, sweeps in [("figure", {"names": []}, asked), *tables, ("report", {}, asked)]:
         if worst not in _GOES_ON:
             return worst
-        of = ["--scale", *scale] if scale and name == "table" else []
+        of = ["--scale", *scale] if "scale" in options else []
         words = [name, *options.get("names", []), *of, "--sweep", ",".join(sweeps)]
         work = functools.partial(cli.invoke, name, root=args.root, sweep=sweeps, **options)
         worst = max(worst, step(words, work))

@@ -133,7 +133,7 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
         if "began" in attempt:  # it is not damaged
             owner = Owner.from_json(attempt.get("owner"))
             seconds = _wall(store.files(key), place + 1, attempt, attempts[place + 1 :])
-            made.append(Stint(seconds, owner.job if owner is not None else ""))
+            made.append(Stint(seconds, owner.job if owner else ""))
     return made
 
 

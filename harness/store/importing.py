@@ -94,8 +94,8 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
 def _merge_run(store: Store, other: Store, key: str, dry_run: bool) -> str | Note | None:
     """What is taken of a run, as `Merged.taken` counts it; a note: why nothing; None: it is here."""
     theirs, ours = _sound_record(other, key), store.record(key)
-    if isinstance(theirs, Note):
-        return theirs
+    if isinstance(theirs, str):
+        return Note("merge_refused", name=key, why=theirs)
     has_ended = theirs is not None and theirs.ends()
     if ours is not None and ours.ends():
         contradictions = differences(ours, theirs) if theirs is not None and has_ended else []
@@ -111,22 +111,20 @@ def _merge_run(store: Store, other: Store, key: str, dry_run: bool) -> str | Not
     return Note("merge_claimed", key=key)
 
 
-def _sound_record(store: Store, key: str) -> RunRecord | Note | None:
-    """A note unless the record, or without one the config, is what the key stands for."""
+def _sound_record(store: Store, key: str) -> RunRecord | str | None:
+    """The record, if there is one; a word: why it, or the config alone, is not what the key stands for."""
     files = store.files(key)
     record = RunRecord.from_json(atomic.read_json(files.record))
     if record is None and files.record.exists():
-        return Note("merge_refused", name=key, why="its record.json is damaged")
+        return "its record.json is damaged"
     try:
         config = record.config if record is not None else files.read_config()
         keys = stored_keys(as_stored(settings_of(config)))
     except (UsageError, ValueError) as error:
-        return Note("merge_refused", name=key, why=f"this code can't read its config: {error}")
+        return f"this code can't read its config: {error}"
     if key not in keys or (record is not None and record.key != key):
-        return Note("merge_refused", name=key, why="its config is that of another key")
-    return (
-        Note("merge_refused", name=key, why=str(CHANGED)) if record is not None and record.digest else record
-    )
+        return "its config is that of another key"
+    return str(CHANGED) if record is not None and record.digest else record
 
 
 def differences(ours: RunRecord, theirs: RunRecord) -> list[Note]:

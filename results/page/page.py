@@ -126,9 +126,8 @@ def _filled(shown: Mapping[str, Any]) -> str:
         "grid": lambda section: Markup(html.section(section, f"note-{next(numbers)}")),
         "prose": lambda note: Markup(html.prose(note)),
         "remarks": lambda notes: Markup(html.remarks(notes)),
-        "width": lambda png: (
-            int.from_bytes(png[16:20], "big") // 2
-        ),  # sharp on screens with twice as many pixels
+        # Sharp on screens with twice as many pixels.
+        "width": lambda png: int.from_bytes(png[16:20], "big") // 2,
         "base64": lambda png: base64.b64encode(png).decode(),
     }
     page.filters |= filters

@@ -323,11 +323,9 @@ def _total(parts: Sequence[Block | Objective], *names: str) -> int:
 def _tally(blocks: Sequence[Block]) -> Note:
     """What has ended without a figure, and what all has taken."""
     counts = {name: _total(blocks, name) for name in ("failed", "diverged", "pruned")}
-    hours = {
-        "gpu": sum(block.spent.gpu_hours for block in blocks),
-        "core": sum(block.spent.core_hours for block in blocks),
-    }
-    return Note("tally", **counts, spent=Note("time_spent", **hours) if any(hours.values()) else None)
+    gpu = sum(block.spent.gpu_hours for block in blocks)
+    core = sum(block.spent.core_hours for block in blocks)
+    return Note("tally", **counts, spent=Note("time_spent", gpu=gpu, core=core) if gpu or core else None)
 
 
 def _runs(blocks: Sequence[Block]) -> list[Note]:

@@ -5,7 +5,7 @@ from dataclasses import astuple
 from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 
 # It is to become 25,500 lines, 270,000 tokens and 2,500 functions, with 26,000 lines of tests.
-LINES, TOKENS, FUNCTIONS, TEST_LINES = 30_771, 334_195, 2_893, 34_479
+LINES, TOKENS, FUNCTIONS, TEST_LINES = 30_771, 334_195, 2_893, 34_478
 
 
 def test_the_house_stays_small_enough_to_hold():

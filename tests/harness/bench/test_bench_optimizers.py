@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -302,25 +300,14 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
     printed = capsys.readouterr()
     assert " x torch Muon" in printed.err
     lines = printed.out.splitlines()
-    assert lines[0].startswith(
-        "llama-nano, vocabulary 64: 61,680 parameters in float32, cpu, 1 thread, CPU time"
-    )
+    title = "llama-nano, vocabulary 64: 61,680 parameters in float32, cpu, 1 thread, CPU time"
+    assert lines[0].startswith(title)
     assert max(len(line) for line in lines if line.startswith(("optimizer", "muon", "soap  "))) <= 110
     starts = [line.split()[0] for line in lines if line]
     assert starts.count("muon") == 2 and starts.count("soap") == 1
     (period,) = [line for line in lines if line.startswith("soap: a mean over 10 steps")]
     (torchs,) = [line for line in lines if "torch Muon" in line]
     assert torchs.endswith(("1 met", "1 MISSED"))
-
-
-def test_mistakes_are_told_before_torch_is_loaded():
-    program = (
-        "import sys\nfrom htbench.harness import cli\n"
-        "status = cli.main(['bench', 'optimizers', '--only', 'mun'])\n"
-        "assert status == 2 and 'torch' not in sys.modules"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

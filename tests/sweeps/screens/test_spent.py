@@ -55,39 +55,28 @@ def submit(store, points, job, resources):
     submissions.answer(store.root, one, job=job)
 
 
-def hours(found):
-    """Hours of GPUs and of cores."""
-    return found.gpu_hours, found.core_hours
-
-
 def spent(store, spec, points):
     """What `status` says of hours: of each block, and in all."""
     screen = status.look(store, [(spec, points)])
     (section,) = status.report(screen).sections
     (tally,) = [note["spent"] for note in section.notes if note.kind == "tally"]
-    return {block.block: hours(block.spent) for block in screen.blocks}, tally
+    return {one.block: (one.spent.gpu_hours, one.spent.core_hours) for one in screen.blocks}, tally
 
 
 def test_a_job_counts_with_what_it_asked_for_and_other_runs_with_what_they_use(sweep):
     _, spec, store, points = sweep
     asked = {"timeout_min": 60, "nodes": 2, "gpus_per_node": 1, "cpus_per_task": 3, "processes": 2}
     submit(store, points[2:], "7", asked)
+    submit(store, points[3:], "8", asked | {"gpus_per_node": 4})
     finish(store, points[0], 2)
     finish(store, points[2], 3, "cuda")
-    die(store, points[3], "7_1", hours=1, reason="oom")
+    die(store, points[3], "7_1", hours=1, reason="stopped")
+    die(store, points[3], "8_0", hours=1, reason="oom")
     found, note = spent(store, spec, points)
     assert found["sgdm"] == (0, 2)
-    assert found["muon"] == pytest.approx((2 * 4, 6 * 4), abs=0.01), "as asked for then, not as in the file"
-    assert (note["gpu"], note["core"]) == pytest.approx((8, 26), abs=0.01)
-
-
-def test_each_attempt_counts_with_what_its_job_asked_for(sweep):
-    _, spec, store, points = sweep
-    for job, gpus in (("7", 1), ("8", 4)):
-        submit(store, points[:1], job, {"gpus_per_node": gpus, "cpus_per_task": 2})
-        die(store, points[0], f"{job}_0", hours=1, reason="stopped")
-    found, _ = spent(store, spec, points)
-    assert found["sgdm"] == pytest.approx((1 + 4, 2 + 2), abs=0.01)
+    wanted = (2 * 4 + 8, 6 * 5)  # as each job asked for then, not as in the file
+    assert found["muon"] == pytest.approx(wanted, abs=0.01)
+    assert (note["gpu"], note["core"]) == pytest.approx((16, 32), abs=0.01)
 
 
 @pytest.mark.parametrize(("block", "wanted"), [(0, 1.5), (2, 6)])
