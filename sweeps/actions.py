@@ -40,11 +40,11 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     for live in runner.sweeps:
         search = live.search
         if store.root.is_dir():  # what is settled needs no machine: it may have been trained on a larger one
-            planned, known = everything_with_states(store, live.spec)
-            search = [p for p in planned if not known[p.point.id].status.is_settled]
-            kept = sum(state.record is not None for state in known.values())
-            for why, runs in trained_again(store, live.spec, search, known).items():
-                say(Note("trained_again", runs=runs, why=why, kept=kept))
+            planned, run_states = everything_with_states(store, live.spec)
+            search = [p for p in planned if not run_states[p.point.id].status.is_settled]
+            finished = sum(state.record is not None for state in run_states.values())
+            for why, runs in trained_again(store, live.spec, search, run_states).items():
+                say(Note("trained_again", runs=runs, why=why, kept=finished))
         check_start(live.spec, search, store.root, action="run")
     make_folder(store.root)
     runner.run()
@@ -56,12 +56,12 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     if runner.unfinished:
         say(Note("sweep_goes_on"))
     if not args.is_step:
-        end(store, [spec.name for spec in loaded], time.monotonic() - began)
+        show_end(store, [spec.name for spec in loaded], time.monotonic() - began)
     return EXIT_RUN_FAILED if runner.unfinished else 0
 
 
-def end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> None:
-    """Show what some sweeps have found, as `results.page.ending.ending` says."""
+def show_end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> None:
+    """Show the results of some sweeps, as `results.page.ending.ending` says."""
     from htbench.harness.cli import ABOVE
 
     search_no_more()
@@ -84,10 +84,10 @@ def replicate(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec
             raise UsageError(
                 f"The sweep '{spec.name}' asks for no replicas; add `replicate: {{seeds: 3}}` to it."
             )
-        known = states(store, [p.point for p in filled(store.root, searched(store.root, spec))])
-        if left := sum(not state.status.is_settled for state in known.values()):
+        search = [p.point for p in filled(store.root, searched(store.root, spec))]
+        if missing := sum(not state.status.is_settled for state in states(store, search).values()):
             raise UsageError(
-                f"The sweep '{spec.name}' has {left} runs without a result yet, so its winners are not "
+                f"The sweep '{spec.name}' has {missing} runs without a result yet, so its winners are not "
                 f"known; `{write_command('sweep', 'run', spec.name)}` finishes them first."
             )
     return run(args, store, loaded)
@@ -98,9 +98,9 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     from htbench.sweeps.cluster import submit as submission
     from htbench.sweeps.studies import refresh
 
-    loaded = _with_block(args.block, {s.name: {block.name for block in s.blocks} for s in loaded}, loaded)
+    loaded = _select_sweeps(args.block, {s.name: {block.name for block in s.blocks} for s in loaded}, loaded)
     for spec in loaded:
-        submission.check(store.root, spec)
+        submission.check_names(store.root, spec)
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)
@@ -110,7 +110,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     options = submission.SubmitOptions(args.block or "", args.retry, args.replace)
     for spec, planned in plans:
         report = submission.submit(store, spec, planned, options)
-        notes = report.notes(spec, len(options.of_block(planned)), args.quiet)
+        notes = report.make_notes(spec, len(options.select(planned)), args.quiet)
         emit(Report("sweep submit", "", notes=notes), args)  # at once: SLURM may refuse the next one
         refresh.refresh(store, spec, planned)
     return 0
@@ -124,16 +124,16 @@ def cancel(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
     chosen, ids = loaded, None
     if args.block is not None:
         # The plan in the store may have blocks and points that the file has no more.
-        points = {s.name: [*_points(store, s), *ever_planned(store.root, s.name)] for s in loaded}
+        points = {s.name: [*_read_points(store, s), *ever_planned(store.root, s.name)] for s in loaded}
         blocks = {name: {point.block for point in planned} for name, planned in points.items()}
         ids = {p.id for planned in points.values() for p in planned if p.block == args.block}
-        chosen = _with_block(args.block, blocks, loaded)
+        chosen = _select_sweeps(args.block, blocks, loaded)
     for spec in chosen:
         emit(Report("sweep cancel", "", notes=[queue.cancel(store.root, spec.name, ids)]), args)
     return 0
 
 
-def _with_block(
+def _select_sweeps(
     block: str | None, blocks: Mapping[str, Set[str]], loaded: Sequence[SweepSpec]
 ) -> Sequence[SweepSpec]:
     """The sweeps that have a block of this name, by the blocks of each; all sweeps if there is no name.
@@ -141,12 +141,10 @@ def _with_block(
     Raises:
         UsageError: none has it.
     """
-    if block is None:
-        return loaded
-    having = [spec for spec in loaded if block in blocks[spec.name]]
-    if not having:
+    sweeps = [spec for spec in loaded if block is None or block in blocks[spec.name]]
+    if block is not None and not sweeps:
         raise UsageError(f"Unknown block '{block}'; {nearest(block, set().union(*blocks.values()))}")
-    return having
+    return sweeps
 
 
 def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
@@ -155,8 +153,8 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
     make_folder(store.root)
     notes = [Note("index_rebuilt", records=store.rebuild_index())]
-    for key, what in faults(store).items():
-        say(f"run {key}: {what}")
+    for key, fault in faults(store).items():
+        say(f"run {key}: {fault}")
     for spec in loaded:
         planned = everything(store, spec)
         slots = search_points(spec) if spec.search.has_slots else []  # empty, as `write_plan` wants them
@@ -169,7 +167,7 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
 
 
 def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Tidy up what dead processes left."""
+    """Clear away what dead processes left behind."""
     from htbench.sweeps.cluster import reap
 
     for spec in loaded:
@@ -178,67 +176,64 @@ def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) ->
     return 0
 
 
-def previews(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> Iterator[Preview]:
-    """What is left to run of each sweep, and what it takes."""
+def preview_sweeps(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> Iterator[Preview]:
+    """The runs of each sweep that are not finished, with their cost."""
     from htbench.sweeps.screens import plan as screen
     from htbench.sweeps.screens.cost_card import Costs
 
     costs = Costs(store, not args.no_measure)
     for spec in loaded:
-        yield screen.preview(store, spec, costs)
+        yield screen.preview_sweep(store, spec, costs)
 
 
 def plan(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Show what is left to run and what it takes."""
+    """Show the runs that are not finished, with their cost."""
     from htbench.sweeps.cluster import queue, submit
     from htbench.sweeps.screens import plan as screen
 
     if args.test_only:
         submit.max_array_size()  # raises SlurmError; a dry run alone needs no SLURM
-    views = list(previews(args, store, loaded))
+    views = list(preview_sweeps(args, store, loaded))
     for view in views:
         if args.sbatch or args.test_only:
             # The parser of `plan` has none of these flags.
             options = submit.SubmitOptions(args.block or "")
-            view.facts.sbatch.extend(submit.scripts(store, view.spec, view.planned, options))
+            view.facts.sbatch.extend(submit.write_scripts(store, view.spec, view.planned, options))
     try:
         for view in views if args.test_only else []:
-            view.facts.answers.extend(submit.ask_about(view.spec.name, view.facts.sbatch))
+            view.facts.answers.extend(submit.ask_slurm(view.spec.name, view.facts.sbatch))
     finally:  # what SLURM refuses is shown, too
-        emit(screen.report(views, with_arrays=args.sbatch, with_points=args.points), args)
+        emit(screen.make_report(views, with_arrays=args.sbatch, with_points=args.points), args)
     queue.say_if_silent(store, loaded)
     return 0
 
 
 def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Show how far the sweeps are, once or until all is done."""
+    from htbench.sweeps.cluster import queue
+    from htbench.sweeps.screens import status as screens
+
     try:
-        while not _look(args, store, loaded) and args.watch and streams.is_read():
+        while True:
+            screen = screens.read_screen(store, [(spec, _read_points(store, spec)) for spec in loaded])
+            if args.watch and not args.json and terminal_width() is not None:
+                streams.clear_screen()
+            if args.words or args.sweep:
+                report = screens.make_report(screen, time.time() if args.watch else None)
+            else:
+                report = screens.make_overview(screen, store.root)
+            emit(report, args, stream=args.watch)
+            queue.say_if_silent(store, loaded)
+            if screen.settled or not args.watch or not streams.is_read():
+                return 0
             time.sleep(args.every)
     except KeyboardInterrupt:
         if not args.watch:
             raise
         return EXIT_INTERRUPTED  # the way to leave --watch; it needs no message
-    return 0
 
 
-def _look(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> bool:
-    """Show the status once; whether nothing is left to wait for."""
-    from htbench.sweeps.cluster import queue
-    from htbench.sweeps.screens import status as screens
-
-    screen = screens.look(store, [(spec, _points(store, spec)) for spec in loaded])
-    if args.watch and not args.json and terminal_width() is not None:
-        streams.clear_screen()
-    when = time.time() if args.watch else None
-    named = args.words or args.sweep
-    report = screens.report(screen, when) if named else screens.overview(screen, store.root)
-    emit(report, args, stream=args.watch)
-    queue.say_if_silent(store, loaded)
-    return screen.settled
-
-
-def _points(store: Store, spec: SweepSpec) -> list[Point]:
-    """The points as last planned, which is quick; planned again if the file or the words are others."""
+def _read_points(store: Store, spec: SweepSpec) -> list[Point]:
+    """The points of the stored plan, which is quick; planned again if file or words are new."""
     points = stored(store.root, spec)
     return [p.point for p in everything(store, spec)] if points is None else points

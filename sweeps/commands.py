@@ -16,7 +16,7 @@ from htbench.sweeps.screens.plan import Preview
 from htbench.sweeps.spec import sweep_file
 from htbench.sweeps.spec.sweep import SweepSpec
 
-Options = Mapping[str, Any]  # of a flag, as argparse takes them
+Options = Mapping[str, Any]  # of a flag, for argparse
 
 
 @dataclass(frozen=True)
@@ -120,21 +120,23 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     subparsers = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for name, action in ACTIONS.items():
         description = f"{action.help[:1].upper()}{action.help[1:]}."
-        own = subparsers.add_parser(name, help=action.help, description=description)
-        own.add_argument(
+        subparser = subparsers.add_parser(name, help=action.help, description=description)
+        subparser.add_argument(
             "words",
             nargs="*",
             metavar="SWEEP | key=value",
             help="sweeps, by file, folder or name; settings that override their base",
         )
-        naming.add_option(own)
-        own.set_defaults(is_step=False)
+        naming.add_option(subparser)
+        subparser.set_defaults(is_step=False)
         for flag, options in action.flags.items():
-            own.add_argument(flag, **options)
+            subparser.add_argument(flag, **options)
         for flag in _FLAGS.keys() - action.flags.keys():
-            own.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
+            subparser.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
         # May also stand before ACTION, with its default there.
-        own.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
+        subparser.add_argument(
+            "--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs"
+        )
 
 
 class _OfAnotherAction(argparse.Action):
@@ -147,16 +149,16 @@ class _OfAnotherAction(argparse.Action):
         raise UsageError(f"{flag} belongs to {owners}, not to `{parser.prog.partition(' ')[2]}`.")
 
 
-def arguments(action: str, **given: Any) -> argparse.Namespace:
-    """What the parser of an action makes of no flags, with some given: for commands that call an action."""
+def make_arguments(action: str, **values: Any) -> argparse.Namespace:
+    """The arguments of an action, for commands that call it: the defaults of its parser, and these values."""
     parser = argparse.ArgumentParser()
     add_sweep_arguments(parser)
-    return argparse.Namespace(**vars(parser.parse_args([action])) | {"is_step": True} | given)
+    return argparse.Namespace(**vars(parser.parse_args([action])) | {"is_step": True} | values)
 
 
-def previews(args: argparse.Namespace) -> list[Preview]:
-    """What `sweep plan` finds of each sweep, for `arguments("plan", ...)`."""
-    return list(actions.previews(args, Store(args.root), _load(args)))
+def preview_sweeps(args: argparse.Namespace) -> list[Preview]:
+    """What `sweep plan` shows of each sweep, for `make_arguments("plan", ...)`."""
+    return list(actions.preview_sweeps(args, Store(args.root), _load(args)))
 
 
 def sweep(args: argparse.Namespace) -> int:
@@ -177,21 +179,20 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
     words = [word for word in args.words if "=" in word]
     names = [word for word in args.words if "=" not in word] + args.sweep
     if not names and not words and ACTIONS[args.action].of_all:
-        return list(_stored(args.root))
+        return list(_load_planned(args.root))
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
     loaded = sweep_file.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
-    called: dict[str, SweepSpec] = {}
+    by_name: dict[str, SweepSpec] = {}
     for spec in loaded:
-        if called.setdefault(spec.name, spec) != spec:
+        if by_name.setdefault(spec.name, spec) != spec:
             raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
     return loaded
 
 
-def _stored(root: Path) -> Iterator[SweepSpec]:
-    """The sweeps that were planned in a store; what is wrong with one is said, and the others are shown."""
-    folders = [sweep_folder(root, name) for name in sweep_names(root)]
-    for folder in folders:
+def _load_planned(root: Path) -> Iterator[SweepSpec]:
+    """The sweeps that were planned in a store, without those that can't be loaded: each is an error shown."""
+    for folder in [sweep_folder(root, name) for name in sweep_names(root)]:
         if (folder / SPEC).is_file():
             try:
                 yield from sweep_file.load_all([str(folder)], [], root)

@@ -28,31 +28,31 @@ from htbench.harness.store import Store
 from htbench.harness.system.environment import HOME
 from htbench.harness.system.machine import default_workers, has_gpu
 from htbench.sweeps import commands, reproduce_card
-from htbench.sweeps.actions import end
+from htbench.sweeps.actions import show_end
 from htbench.sweeps.experiments import ladder
-from htbench.sweeps.reproduce_card import Left
+from htbench.sweeps.reproduce_card import Remaining
 
 SWEEPS = HOME.joinpath("sweeps")  # of the package: a folder of sweep files for each scale
 DEMO = ("demo-pydocs", "demo-digits")
 LADDER = "ladder"  # a scale that is not the paper's: `sweeps/experiments/ladder.py` has its parts
-_OF_LADDER = ("main_result", "multipliers")  # its tables
-# Tables show a failed run, so what can be printed is printed.
-_GOES_ON = (EXIT_OK, EXIT_RUN_FAILED)
+_LADDER_TABLES = ("main_result", "multipliers")
+# After these the next step follows: tables show a failed run, so what can be printed is printed.
+_CONTINUE_AFTER = (EXIT_OK, EXIT_RUN_FAILED)
 
 
-def step(words: Sequence[str], work: Callable[[], int]) -> int:
+def do_step(words: Sequence[str], work: Callable[[], int]) -> int:
     """Show a command and do its work."""
-    shown = [Path(word).stem if word.startswith(str(SWEEPS)) else word for word in words]
-    print(f"$ {write_command(*shown)}", file=sys.stderr, flush=True)
+    words = [Path(word).stem if word.startswith(str(SWEEPS)) else word for word in words]
+    print(f"$ {write_command(*words)}", file=sys.stderr, flush=True)
     return cli.carry_out(work)
 
 
-def sweep_step(args: argparse.Namespace, action: str, words: Sequence[str], **given: object) -> int:
-    """A step of `htbench sweep` on files, with the flags that were given to us."""
-    flags = {name: value for name, value in given.items() if value is not None and value is not False}
-    shown = [word for name, value in flags.items() for word in (f"--{name}", value) if word is not True]
-    work = commands.arguments(action, words=list(words), root=args.root, **flags)
-    return step(["sweep", action, *words, *map(str, shown)], lambda: commands.sweep(work))
+def do_sweep_step(args: argparse.Namespace, action: str, words: Sequence[str], **options: object) -> int:
+    """Show and do an action of `htbench sweep` on some files, with those options that have a value."""
+    flags = {name: value for name, value in options.items() if value is not None and value is not False}
+    flag_words = [word for name, value in flags.items() for word in (f"--{name}", value) if word is not True]
+    work = commands.make_arguments(action, words=list(words), root=args.root, **flags)
+    return do_step(["sweep", action, *words, *map(str, flag_words)], lambda: commands.sweep(work))
 
 
 # --- demo ---
@@ -71,13 +71,13 @@ def demo(args: argparse.Namespace) -> int:
     """Sweeps, winners on fresh seeds, the report with figures; the first step that fails ends the demo."""
     files = [str(SWEEPS / "demo" / f"{name}.yaml") for name in DEMO]  # a name alone: the copy in the store
     began, page = time.monotonic(), args.root / "report.html"
-    status = sweep_step(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace)
+    status = do_sweep_step(args, "run", [*files, *args.words], workers=args.workers, replace=args.replace)
     if status == EXIT_OK:
-        with contextlib.redirect_stdout(io.StringIO()):  # the end names the page
+        with contextlib.redirect_stdout(io.StringIO()):  # `show_end` names the page
             work = functools.partial(cli.invoke, "report", root=args.root, sweep=list(DEMO))
-            status = step(["report", *DEMO], work)
+            status = do_step(["report", *DEMO], work)
     if status == EXIT_OK:
-        end(Store(args.root), DEMO, time.monotonic() - began, page=page, small=True)
+        show_end(Store(args.root), DEMO, time.monotonic() - began, page=page, small=True)
     return status
 
 
@@ -85,13 +85,13 @@ def demo(args: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Request:
     """What is to be reproduced.
 
     Attributes:
         scale: a row of `harness.paper.scales.SCALES`.
         experiments: in the order of the paper.
-        names: of tables and experiments, as given; none: all.
+        names: of tables and experiments, as the user gave them; none: all.
         needs_gpu: whether no CPU can train them in a reasonable time.
     """
 
@@ -107,22 +107,22 @@ class Wanted:
 
     @property
     def files(self) -> list[str]:
-        """Their files. A name alone would mean the copy in the store, which may be an older one."""
+        """The files of the sweeps. A name alone would mean the copy in the store, perhaps an older one."""
         return [str(SWEEPS / self.scale / f"{name}.yaml") for name in self.sweeps]
 
     @property
     def tables(self) -> list[str]:
         """The paper's tables whose experiments are all among these; if there is none, those with some."""
         if self.scale == LADDER:
-            return list(_OF_LADDER)
-        ours = set(self.experiments)
-        parts = {name: set(experiments.needed(self.scale, name)) for name in reported.tables()}
-        whole = [name for name in parts if parts[name] and parts[name] <= ours]
-        return whole or [name for name in parts if parts[name] & ours]
+            return list(_LADDER_TABLES)
+        requested = set(self.experiments)
+        needed = {name: set(experiments.needed(self.scale, name)) for name in reported.tables()}
+        whole = [name for name in needed if needed[name] and needed[name] <= requested]
+        return whole or [name for name in needed if needed[name] & requested]
 
     @property
     def command(self) -> str:
-        """The command that wants it."""
+        """The command that asks for it."""
         flags = ["--gpu"] if self.scale == LADDER and self.needs_gpu else []
         return shlex.join(["htbench", "reproduce", self.scale, *self.names, *flags])
 
@@ -151,101 +151,90 @@ def reproduce(args: argparse.Namespace) -> int:
             to ask whether they shall start.
     """
     at_least(args, 1, "workers")
-    wanted = _wanted(args.words, args.quick, args.gpu)
-    left = _left(args, wanted)
-    runs = sum(part.runs for part in left)
-    if runs and wanted.needs_gpu and not args.submit and not has_gpu():
-        kind = "ladder_needs_gpu" if wanted.scale == LADDER else "paper_needs_gpu"
-        raise UsageError(str(Note(kind, runs=runs, command=wanted.command)))
-    if runs and not _agreed(args, wanted, left):
+    request = _parse_request(args.words, args.quick, args.gpu)
+    measures = {} if request.scale == "paper" else {"no_measure": True}
+    plan = commands.make_arguments("plan", words=request.files, root=args.root, **measures)
+    paces = {} if request.needs_gpu else reproduce_card.read_paces()
+    parts = [reproduce_card.estimate(preview, paces) for preview in commands.preview_sweeps(plan)]
+    runs = sum(part.runs for part in parts)
+    if runs and request.needs_gpu and not args.submit and not has_gpu():
+        kind = "ladder_needs_gpu" if request.scale == LADDER else "paper_needs_gpu"
+        raise UsageError(str(Note(kind, runs=runs, command=request.command)))
+    if runs and not _ask_to_start(args, request, parts):
         emit(Report("reproduce", "", notes=[Note("nothing_started")]))
         return EXIT_OK
     if not (runs and args.submit):
-        return _finish(args, wanted)
-    status = sweep_step(args, "submit", wanted.files, replace=args.replace)
+        return _run_and_evaluate(args, request)
+    status = do_sweep_step(args, "submit", request.files, replace=args.replace)
     if status == EXIT_OK:
-        scale = wanted.scale if wanted.scale != LADDER else ""
-        names = {"sweeps": wanted.sweeps, "command": wanted.command, "scale": scale}
+        scale = request.scale if request.scale != LADDER else ""
+        names = {"sweeps": request.sweeps, "command": request.command, "scale": scale}
         emit(Report("reproduce", "", notes=[Note("submitted_paper", **names)]))
     return status
 
 
-def _wanted(words: Sequence[str], quick: bool, gpu: bool = False) -> Wanted:
-    named = [word for word in words if word in scales.SCALES]
-    if len(set(named)) > 1 or (quick and "paper" in named):
-        raise UsageError(str(Note("one_scale", words=[*named, *(["--quick"] if quick else [])])))
+def _parse_request(words: Sequence[str], quick: bool, gpu: bool = False) -> Request:
+    scale_words = [word for word in words if word in scales.SCALES]
+    if len(set(scale_words)) > 1 or (quick and "paper" in scale_words):
+        raise UsageError(str(Note("one_scale", words=[*scale_words, *(["--quick"] if quick else [])])))
     names = [word for word in words if word not in scales.SCALES]
-    if LADDER in named:
-        return _of_ladder(names, quick, gpu)
-    scale = "quick" if quick else named[0] if named else "nano"
+    if LADDER in scale_words:
+        return _parse_ladder_request(names, quick, gpu)
+    scale = "quick" if quick else scale_words[0] if scale_words else "nano"
     if gpu and scale != "paper":
         raise UsageError(str(Note("gpu_of_scale", scale=scale)))
-    chosen = {experiment for name in names for experiment in _needed(scale, name)}
-    ours = [name for name in experiments.experiments(scale) if name in chosen or not names]
-    return Wanted(scale, ours, names, needs_gpu=scale == "paper")
+    chosen = set[str]()
+    for name in names:
+        needed = experiments.needed(scale, name)
+        if not needed:
+            raise UsageError(str(Note("no_languages", name=name, scale=scale)))
+        chosen.update(needed)
+    parts = [name for name in experiments.experiments(scale) if name in chosen or not names]
+    return Request(scale, parts, names, needs_gpu=scale == "paper")
 
 
-def _needed(scale: str, name: str) -> list[str]:
-    """The experiments of a name.
-
-    Raises:
-        UsageError: it is unknown, or the scale has none of its models.
-    """
-    found = experiments.needed(scale, name)
-    if not found:
-        raise UsageError(str(Note("no_languages", name=name, scale=scale)))
-    return found
-
-
-def _of_ladder(names: Sequence[str], quick: bool, gpu: bool) -> Wanted:
+def _parse_ladder_request(names: Sequence[str], quick: bool, gpu: bool) -> Request:
     if quick and gpu:
         raise UsageError(str(Note("gpu_of_scale", scale=f"{LADDER} --quick")))
     sweeps = ladder.QUICK if quick else ladder.GPU if gpu else ladder.ORDER
-    every = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
+    parts = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
     for name in names:
-        if name not in every:
-            raise UsageError(f"Unknown part of the ladder {name!r}; {nearest(name, every)}")
-    return Wanted(LADDER, [name for name in every if name in names or not names], names, gpu)
+        if name not in parts:
+            raise UsageError(f"Unknown part of the ladder {name!r}; {nearest(name, parts)}")
+    return Request(LADDER, [name for name in parts if name in names or not names], names, gpu)
 
 
-def _left(args: argparse.Namespace, wanted: Wanted) -> list[Left]:
-    """What is left of each sweep, as `sweep plan` finds it."""
-    given = {} if wanted.scale == "paper" else {"no_measure": True}
-    plan = commands.arguments("plan", words=wanted.files, root=args.root, **given)
-    known = {} if wanted.needs_gpu else reproduce_card.seen()
-    return [reproduce_card.left(preview, known) for preview in commands.previews(plan)]
-
-
-def _agreed(args: argparse.Namespace, wanted: Wanted, left: Sequence[Left]) -> bool:
-    """Show what it takes; whether it may start. Only a person at a terminal can be asked."""
-    workers, seconds = args.workers or default_workers(), sum(part.seconds for part in left)
-    how = Note("times_of_worker", seconds=None if wanted.needs_gpu else seconds / workers, workers=workers)
-    more = sum(part.more for part in left)
-    notes = [how, *([Note("searches_go_on", runs=more)] if more else [])]
-    terminal.show([reproduce_card.card(left, notes)], sys.stderr)
+def _ask_to_start(args: argparse.Namespace, request: Request, parts: Sequence[Remaining]) -> bool:
+    """Show the cost; whether the runs may start. Only a person at a terminal can be asked."""
+    total, workers = reproduce_card.add_up(parts), args.workers or default_workers()
+    seconds = None if request.needs_gpu else total.seconds / workers
+    notes = [Note("times_of_worker", seconds=seconds, workers=workers)]
+    notes += [Note("searches_go_on", runs=total.more)] if total.more else []
+    terminal.show([reproduce_card.make_card(parts, notes)], sys.stderr)
     if args.yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(str(Note("nobody_to_ask", runs=sum(part.runs for part in left))))
+        raise UsageError(str(Note("nobody_to_ask", runs=total.runs)))
     print("Start? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _finish(args: argparse.Namespace, wanted: Wanted) -> int:
-    """All that follows the plan."""
-    worst = sweep_step(args, "run", wanted.files, workers=args.workers, replace=args.replace)
-    scale = [wanted.scale] if wanted.scale != LADDER else []
+def _run_and_evaluate(args: argparse.Namespace, request: Request) -> int:
+    """Run the sweeps, then draw the figures, print the tables and write the report."""
+    worst = do_sweep_step(args, "run", request.files, workers=args.workers, replace=args.replace)
+    scale = [request.scale] if request.scale != LADDER else []
     # The split tunes rows of the same names otherwise, so it stands apart; searches alone show nothing.
-    asked = [name for name in wanted.sweeps if name not in (*ladder.SPLIT, ladder.SEARCHED)] or wanted.sweeps
-    split = [name for name in wanted.sweeps if name in ladder.SPLIT and name not in asked]
-    table: dict[str, Any] = {"names": wanted.tables, **({"scale": scale} if scale else {})}
-    tables = [("table", table, part) for part in (asked, split) if wanted.tables and part]
-    for name, options, sweeps in [("figure", {"names": []}, asked), *tables, ("report", {}, asked)]:
-        if worst not in _GOES_ON:
+    apart = (*ladder.SPLIT, ladder.SEARCHED)
+    main = [name for name in request.sweeps if name not in apart] or request.sweeps
+    split = [name for name in request.sweeps if name in ladder.SPLIT and name not in main]
+    table: dict[str, Any] = {"names": request.tables, **({"scale": scale} if scale else {})}
+    tables = [("table", table, part) for part in (main, split) if request.tables and part]
+    for name, options, sweeps in [("figure", {"names": []}, main), *tables, ("report", {}, main)]:
+        if worst not in _CONTINUE_AFTER:
             return worst
         of = ["--scale", *scale] if "scale" in options else []
         words = [name, *options.get("names", []), *of, "--sweep", ",".join(sweeps)]
         work = functools.partial(cli.invoke, name, root=args.root, sweep=sweeps, **options)
-        worst = max(worst, step(words, work))
+        worst = max(worst, do_step(words, work))
         print(flush=True)
     return worst

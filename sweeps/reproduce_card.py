@@ -1,4 +1,4 @@
-"""What the sweeps of `htbench reproduce` still take, a line for each, from what `sweep plan` finds."""
+"""The runs that the sweeps of `htbench reproduce` still need, a line for each sweep, from its plan."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ SEEN = HOME / "harness" / "paper" / "seen.csv"  # written by `docs/reproduction_
 
 
 @dataclass(frozen=True)
-class Left:
-    """What is left of a sweep.
+class Remaining:
+    """The runs that a sweep still needs.
 
     Attributes:
         sweep: its name.
-        points: its points, with the replicas to come.
-        runs: the number of runs to run.
+        points: the number of its points, with the replicas to come.
+        runs: the number of runs that are not finished.
         seconds: of one worker, as far as known.
         unknown: the number of runs whose cost nobody knows.
         more: the most runs by which its searches may grow, where they refine a rate.
@@ -43,45 +43,44 @@ class Left:
         return " + ".join(parts) or "-"
 
 
-def seen() -> dict[str, float]:
-    """Seconds for a step of each experiment in the reproduction of docs/reproduction.md, all in all."""
+def read_paces() -> dict[str, float]:
+    """Seconds a step of each experiment in the reproduction of docs/reproduction.md."""
     if not SEEN.is_file():
         return {}
     with SEEN.open(encoding="utf-8", newline="") as file:
         return {row["experiment"]: float(row["seconds"]) / int(row["steps"]) for row in csv.DictReader(file)}
 
 
-def left(plan: Preview, known: Mapping[str, float]) -> Left:
-    """What is left of a sweep.
+def estimate(plan: Preview, paces: Mapping[str, float]) -> Remaining:
+    """The runs that a sweep still needs, and their time.
 
     Args:
         plan: of the sweep.
-        known: as `seen` returns it, for runs that were not measured; empty if it says nothing.
-            Of a sweep that nobody has seen, that of the end of the model's name: s1 of llama-s1.
+        paces: of `read_paces`, for runs that were not measured; empty: their time is not known.
+            A sweep without a pace has that of the end of the model's name: s1 of llama-s1.
     """
     unmeasured = [row for row in plan.facts.card if row.seconds is None]
-    own = known.get(plan.spec.name.partition("-")[2])
-    paces = [own or known.get(row.model.rpartition("-")[2], 0.0) for row in unmeasured]
-    rows = list(zip(unmeasured, paces, strict=True))
-    search, tried = plan.spec.search, [one.point for one in plan.planned if one.point.stage == SEARCH]
-    grows = search.mode == REFINE and not all(plan.found[point.id].status.is_settled for point in tried)
-    searches = {(point.block, *map(point.overrides.get, SEED_FIELDS)) for point in tried}
-    return Left(
+    sweep_pace = paces.get(plan.spec.name.partition("-")[2])
+    rows = [(row, sweep_pace or paces.get(row.model.rpartition("-")[2], 0.0)) for row in unmeasured]
+    search, points = plan.spec.search, [p.point for p in plan.planned if p.point.stage == SEARCH]
+    grows = search.mode == REFINE and not all(plan.run_states[p.id].status.is_settled for p in points)
+    searches = {(point.block, *map(point.overrides.get, SEED_FIELDS)) for point in points}
+    return Remaining(
         sweep=plan.spec.name,
         points=len(plan.planned) + plan.facts.replicas_to_come,
         runs=plan.facts.to_run,
         seconds=plan.facts.seconds + sum(pace * row.runs * (row.steps or 0) for row, pace in rows),
         unknown=sum(row.runs for row, pace in rows if not pace),
-        more=max(0, (search.trials or 0) * len(searches) - len(tried)) if grows else 0,
+        more=max(0, (search.trials or 0) * len(searches) - len(points)) if grows else 0,
     )
 
 
-def card(parts: Sequence[Left], notes: Sequence[Note]) -> Report:
+def make_card(parts: Sequence[Remaining], notes: Sequence[Note]) -> Report:
     """The card: a line for each sweep, and their sum.
 
     Args:
-        parts: what is left of each sweep.
-        notes: what its times mean.
+        parts: the runs that each sweep still needs.
+        notes: on the meaning of the times.
     """
     columns = [
         Column("sweep", kind="text"),
@@ -89,11 +88,11 @@ def card(parts: Sequence[Left], notes: Sequence[Note]) -> Report:
         Column("to run", importance=9),
         Column("time", kind="text", least=24, importance=9),
     ]
-    rows = [[part.sweep, part.points, part.runs, part.time] for part in [*parts, together(parts)]]
+    rows = [[part.sweep, part.points, part.runs, part.time] for part in [*parts, add_up(parts)]]
     return Report("reproduce", "", [table(columns, rows, notes=notes)])
 
 
-def together(parts: Sequence[Left]) -> Left:
-    """The sum."""
+def add_up(parts: Sequence[Remaining]) -> Remaining:
+    """The sum of all sweeps."""
     sums = {name: sum(getattr(part, name) for part in parts) for name in list(vars(parts[0]))[1:]}
-    return Left("together", **sums)
+    return Remaining("together", **sums)

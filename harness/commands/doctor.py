@@ -57,7 +57,7 @@ def doctor(args: argparse.Namespace) -> int:
     if not patience > 0:
         raise UsageError(f"--patience must be above 0 seconds, not {patience:g}.")
     probe = importlib.import_module(ABOVE["probe"])
-    return _show(probe.look(args.root, args.sbatch, patience), args)
+    return _show(probe.probe_nodes(args.root, args.sbatch, patience), args)
 
 
 def _show(found: Sequence[Finding], args: argparse.Namespace) -> int:

@@ -3,10 +3,10 @@
 Only logs and attempts are asked: `sacct` needs a database that not every site has, and `scontrol` forgets.
 """
 
+import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, submissions
@@ -25,7 +25,7 @@ class Early:
 
     Attributes:
         reason: the error of the newest.
-        node: its name in SLURM; empty if nothing tells.
+        node: its name in SLURM; empty if the log does not have it.
         jobs: their ids, the newest first.
         log: that of the newest.
     """
@@ -36,7 +36,7 @@ class Early:
     log: str
 
 
-def find(store: Store, sweep: str, points: Sequence[Point], free: Collection[str]) -> list[Early]:
+def find_early_ends(store: Store, sweep: str, points: Sequence[Point], free: Collection[str]) -> list[Early]:
     """The jobs that ended before their run began, by error and node, the most frequent first.
 
     Args:
@@ -45,12 +45,14 @@ def find(store: Store, sweep: str, points: Sequence[Point], free: Collection[str
         points: its points.
         free: the ids of those that wait and have no job in the queue.
     """
-    known, groups = {point.id: point for point in points}, dict[tuple[str, str], Early]()
-    jobs = [*_last_jobs(submissions.read(store.root, sweep), free)]
-    for array, job, id in jobs[:MOST_JOBS]:
-        if _began(store, filled(store.root, known[id]), job):
-            continue
-        path = log_path(store.root, array, job)
+    by_id, groups = {point.id: point for point in points}, dict[tuple[str, str], Early]()
+    jobs = _list_last_jobs(submissions.read(store.root, sweep), free)
+    for array, job, id in itertools.islice(jobs, MOST_JOBS):
+        key = filled(store.root, by_id[id]).key
+        attempts = range(store.last_attempt(key) if key else 0, 0, -1)
+        if any((store.attempt(key, number).get("owner") or {}).get("job") == job for number in attempts):
+            continue  # its run has begun
+        path = job_log.log_path(log_folder(store.root, array), job)
         log = job_log.read(path)
         if log is None or not log.error:
             continue
@@ -61,31 +63,21 @@ def find(store: Store, sweep: str, points: Sequence[Point], free: Collection[str
     return sorted(groups.values(), key=lambda group: -len(group.jobs))
 
 
-def _last_jobs(arrays: Sequence[Submission], free: Collection[str]) -> Iterator[tuple[Submission, str, str]]:
+def _list_last_jobs(
+    arrays: Sequence[Submission], points: Collection[str]
+) -> Iterator[tuple[Submission, str, str]]:
     """The last job of each of some points, the newest submissions first, with its point."""
-    left = set(free)
+    points = set(points)
     for array in reversed(arrays):
         for job, point in array.jobs().items() if array.job else ():
-            if point in left:
+            if point in points:
                 yield array, job, point
-        left -= set(array.points)
+        points -= set(array.points)
 
 
-def log_path(root: Path, array: Submission, job: str) -> Path:
-    """Where the output of a job goes."""
-    return job_log.of_job(log_folder(root, array), job)
-
-
-def _began(store: Store, point: Point, job: str) -> bool:
-    """Whether a job has made an attempt at a run."""
-    numbers = range(store.last_attempt(point.key) if point.key else 0, 0, -1)
-    owners = (store.attempt(point.key, number).get("owner") or {} for number in numbers)
-    return any(owner.get("job") == job for owner in owners)
-
-
-def notes(sweep: str, ended: Sequence[Early]) -> list[Note]:
-    """A note for each error and node, and one for what is left."""
-    shown = [
+def make_notes(sweep: str, ended: Sequence[Early]) -> list[Note]:
+    """A note for each error and node, and one for all jobs beyond `MOST_LINES` of them."""
+    notes = [
         Note(
             "jobs_ended_early",
             sweep=sweep,
@@ -97,4 +89,4 @@ def notes(sweep: str, ended: Sequence[Early]) -> list[Note]:
         for row in ended[:MOST_LINES]
     ]
     rest = sum(len(row.jobs) for row in ended[MOST_LINES:])
-    return shown + ([Note("more_jobs_ended_early", sweep=sweep, jobs=rest)] if rest else [])
+    return notes + ([Note("more_jobs_ended_early", sweep=sweep, jobs=rest)] if rest else [])

@@ -14,7 +14,6 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from htbench.harness.config import parts
 from htbench.harness.config.key import run_key
@@ -25,9 +24,9 @@ from htbench.harness.store.points import Point
 from htbench.harness.system import slurm, streams
 from htbench.harness.system.environment import CODE
 from htbench.harness.train.monitor import Monitor
-from htbench.sweeps.cluster.following import following
 from htbench.sweeps.cluster.job_log import EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
-from htbench.sweeps.cluster.queue import ORDER, tell_point
+from htbench.sweeps.cluster.next_round import plan_next_round
+from htbench.sweeps.cluster.queue import ORDER, name_job
 from htbench.sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED, execute
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
@@ -45,28 +44,19 @@ def main(folder: str, digest: str, root: str, code: str) -> None:
         code: the snapshot to run from.
 
     Raises:
-        SystemExit: always.
+        SystemExit: always; without training if the order is gone, or is not what was submitted.
     """
-    order = read_order(Path(folder), digest)
-    work(root, code, Point(**order[int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))]))
-
-
-def read_order(folder: Path, digest: str) -> Any:
-    """What the jobs of an array are to do.
-
-    Raises:
-        SystemExit: the file is gone, or is not what was submitted.
-    """
+    path = Path(folder, ORDER)
     try:
-        data = (folder / ORDER).read_bytes()
+        data = path.read_bytes()
     except FileNotFoundError:
         sys.exit(f"htbench: {NO_TASK}")
     if hashlib.sha256(data).hexdigest() != digest:
-        sys.exit(f"htbench: '{folder / ORDER}' is not what was submitted; this job ends")
-    return json.loads(data)
+        sys.exit(f"htbench: '{path}' is not what was submitted; this job ends")
+    train_point(root, code, Point(**json.loads(data)[int(os.environ.get("SLURM_ARRAY_TASK_ID", "0"))]))
 
 
-def work(root: str, code: str, point: Point) -> None:
+def train_point(root: str, code: str, point: Point) -> None:
     """Train a point's run and the rounds that follow, as far as signals allow. Raises SystemExit always."""
     streams.settle()
     monitor = Monitor(patience=PATIENCE)
@@ -76,20 +66,21 @@ def work(root: str, code: str, point: Point) -> None:
     warned = monitor.stop_requested and point.processes == 1
     status = EXIT_STOPPED if warned else _execute(Path(root), code, point, monitor)
     last = status
-    while last == EXIT_DONE and point.processes == 1 and (new := following(Path(root), point)):
+    while last == EXIT_DONE and point.processes == 1 and (new := plan_next_round(Path(root), point)):
         last = EXIT_STOPPED if monitor.stop_requested else _execute(Path(root), code, new[0], monitor)
         status = EXIT_STOPPED if last == EXIT_STOPPED else status
-    if status == EXIT_STOPPED and comes_back(monitor):
-        come_back()
+    if status == EXIT_STOPPED and must_restart(monitor):
+        restart()
     sys.exit(status)
 
 
 def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
-    check_code(code)
+    if Path(code).resolve() != CODE:
+        sys.exit(f"htbench: this job imports from {CODE} instead of its snapshot {code}.")
     parts.allow(parts.named(point.overrides))
     if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
         sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
-    tell_point(point)
+    name_job(point)
     if point.processes > 1:
         from submitit.helpers import TorchDistributedEnvironment
 
@@ -97,20 +88,14 @@ def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
     return execute(root, point, monitor, say)
 
 
-# --- its code, and whether it starts again ---
+# --- whether the job starts again ---
 
 
-def check_code(code: str) -> None:
-    """End the job if it imports other code than it was submitted with."""
-    if Path(code).resolve() != CODE:
-        sys.exit(f"htbench: this job imports from {CODE} instead of its snapshot {code}.")
-
-
-def comes_back(monitor: Monitor) -> bool:
+def must_restart(monitor: Monitor) -> bool:
     """Whether this job must start again: SLURM's warning came before its time limit, or it is preempted.
 
-    One that was cancelled after the warning must not. In a container without `scontrol` its script finds that
-    out.
+    A job that was cancelled after the warning must not. In a container without `scontrol` the script of the
+    job finds out which of the two it is.
     """
     if _script_requeues():
         return True
@@ -121,7 +106,7 @@ def _script_requeues() -> bool:
     return bool(os.environ.get(SCRIPT_REQUEUES)) and shutil.which("scontrol") is None
 
 
-def come_back() -> None:
+def restart() -> None:
     """Let this job start again.
 
     Raises:

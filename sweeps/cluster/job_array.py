@@ -43,8 +43,8 @@ def submit(
     """
     folder = log_folder(root, submission)
     folder.mkdir(parents=True)
-    content = order(submission, points)
-    script = text(root, code, submission, resources, points[0].processes, content)
+    content = encode_order(submission, points)
+    script = write_array_script(root, code, submission, resources, points[0].processes, content)
     try:
         atomic.write_text(folder / "submission.sh", script)  # for people to read
         atomic.write_bytes(folder / ORDER, content)  # before the jobs are in the queue: the disk may be full
@@ -54,13 +54,13 @@ def submit(
         raise
 
 
-def order(submission: Submission, points: Sequence[Point]) -> bytes:
+def encode_order(submission: Submission, points: Sequence[Point]) -> bytes:
     """What the jobs of an array are to do: one file, complete before `sbatch` is called."""
-    of = {point.id: asdict(point) for point in points}
-    return json.dumps([of[id] for id in submission.points]).encode()
+    by_id = {point.id: asdict(point) for point in points}
+    return json.dumps([by_id[id] for id in submission.points]).encode()
 
 
-def text(
+def write_array_script(
     root: Path,
     code: Snapshot,
     submission: Submission,
@@ -68,14 +68,22 @@ def text(
     processes: int = 1,
     content: bytes = b"",
 ) -> str:
-    """What `sbatch` gets to read, for runs of so many processes each and that order."""
+    """The script of an array, for runs of so many processes each and this order."""
     folder, digest = log_folder(root, submission), hashlib.sha256(content).hexdigest()
     words = ("-m", "htbench.sweeps.cluster.job", folder, digest, root.resolve(), code.folder.resolve())
-    tasks = len(submission.points)
-    return script(root, code, submission.name, folder, resources, processes, *map(str, words), tasks=tasks)
+    return write_script(
+        root,
+        code,
+        submission.name,
+        folder,
+        resources,
+        processes,
+        *map(str, words),
+        tasks=len(submission.points),
+    )
 
 
-def script(
+def write_script(
     root: Path,
     code: Snapshot,
     name: str,
@@ -86,7 +94,7 @@ def script(
     tasks: int = 1,
     requeue: bool = True,
 ) -> str:
-    """What `sbatch` gets to read for a job or an array.
+    """The script that `sbatch` gets for a job or an array.
 
     Args:
         root: the store.
@@ -102,7 +110,7 @@ def script(
     folder = code.folder.resolve()
     path = f"{folder}:{folder / snapshot.OUTSIDE}"
     text = _make_sbatch_string(
-        command=shlex.join(_command(root, folder, code.digest, resources, words)),
+        command=shlex.join(_build_command(root, folder, code.digest, resources, words)),
         folder=log_folder,
         job_name=name,
         time=resources.timeout_min,
@@ -129,7 +137,7 @@ def script(
         ],
         # `cd`, too: python puts the working folder before PYTHONPATH.
         setup=[
-            *job_log.watched(resources.setup),
+            *job_log.watch_setup(resources.setup),
             f"cd {shlex.quote(str(folder))}",
             f"export PYTHONPATH={shlex.quote(path)}${{PYTHONPATH:+:$PYTHONPATH}}",
             f"export {environment.CODE_VERSION_VARIABLE}={shlex.quote(folder.name)}",
@@ -141,16 +149,18 @@ def script(
     return str(text)
 
 
-def _command(root: Path, code: Path, digest: str, resources: Resources, words: Sequence[str]) -> list[str]:
+def _build_command(
+    root: Path, code: Path, digest: str, resources: Resources, words: Sequence[str]
+) -> list[str]:
     """What `srun` starts: the interpreter of the job with some words, in its container if it has one."""
     python = resources.interpreter
-    first = (Path(verify.__file__).read_text(encoding="utf-8"), str(code), digest)
-    held = [python, "-I", "-S", "-c", *first, python, "-u", *words]
+    check = (Path(verify.__file__).read_text(encoding="utf-8"), str(code), digest)
+    command = [python, "-I", "-S", "-c", *check, python, "-u", *words]
     if resources.container is None:
-        return held
+        return command
     folders = dict.fromkeys((str(root.resolve()), str(code)))
     gpus = ["--nv"] if resources.gpus_per_node else []
     # Apptainer hands on the environment and, without a terminal, every signal. Image and host may have other
     # file systems, so the working folder is named, too.
     binds = ["--bind", ",".join(folders), "--pwd", str(code)]
-    return ["apptainer", "exec", *gpus, *binds, resources.container, *held]
+    return ["apptainer", "exec", *gpus, *binds, resources.container, *command]

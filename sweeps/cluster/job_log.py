@@ -1,4 +1,4 @@
-"""The log of a job: the lines that its script writes there, and what the log tells when it is read.
+"""The log of a job: the lines that its script writes there, and the reader of them.
 
 htbench: job 12_3 on node n2 starts at 1764000000
 htbench: job 12_3 on node n2: setup line 2 exited with 3: module load cuda
@@ -40,8 +40,8 @@ _WATCH = (
 )
 
 
-# In most containers there is no `scontrol`. There a run that was told to stop ends with EXIT_AGAIN, and the
-# script looks whether it was told to make room: a job that was cancelled runs no more.
+# In most containers there is no `scontrol`. There a run that a signal stops ends with EXIT_AGAIN, and the
+# script asks whether the job still runs, as one that makes room does: a cancelled job does not.
 AFTERWARDS = (
     "htbench_status=$?",
     f"if [ $htbench_status = {EXIT_AGAIN} ]; then",
@@ -58,8 +58,8 @@ AFTERWARDS = (
 )
 
 
-def watched(setup: Sequence[str]) -> list[str]:
-    """The lines of `setup`, such that the log names the node, and a line that fails ends the job.
+def watch_setup(setup: Sequence[str]) -> list[str]:
+    """The lines of `setup`, among others: the log names the node, and a line that fails ends the job.
 
     Options of `sbatch` stay at the top.
     """
@@ -92,7 +92,7 @@ _PREFIX = re.compile(
 )
 NO_TASK = "what they were to do was missing beside their log; the next `submit` submits them again"
 _TRACEBACK = "Traceback (most recent call last):"
-_OF_A_TASK = re.compile(r"^srun: error: ([\w.-]+): tasks? [\d,-]+: ", re.MULTILINE)
+_FAILED_TASK = re.compile(r"^srun: error: ([\w.-]+): tasks? [\d,-]+: ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class JobLog:
     """The last start of a job.
 
     Attributes:
-        node: where, as SLURM names it; empty if the log does not tell.
+        node: where, as SLURM names it; empty if the log does not have it.
         error: the first error, or else the last line; empty if nothing was printed.
     """
 
@@ -108,8 +108,8 @@ class JobLog:
     error: str
 
 
-def of_job(folder: Path, job: str) -> Path:
-    """Where a job prints to, in the folder of its submission."""
+def log_path(folder: Path, job: str) -> Path:
+    """The log of a job, in the folder of its submission."""
     return folder / f"{job}_0_log.out"
 
 
@@ -122,34 +122,28 @@ def read(path: Path) -> JobLog | None:
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return None
-    node, own = _last_start(lines)
-    named = _OF_A_TASK.search("\n".join(own))  # of several nodes, one other than the first may have failed
-    return JobLog(named[1] if named else node, first_error(own))
+    # A job that is queued again goes on with its log: the lines of its last start count.
+    starts = [(number, match) for number, line in enumerate(lines) if (match := STARTS.match(line))]
+    node, lines = (starts[-1][1][2], lines[starts[-1][0] + 1 :]) if starts else ("", lines)
+    failed = _FAILED_TASK.search("\n".join(lines))  # of several nodes, one other than the first may fail
+    return JobLog(failed[1] if failed else node, find_error(lines))
 
 
-def _last_start(lines: list[str]) -> tuple[str, list[str]]:
-    """The node and the lines of the last start: a job that is queued again goes on with its log."""
-    for number in range(len(lines) - 1, -1, -1):
-        if found := STARTS.match(lines[number]):
-            return found[2], lines[number + 1 :]
-    return "", lines
-
-
-def first_error(lines: list[str]) -> str:
+def find_error(lines: list[str]) -> str:
     """The first error in the lines of a log, without the words that come before it; else the last line."""
-    telling = [line for line in lines if not _NOISE.search(line)]
-    for number, line in enumerate(telling):
-        if found := SETUP_FAILED.match(line):
+    messages = [line for line in lines if not _NOISE.search(line)]
+    for number, line in enumerate(messages):
+        if match := SETUP_FAILED.match(line):
             # What it printed last is often the reason.
-            return f"{found[3]} ({_plain(telling[number - 1])})" if number else found[3]
-    for number, line in enumerate(telling):
+            return f"{match[3]} ({_strip_prefix(messages[number - 1])})" if number else match[3]
+    for number, line in enumerate(messages):
         if line.startswith(_TRACEBACK):
-            line = next((after for after in telling[number + 1 :] if not after.startswith(" ")), line)
+            line = next((after for after in messages[number + 1 :] if not after.startswith(" ")), line)
         if _ERROR.search(line) or _TRACEBACK in line:
-            return _plain(line)
-    rest = telling or [line for line in lines if line.strip()]
-    return _plain(rest[-1]) if rest else ""
+            return _strip_prefix(line)
+    rest = messages or [line for line in lines if line.strip()]
+    return _strip_prefix(rest[-1]) if rest else ""
 
 
-def _plain(line: str) -> str:
+def _strip_prefix(line: str) -> str:
     return _PREFIX.sub("", line.strip()).strip() or line.strip()

@@ -30,7 +30,7 @@ MINUTES = 5  # a job's time limit; its work takes a minute where the file server
 NOT_SHOWN = ("timeout_min", "signal_delay_s", "setup", "srun_args", "python", "container")
 
 
-def look(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]:
+def probe_nodes(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]:
     """Submit a job for each kind of resources, print the logs, and say how the jobs ended.
 
     Args:
@@ -44,7 +44,7 @@ def look(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]
     from htbench.sweeps.cluster import job_array  # imports submitit
 
     slurm.require("sbatch")
-    kinds, configs = _kinds(root, arguments)
+    kinds, configs = _name_kinds(root, arguments)
     root = root.resolve()
     make_folder(root)
     with submitting(root):
@@ -53,11 +53,13 @@ def look(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]
     make_folder(logs)
     command = ("-m", "htbench", "doctor", "--root", str(root))
     jobs, findings = dict[str, str](), list[Finding]()
-    unsure, left = dict[str, str](), {name: ""}  # what may be in the queue
+    unsure, in_queue = dict[str, str](), {name: ""}  # what may be in the queue
     try:
-        for wanted, kind in kinds.items():
-            # Who waits for it would not know why it starts again.
-            script = job_array.script(root, code, name, logs, wanted, wanted.nodes, *command, requeue=False)
+        for resources, kind in kinds.items():
+            # A user who waits for the job would not know why it starts again.
+            script = job_array.write_script(
+                root, code, name, logs, resources, resources.nodes, *command, requeue=False
+            )
             try:
                 jobs[sbatch.submit(script)] = kind
             except RefusedError as error:
@@ -65,20 +67,20 @@ def look(root: Path, arguments: Sequence[str], patience: float) -> list[Finding]
             except UnsureError as error:
                 unsure[name] = ""
                 findings.append(problem("job", Note("probe_without_number", kind=kind, why=str(error))))
-        left = _wait(jobs, patience) | unsure
+        in_queue = _wait_for_jobs(jobs, patience) | unsure
     finally:
-        if left:
-            _cancel(name)
+        if in_queue:
+            _cancel_jobs(name)
     for job, kind in jobs.items():
-        if job in left:
-            late = Note("probe_is_late", job=job, kind=kind, state=left[job], seconds=patience)
+        if job in in_queue:
+            late = Note("probe_is_late", job=job, kind=kind, state=in_queue[job], seconds=patience)
             findings.append(problem("job", late, Note("be_patient")))
         else:
-            findings.append(_ended(root, job, kind))
+            findings.append(_report_end(root, job, kind))
     return findings
 
 
-def _kinds(root: Path, arguments: Sequence[str]) -> tuple[dict[Resources, str], list[RunConfig]]:
+def _name_kinds(root: Path, arguments: Sequence[str]) -> tuple[dict[Resources, str], list[RunConfig]]:
     """The kinds of jobs, with the blocks that they are of, and the configs whose code the snapshot has."""
     settings = [word for word in arguments if "=" in word]
     names = [word for word in arguments if "=" not in word]
@@ -86,68 +88,69 @@ def _kinds(root: Path, arguments: Sequence[str]) -> tuple[dict[Resources, str], 
         raise UsageError(f"'{settings[0]}' is a setting of a sweep; name the sweep file, too.")
     blocks, configs = dict[Resources, dict[str, None]](), list[RunConfig]()
     if not names:
-        blocks[_of_probe(Resources())] = {"default resources": None}
+        blocks[_shorten(Resources())] = {"default resources": None}
     for spec in sweep_file.load_all(names, settings, root) if names else ():
-        for one in search_points(spec):
-            kind = _of_probe(block_of(spec, one.point).resources)
-            blocks.setdefault(kind, {})[f"{spec.name} {one.point.block}"] = None
-            configs.append(one.config)
+        for p in search_points(spec):
+            kind = _shorten(block_of(spec, p.point).resources)
+            blocks.setdefault(kind, {})[f"{spec.name} {p.point.block}"] = None
+            configs.append(p.config)
     kinds = {}
-    for kind, of_kind in blocks.items():
-        asked = {name: value for name, value in kind.asked(kind.nodes).items() if name not in NOT_SHOWN}
-        kinds[kind] = ", ".join(of_kind) + (f" ({words(asked)})" if asked else "")
+    for kind, block_names in blocks.items():
+        request = {name: value for name, value in kind.asked(kind.nodes).items() if name not in NOT_SHOWN}
+        kinds[kind] = ", ".join(block_names) + (f" ({words(request)})" if request else "")
     return kinds, configs
 
 
-def _of_probe(wanted: Resources) -> Resources:
+def _shorten(resources: Resources) -> Resources:
     """The same resources for a few minutes, without what makes no difference on the node."""
     usual = Resources()
     other: dict[str, Any] = {name: getattr(usual, name) for name in ("array_parallelism", "submit_limit")}
-    other["options"] = {name: value for name, value in wanted.options.items() if not name.startswith("mail")}
-    return replace(wanted, timeout_min=min(MINUTES, wanted.timeout_min), signal_delay_s=1, **other)
+    other["options"] = {key: value for key, value in resources.options.items() if not key.startswith("mail")}
+    return replace(resources, timeout_min=min(MINUTES, resources.timeout_min), signal_delay_s=1, **other)
 
 
-def _wait(jobs: dict[str, str], patience: float) -> dict[str, str]:
+def _wait_for_jobs(jobs: dict[str, str], patience: float) -> dict[str, str]:
     """Wait until jobs have left the queue; returns the states of those that waited there for too long."""
     for job, kind in jobs.items():
         print(f"htbench: job {job} runs `htbench doctor`: {kind}", file=sys.stderr, flush=True)
     began, pause = time.monotonic(), 0.3
-    left, missed = dict.fromkeys(jobs, "PENDING"), dict.fromkeys(jobs, 0)
-    while left:
+    in_queue, absences = dict.fromkeys(jobs, "PENDING"), dict.fromkeys(jobs, 0)
+    while in_queue:
         waited = time.monotonic() - began
-        if waited > patience and set(left.values()) == {"PENDING"} or waited > patience + 60 * (MINUTES + 1):
+        is_late = waited > patience and set(in_queue.values()) == {"PENDING"}
+        if is_late or waited > patience + 60 * (MINUTES + 1):
             break
         time.sleep(pause)
         pause = min(15.0, 1.5 * pause)  # sites limit the number of requests
         with contextlib.suppress(slurm.SlurmError):
             queue = slurm.queue()
-            for job in list(left):
-                missed[job] = 0 if job in queue else missed[job] + 1
-                left[job] = queue[job].state if job in queue else left[job]
-                if missed[job] > 1:
-                    del left[job]
-    return left
+            for job in list(in_queue):
+                absences[job] = 0 if job in queue else absences[job] + 1
+                in_queue[job] = queue[job].state if job in queue else in_queue[job]
+                if absences[job] > 1:
+                    del in_queue[job]
+    return in_queue
 
 
-def _cancel(name: str) -> None:
-    """By their name, as a number may be lacking."""
+def _cancel_jobs(name: str) -> None:
+    """Cancel the jobs by their name, as the number of one may not be known."""
     try:
         slurm.call("scancel", "--quiet", f"--name={name}")
     except slurm.SlurmError as error:
         print(f"htbench: jobs may be left, `scancel --name={name}` ends them: {error}", file=sys.stderr)
 
 
-def _ended(root: Path, job: str, kind: str) -> Finding:
+def _report_end(root: Path, job: str, kind: str) -> Finding:
     """Print the log of a job, and say how it ended."""
-    path = job_log.of_job(root / NAME, job)
+    path = job_log.log_path(root / NAME, job)
     atomic.refresh_file_cache(path.parent)
     log = job_log.read(path)
     if log is None:
         return problem(
             "job", Note("probe_left_nothing", job=job, kind=kind), Note("share_the_store", root=root, job=job)
         )
-    for one in sorted(path.parent.glob(f"{job}_*_log.out")):  # each node has its own
-        sys.stderr.write(one.read_text(encoding="utf-8", errors="replace"))
+    for node_log in sorted(path.parent.glob(f"{job}_*_log.out")):
+        sys.stderr.write(node_log.read_text(encoding="utf-8", errors="replace"))
     about = {"job": job, "node": log.node, "kind": kind, "log": path}
     try:
         state = slurm.fields(slurm.call("scontrol", "show", "job", "-o", job)).get("JobState", "")

@@ -1,7 +1,7 @@
 """Submissions and SLURM's queue together: which points have a job, why jobs wait, which to cancel.
 
-Names tell people in `squeue` what a job does, and us by their last word which submission it is of. In the
-queue a job is named by its array, `sweep.block.word`. When it starts it names itself by its point,
+The name of a job tells people in `squeue` what it does, and us by its last word which submission it is of. In
+the queue a job is named by its array, `sweep.block.word`. When it starts it names itself by its point,
 `sweep.block.lr=0.03_seed=0.word`, as `sbatch` has one name for all tasks of an array.
 """
 
@@ -38,67 +38,69 @@ def log_folder(root: Path, submission: Submission) -> Path:
     return sweep_folder(root.resolve(), submission.sweep) / "logs" / submission.word
 
 
-def in_queue(arrays: Sequence[Submission], jobs: Mapping[str, Job]) -> Iterator[tuple[Submission, str, Job]]:
+def match_jobs(
+    arrays: Sequence[Submission], jobs: Mapping[str, Job]
+) -> Iterator[tuple[Submission, str, Job]]:
     """The jobs in the queue, of any user, that belong to submissions: submission, point, job."""
-    known = {array.word: array for array in arrays}
+    by_word = {array.word: array for array in arrays}
     for job in jobs.values():
-        array = known.get(word_of(job.name))
+        array = by_word.get(word_of(job.name))
         if array is not None and job.task < len(array.points):
             yield array, array.points[job.task], job
 
 
-def queued(arrays: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
+def map_jobs(arrays: Sequence[Submission], jobs: Mapping[str, Job]) -> dict[str, Job]:
     """The points that have a job in the queue, of any user: id -> job."""
-    return {point: job for _, point, job in in_queue(arrays, jobs)}
+    return {point: job for _, point, job in match_jobs(arrays, jobs)}
 
 
-def jobs_for(root: Path, points: Collection[str]) -> dict[str, Job]:
+def find_jobs(root: Path, points: Collection[str]) -> dict[str, Job]:
     """Those of the points that have a job in the queue, of any sweep: id -> job.
 
     SLURM is asked only if one of them was ever submitted; without an answer there is none (`say_if_silent`).
     """
-    wanted = set(points)
-    submitted = [array for array in submissions.read_all(root) if not wanted.isdisjoint(array.points)]
-    taken = queued(submitted, slurm.recent_queue() or {}) if submitted else {}
-    return {point: taken[point] for point in points if point in taken}
+    ids = set(points)
+    arrays = [array for array in submissions.read_all(root) if not ids.isdisjoint(array.points)]
+    point_jobs = map_jobs(arrays, slurm.recent_queue() or {}) if arrays else {}
+    return {point: point_jobs[point] for point in points if point in point_jobs}
 
 
-def recover(root: Path, jobs: Mapping[str, Job]) -> int:
-    """Note the numbers of arrays whose submitter was killed before it could; how many there were.
+def recover_ids(root: Path, jobs: Mapping[str, Job]) -> int:
+    """Store the ids of arrays whose submitter was killed before it could; returns how many there were.
 
     Args:
         root: the store, whose submissions the caller has locked.
         jobs: the queue.
     """
-    numbers = {word_of(job.name): job.array for job in jobs.values()}
-    lost = [array for array in submissions.read_all(root) if not array.job and array.word in numbers]
-    for array in lost:
-        submissions.answer(root, array, job=numbers[array.word])
-    return len(lost)
+    ids = {word_of(job.name): job.array for job in jobs.values()}
+    unanswered = [array for array in submissions.read_all(root) if not array.job and array.word in ids]
+    for array in unanswered:
+        submissions.answer(root, array, job=ids[array.word])
+    return len(unanswered)
 
 
 # --- names of jobs ---
 
 
-def of_blocks(points: Sequence[Point]) -> str:
+def label_blocks(points: Sequence[Point]) -> str:
     """The part of an array's name that tells its blocks: `muon`, or `muon+2` where there are three."""
     first, *rest = dict.fromkeys(point.block for point in points)
-    return _plain(first) + (f"+{len(rest)}" if rest else "")
+    return _escape(first) + (f"+{len(rest)}" if rest else "")
 
 
-def tell_point(point: Point) -> None:
+def name_job(point: Point) -> None:
     """Name this process's job by its point; without an answer of SLURM it keeps its name."""
     word = word_of(os.environ.get("SLURM_JOB_NAME", ""))
     if os.environ.get("SLURM_PROCID", "0") != "0" or not re.fullmatch(WORD, word):
         return
-    settings = _plain(settings_of(point).replace("#", "trial-"))
-    name = ".".join(filter(None, (point.sweep, _plain(point.block), settings, word)))
+    settings = _escape(settings_of(point).replace("#", "trial-"))
+    name = ".".join(filter(None, (point.sweep, _escape(point.block), settings, word)))
     with contextlib.suppress(slurm.SlurmError):
         slurm.call("scontrol", "update", f"JobId={slurm.own_job()}", f"JobName={name}")
 
 
-def _plain(text: str) -> str:
-    """A text without what a shell or SLURM reads in a way of its own."""
+def _escape(text: str) -> str:
+    """A text without the characters that have a meaning for a shell or for SLURM."""
     return re.sub(r"[^\w.=+-]+", "_", text).encode()[:LONGEST].decode(errors="ignore")
 
 
@@ -119,24 +121,24 @@ def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> Not
     arrays = submissions.read(root, sweep)
     jobs = [
         job
-        for _, point, job in in_queue(arrays, slurm.queue() if arrays else {})
+        for _, point, job in match_jobs(arrays, slurm.queue() if arrays else {})
         if points is None or point in points
     ]
-    ours = [job for job in jobs if job.user == current_user()]
+    user_jobs = [job for job in jobs if job.user == current_user()]
     # All tasks of an array take one message, some take one for each.
-    scancel(sorted({job.array if points is None else job.id for job in ours}))
-    return Note("jobs_cancelled", sweep=sweep, jobs=len(ours), others=len(jobs) - len(ours))
+    scancel(sorted({job.array if points is None else job.id for job in user_jobs}))
+    return Note("jobs_cancelled", sweep=sweep, jobs=len(user_jobs), others=len(jobs) - len(user_jobs))
 
 
 def cancel_pending(jobs: Sequence[Job]) -> int:
-    """Cancel those jobs that are ours and have not begun; their number. One that begins now saves.
+    """Cancel those jobs of this user that have not begun; returns their number. One that begins now saves.
 
     Raises:
         SlurmError: SLURM does not answer.
     """
-    ours = [job.id for job in jobs if job.pending and job.user == current_user()]
-    scancel(ours)
-    return len(ours)
+    ids = [job.id for job in jobs if job.pending and job.user == current_user()]
+    scancel(ids)
+    return len(ids)
 
 
 def scancel(ids: Sequence[str]) -> None:
@@ -164,7 +166,7 @@ def say_if_silent(store: Store, specs: Sequence[SweepSpec]) -> None:
         say(Note("queue_left_out", why=str(error)))
 
 
-def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[str, RunState]:
+def mark_queued(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[str, RunState]:
     """The states, with `queued` for waiting runs that have a job."""
     return {
         key: replace(state, status=Status.QUEUED) if state.status is Status.WAITING and key in jobs else state
@@ -172,7 +174,7 @@ def with_queue(states: Mapping[str, RunState], jobs: Mapping[str, Job]) -> dict[
     }
 
 
-def waiting(sweep: str, jobs: Mapping[str, Job]) -> list[Note]:
+def note_pending(sweep: str, jobs: Mapping[str, Job]) -> list[Note]:
     """Why jobs are pending.
 
     Args:

@@ -1,4 +1,4 @@
-"""`sweep reap`: clear away at once what dead processes and jobs have left.
+"""`sweep reap`: clear away at once what dead processes and jobs left behind.
 
 A sweep goes on without it: each claim of a run, each trial and each submission clears away a part. Whether
 the owner of a run lives is not stored but judged each time, so that no stored state can be wrong.
@@ -19,7 +19,7 @@ from htbench.sweeps.plan.planned import Planned, states
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec.sweep import SweepSpec
 
-# What is counted, in the order in which it is told.
+# The counts, in the order in which they are shown.
 COUNTS = (
     "reaped_abandoned",  # runs of dead processes, which wait for the next `run` or `submit`
     "reaped_leftovers",  # temporary files removed
@@ -32,7 +32,7 @@ COUNTS = (
 
 
 def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: bool = False) -> list[Note]:
-    """Tidy up a sweep.
+    """Clear away what dead processes and jobs of a sweep left behind.
 
     Args:
         store: the store.
@@ -41,60 +41,59 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
         replace: let the file replace the stored plan, also where it lacks points of it.
 
     Returns:
-        a note for each count above 0, and one on a silent SLURM.
+        a note for each count above 0, and one if SLURM does not answer.
 
     Raises:
-        UsageError: it lacks some, and is not to.
+        UsageError: the file lacks some points, and is not to replace the plan.
     """
     from htbench.sweeps.studies import refresh
 
-    done, silent = dict.fromkeys(COUNTS, 0), list[Note]()
+    counts, notes = dict.fromkeys(COUNTS, 0), list[Note]()
     make_folder(store.root)
     write_plan(store.root, spec, planned, replace=replace)
     points = [one.point for one in planned]
-    known = states(store, points)
-    stopped = [p for p in points if known[p.id].status is Status.WAITING and known[p.id].attempts]
-    ended = [store.attempt(point.key, known[point.id].attempts).get("outcome") for point in stopped]
-    done["reaped_abandoned"] = ended.count(None)
-    done["reaped_leftovers"] = sum(
-        _remove_temporaries(store, point)
-        for point in points
-        if point.key and known[point.id].status is not Status.RUNNING  # an empty slot has no run yet
-    )
-    done["reaped_studies"] = len(refresh.refresh(store, spec, planned))
+    run_states = states(store, points)
+    stopped = [p for p in points if run_states[p.id].status is Status.WAITING and run_states[p.id].attempts]
+    outcomes = [store.attempt(point.key, run_states[point.id].attempts).get("outcome") for point in stopped]
+    counts["reaped_abandoned"] = outcomes.count(None)
+    for point in points:
+        if point.key and run_states[point.id].status is not Status.RUNNING:  # an empty slot has no run yet
+            counts["reaped_leftovers"] += _remove_temporaries(store, point)
+    counts["reaped_studies"] = len(refresh.refresh(store, spec, planned))
     if submissions.read(store.root, spec.name):
         try:
-            _tidy_queue(store, spec, points, done)
+            _clear_queue(store, spec, points, counts)
         except SlurmError as error:
-            silent = [Note("reaped_without_queue", sweep=spec.name, why=str(error))]
-    return [Note(kind, sweep=spec.name, n=n) for kind, n in done.items() if n] + silent
+            notes = [Note("reaped_without_queue", sweep=spec.name, why=str(error))]
+    return [Note(kind, sweep=spec.name, n=n) for kind, n in counts.items() if n] + notes
 
 
 def _remove_temporaries(store: Store, point: Point) -> int:
     """Remove temporary files of killed writers from a run's folder, but no fresh ones: they may be in use."""
     files = store.files(point.key)
-    paths = [path for place in (files.path, files.attempts) for path in atomic.temporaries(place)]
+    paths = [path for folder in (files.path, files.attempts) for path in atomic.temporaries(folder)]
     old = [path for path in paths if seconds_since_touched(path) > STALE_SECONDS]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)
 
 
-def _tidy_queue(store: Store, spec: SweepSpec, points: Sequence[Point], done: dict[str, int]) -> None:
+def _clear_queue(store: Store, spec: SweepSpec, points: Sequence[Point], counts: dict[str, int]) -> None:
     root, name = store.root, spec.name
     with submitting(root):  # so no submission is between its intent and its answer
         jobs = slurm.queue()
-        done["reaped_mended"] = queue.recover(root, jobs)
-        for one in submissions.read(root, name):
-            if not one.job and not one.refused:
-                submissions.answer(root, one, refused="its submitter died, and nothing of it is in the queue")
-                done["reaped_lost"] += 1
+        counts["reaped_mended"] = queue.recover_ids(root, jobs)
+        for array in submissions.read(root, name):
+            if not array.job and not array.refused:
+                reason = "its submitter died, and nothing of it is in the queue"
+                submissions.answer(root, array, refused=reason)
+                counts["reaped_lost"] += 1
         arrays = submissions.read(root, name)
-        taken = queue.queued(arrays, jobs)
-        wanted = {point.id for point in points}
-        unwanted = [jobs[id] for id in troubles.removed(root, name, arrays, jobs, wanted)]
-        known = states(store, [point for point in points if point.id in taken])
-        settled = {id for id, state in known.items() if state.status.is_settled}
-        idle = [job for _, id, job in queue.in_queue(arrays, jobs) if id in settled]
-        done["reaped_cancelled"] = queue.cancel_pending(idle)
-        done["reaped_unwanted"] = queue.cancel_pending(unwanted)
+        point_jobs = queue.map_jobs(arrays, jobs)
+        ids = {point.id for point in points}
+        unwanted = [jobs[id] for id in troubles.find_removed(root, name, arrays, jobs, ids)]
+        run_states = states(store, [point for point in points if point.id in point_jobs])
+        settled = {id for id, state in run_states.items() if state.status.is_settled}
+        idle = [job for _, id, job in queue.match_jobs(arrays, jobs) if id in settled]
+        counts["reaped_cancelled"] = queue.cancel_pending(idle)
+        counts["reaped_unwanted"] = queue.cancel_pending(unwanted)

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,8 @@ class Snapshot:
     digest: str
 
 
-def version(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
-    """The snapshot of the code as it is now, there or not.
+def name_snapshot(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
+    """The name and the digest of a snapshot of the code as it is now; its folder may not exist.
 
     Args:
         root: the store.
@@ -53,67 +53,70 @@ def version(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
     """
     if CODE.parent == code_folder(root).resolve():  # a job submits, and runs from a snapshot
         return Snapshot(CODE, hashlib.sha256((CODE / verify.LIST).read_bytes()).hexdigest())
-    return _named(code_folder(root), _digests(_files(root, configs)))
+    return _make_snapshot(code_folder(root), _list_digests(_list_files(root, configs)))
 
 
 def take(root: Path, configs: Iterable[RunConfig] = ()) -> Snapshot:
-    """Copy the code as it is now, unless there is a copy. For the arguments see `version`.
+    """Copy the code as it is now, unless there is a copy. For the arguments see `name_snapshot`.
 
     Raises:
         UsageError: somebody has altered the copy, or the code is too large.
     """
     configs = list(configs)
-    now = version(root, configs)
-    if now.folder.exists():
-        return _checked(now)
-    make_folder(now.folder.parent)
-    for leftover in temporaries(now.folder.parent, now.folder.name):
+    current = name_snapshot(root, configs)
+    if current.folder.exists():
+        return _check_unaltered(current)
+    folder = current.folder.parent
+    make_folder(folder)
+    for leftover in temporaries(folder, current.folder.name):
         shutil.rmtree(leftover, ignore_errors=True)  # of a process that died here; submissions hold a lock
-    temporary = temporary_name(now.folder)
-    files = _files(root, configs)
+    temporary = temporary_name(current.folder)
+    files = _list_files(root, configs)
     for path, source in files.items():
         target = temporary / path
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)  # without its mode, so that others of a group can read it
-    listed = _digests({path: temporary / path for path in files})
-    (temporary / verify.LIST).write_bytes(listed)
-    taken = _named(now.folder.parent, listed)  # the code may have been edited since
-    if taken.folder.exists():
+    digests = _list_digests({path: temporary / path for path in files})
+    (temporary / verify.LIST).write_bytes(digests)
+    copied = _make_snapshot(folder, digests)  # the code may have been edited since
+    if copied.folder.exists():
         shutil.rmtree(temporary)
-        return _checked(taken)
-    os.replace(temporary, taken.folder)
-    return taken
+        return _check_unaltered(copied)
+    os.replace(temporary, copied.folder)
+    return copied
 
 
-def _checked(taken: Snapshot) -> Snapshot:
-    if found := verify.altered(str(taken.folder.resolve()), taken.digest):
+def _check_unaltered(code: Snapshot) -> Snapshot:
+    if path := verify.find_altered(str(code.folder.resolve()), code.digest):
         raise UsageError(
-            f"'{taken.folder / found}' is not what was copied there, so no job starts from this copy of the "
-            f"code; remove '{taken.folder}' once no job works in it, and the next `submit` makes it anew."
+            f"'{code.folder / path}' is not what was copied there, so no job starts from this copy of the "
+            f"code; remove '{code.folder}' once no job works in it, and the next `submit` makes it anew."
         )
-    return taken
+    return code
 
 
-def _digests(files: Mapping[Path, Path]) -> bytes:
+def _list_digests(files: Mapping[Path, Path]) -> bytes:
     """The list of a snapshot: the SHA-256 of each file by its path."""
-    found = {str(path): hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
-    return json.dumps(found, indent=1, sort_keys=True).encode()
+    digests = {str(path): hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
+    return json.dumps(digests, indent=1, sort_keys=True).encode()
 
 
-def _named(folder: Path, listed: bytes) -> Snapshot:
-    digest = hashlib.sha256(listed).hexdigest()
+def _make_snapshot(folder: Path, digests: bytes) -> Snapshot:
+    digest = hashlib.sha256(digests).hexdigest()
     code = re.sub(r"[^\w.+-]+", "-", environment.code_version())
     return Snapshot(folder / f"{code}.{digest[:8]}", digest)
 
 
-def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
-    """The files of a snapshot: path in it -> file now."""
-    store = root.resolve()
-    found = {path.relative_to(CODE): path for path in _ours()}
-    found |= {OUTSIDE / path: source for path, source in parts.files(configs).items()}
+def _list_files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
+    """The files of a snapshot: path in it -> file now. In a clone those of htbench are behind links."""
+    store, sources = root.resolve(), [*PACKAGE.iterdir()]
+    for name in PACKAGES:
+        sources += [path for path in (PACKAGE / name).rglob("*") if "__pycache__" not in path.parts]
+    candidates = {path.relative_to(CODE): path for path in sources}
+    candidates |= {OUTSIDE / path: source for path, source in parts.files(configs).items()}
     files = {
         path: source
-        for path, source in sorted(found.items())
+        for path, source in sorted(candidates.items())
         if source.is_file() and not source.resolve().is_relative_to(store)
     }
     sizes = {source: source.stat().st_size for source in files.values()}
@@ -124,10 +127,3 @@ def _files(root: Path, configs: Iterable[RunConfig]) -> dict[Path, Path]:
             f"let git ignore what is not code, and keep data out of packages of your own."
         )
     return files
-
-
-def _ours() -> Iterator[Path]:
-    """The files of htbench, in a clone those behind the links."""
-    yield from PACKAGE.iterdir()
-    for name in PACKAGES:
-        yield from (path for path in (PACKAGE / name).rglob("*") if "__pycache__" not in path.parts)

@@ -1,7 +1,7 @@
 """`htbench sweep submit`: which runs need a job, in which arrays, and what SLURM answers.
 
-One process at a time submits to a store, under a lock. If it dies, the next one finds in the queue what was
-submitted and not stored. A job for a run that is finished or at work elsewhere ends at once.
+One process at a time submits to a store, under a lock. If it dies, the next one finds in the queue the jobs
+that were submitted and not stored. A job for a run that is finished or at work elsewhere ends at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
 from htbench.harness.show.status import Status
 from htbench.harness.store import Reason, RunState, Store, submissions
-from htbench.harness.store.owner import Owner, current_user
+from htbench.harness.store.owner import current_user
 from htbench.harness.store.points import Point, submitting
 from htbench.harness.store.submissions import Submission
 from htbench.harness.system import atomic, slurm
@@ -38,15 +38,15 @@ from htbench.sweeps.spec.sweep import SweepSpec
 USUAL_ARRAY_SIZE = 1001  # SLURM's default; for a dry run without SLURM
 # SLURM gives the same message for every limit, also for the size of one job. A word before it,
 # such as AssocMaxSubmitJobLimit, names the limit.
-_NAMED = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
+_LIMIT_NAME = re.compile(r"\b(Assoc|QOS)(Max|Min|Grp)\w+")
 _LIMIT = re.compile(r"(Max|Grp)\w*(Submit|Jobs)|job submit limit|job array size", re.IGNORECASE)
-CHECK = "'...'"  # in place of `verify` on a screen
-_NO_WORD = "0123456789"  # in place of a submission's
+CHECK = "'...'"  # in place of the text of `verify` on a screen
+_NO_WORD = "0123456789"  # in place of the word of a submission
 
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """What the options of `submit` say.
+    """The options of `submit`.
 
     Attributes:
         block: the block whose points are submitted; empty: all.
@@ -58,9 +58,9 @@ class SubmitOptions:
     retry: bool = False
     replace: bool = False
 
-    def of_block(self, planned: Sequence[Planned]) -> Sequence[Planned]:
+    def select(self, planned: Sequence[Planned]) -> Sequence[Planned]:
         """The points of the block."""
-        return [one for one in planned if one.point.block == self.block] if self.block else planned
+        return [p for p in planned if p.point.block == self.block] if self.block else planned
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class Array:
     points: tuple[Point, ...]
     processes: int = 1
 
-    def first(self, jobs: int) -> Array:
-        """So many of its first jobs."""
+    def take_first(self, jobs: int) -> Array:
+        """An array of so many of its first jobs."""
         return replace(self, points=self.points[:jobs])
 
 
@@ -86,7 +86,7 @@ class Report:
         live: points at work on some machine, without a job in the queue.
         ending: points submitted while the job before theirs is ending; the new one waits for it.
         failed: point -> reason; not submitted unless asked for.
-        arrays: what was submitted, each with what its jobs ask for.
+        arrays: the submitted ones, each with what its jobs ask for.
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
@@ -112,7 +112,7 @@ class Report:
         """The number of points submitted."""
         return sum(len(submission.points) for submission, _ in self.arrays)
 
-    def notes(self, spec: SweepSpec, points: int, quiet: bool = False) -> list[Note]:
+    def make_notes(self, spec: SweepSpec, points: int, quiet: bool = False) -> list[Note]:
         """For people.
 
         Args:
@@ -140,10 +140,10 @@ class Report:
         advice += [Note("submit_rounds", rate=spec.search.rate)] if refines else []
         advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
         counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
-        return [*arrays, *counts, *advice, *self.troubles.notes(name)]
+        return [*arrays, *counts, *advice, *self.troubles.make_notes(name)]
 
 
-def check(root: Path, spec: SweepSpec) -> None:
+def check_names(root: Path, spec: SweepSpec) -> None:
     """Refuse names that jobs of a sweep can't have.
 
     Args:
@@ -159,10 +159,10 @@ def check(root: Path, spec: SweepSpec) -> None:
             f"The name of the sweep '{spec.name}' has {size} bytes, and the names of jobs, by which they are "
             f"found, have room for {queue.LONGEST_SWEEP}; give it a shorter one."
         )
-    place = str(root.resolve())
-    if any(block.resources.container for block in spec.blocks) and re.search("[,:]", place):
+    path = str(root.resolve())
+    if any(block.resources.container for block in spec.blocks) and re.search("[,:]", path):
         raise UsageError(
-            f"The store '{place}' has a comma or a colon in its path, at which apptainer would cut it; jobs "
+            f"The store '{path}' has a comma or a colon in its path, at which apptainer would cut it; jobs "
             f"with a container need a store without them."
         )
 
@@ -173,8 +173,8 @@ def check(root: Path, spec: SweepSpec) -> None:
 def select_pending(
     store: Store,
     planned: Sequence[Planned],
-    taken: Mapping[str, Job],
-    known: Mapping[str, RunState],
+    point_jobs: Mapping[str, Job],
+    run_states: Mapping[str, RunState],
     retry: bool,
     ending: Collection[str] = (),
 ) -> tuple[Report, list[Point]]:
@@ -183,31 +183,28 @@ def select_pending(
     Args:
         store: where the runs are.
         planned: the sweep's points.
-        taken: points with a job in the queue.
-        known: the states, read after the queue: a job that ends in between leaves a record.
+        point_jobs: the jobs in the queue by their points.
+        run_states: the states, read after the queue: a job that ends in between leaves a record.
         retry: whether failed runs need one.
-        ending: jobs that were cancelled and still save; what they are at needs a new one.
+        ending: jobs that were cancelled and still save; their runs need a new one.
     """
-    report, todo = Report(), []
-    for one in planned:
-        name, state = one.point.id, known[one.point.id]
+    report, pending = Report(), []
+    for point in [p.point for p in planned]:
+        state = run_states[point.id]
+        owner, is_running = state.owner, state.status is Status.RUNNING
+        is_ending = owner is not None and owner.job in ending and owner.cluster == slurm.cluster()
         if state.status.has_ended:
             report.finished += 1
-        elif name in taken:
+        elif point.id in point_jobs:
             report.queued += 1
-        elif state.status is Status.RUNNING and not _is_of(state.owner, ending):
+        elif is_running and not is_ending:
             report.live += 1
-        elif state.status is Status.FAILED and not (retry and store.reset_failure(one.point.key)):
-            report.failed[name] = state.reason
+        elif state.status is Status.FAILED and not (retry and store.reset_failure(point.key)):
+            report.failed[point.id] = state.reason
         else:
-            report.ending += state.status is Status.RUNNING
-            todo.append(one.point)
-    return report, todo
-
-
-def _is_of(owner: Owner | None, jobs: Collection[str]) -> bool:
-    """Whether an owner is part of one of these jobs of this cluster."""
-    return owner is not None and owner.job in jobs and owner.cluster == slurm.cluster()
+            report.ending += is_running
+            pending.append(point)
+    return report, pending
 
 
 def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) -> list[Array]:
@@ -227,26 +224,10 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
     allowed = []
     for array in arrays:
         limit = array.resources.submit_limit
-        part = array if limit is None else array.first(max(0, limit - queued))
+        part = array if limit is None else array.take_first(max(0, limit - queued))
         queued += len(part.points)
         allowed += [part] if part.points else []
     return allowed
-
-
-def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> dict[str, Job]:
-    """The points that have a job in the queue: id -> job.
-
-    Args:
-        store: where the runs are.
-        jobs: the queue.
-        failed: points to be tried again. One whose job has yet to look at it is reset for that job.
-    """
-    taken, keys = {}, {point.id: point.key for point in failed}
-    for _, point, job in queue.in_queue(submissions.read_all(store.root), jobs):
-        if job.pending and point in keys:
-            store.reset_failure(keys[point])
-        taken[point] = job
-    return taken
 
 
 # --- submitting ---
@@ -255,43 +236,47 @@ def _taken(store: Store, jobs: Mapping[str, Job], failed: Sequence[Point]) -> di
 def submit(
     store: Store, spec: SweepSpec, planned: Sequence[Planned], options: SubmitOptions = SubmitOptions()
 ) -> Report:
-    """Submit what is neither finished, nor at work, nor in the queue.
+    """Submit the points that are neither finished, nor at work, nor in the queue.
 
     Args:
         store: the store.
         spec: the sweep.
         planned: all of its points.
-        options: what else is asked for.
+        options: which of them, and whether failed ones, too.
 
     Raises:
         UsageError: the file lacks stored points, or SLURM is missing, does not answer or refuses. Arrays
-            submitted before that are stored.
+            submitted before are stored.
     """
     largest = max_array_size()
     slurm.require("sbatch")
     make_folder(store.root)
-    points, wanted = [one.point for one in planned], options.of_block(planned)
+    points, selected = [p.point for p in planned], options.select(planned)
     with submitting(store.root):
         write_plan(store.root, spec, planned, replace=options.replace)
         jobs = slurm.queue()
-        queue.recover(store.root, jobs)
-        known = states(store, points)  # after the queue: a job that ends in between leaves a record
-        wrong = troubles.look(store, spec, points, known, jobs)
-        again = wanted if options.retry else ()
-        failed = [one.point for one in again if known[one.point.id].status is Status.FAILED]
-        taken = _taken(store, jobs, failed)
-        known |= states(store, failed)
+        queue.recover_ids(store.root, jobs)
+        run_states = states(store, points)  # after the queue: a job that ends in between leaves a record
+        troubles_before = troubles.find_troubles(store, spec, points, run_states, jobs)
+        retried = [p.point for p in selected if options.retry]
+        failed = {p.id: p for p in retried if run_states[p.id].status is Status.FAILED}
+        arrays = submissions.read_all(store.root)
+        point_jobs = queue.map_jobs(arrays, jobs)
+        for _, id, job in queue.match_jobs(arrays, jobs):
+            if job.pending and id in failed:
+                store.reset_failure(failed[id].key)  # for this job
+        run_states |= states(store, [*failed.values()])
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, todo = select_pending(store, wanted, taken, known, options.retry, ending)
-        report.troubles = wrong
-        ours = sum(job.user == current_user() for job in jobs.values())
-        if todo:
-            code = snapshot.take(store.root, [one.config for one in planned])
-            for array in apply_submit_limit(group_into_arrays(spec, todo, largest), ours):
+        report, pending = select_pending(store, selected, point_jobs, run_states, options.retry, ending)
+        report.troubles = troubles_before
+        user_jobs = sum(job.user == current_user() for job in jobs.values())
+        if pending:
+            code = snapshot.take(store.root, [p.config for p in planned])
+            for array in apply_submit_limit(group_into_arrays(spec, pending, largest), user_jobs):
                 if not report.refusal:
-                    _send(store.root, code, spec, array, report)
-        report.left = len({point.id for point in todo}) - report.submitted
-    if report.refusal and not report.submitted and not ours:
+                    submit_array(store.root, code, spec, array, report)
+        report.left = len({point.id for point in pending}) - report.submitted
+    if report.refusal and not report.submitted and not user_jobs:
         raise UsageError(f"SLURM does not take a single job of '{spec.name}': {report.refusal}.")
     return report
 
@@ -303,49 +288,51 @@ def max_array_size() -> int:
     return max(1, min(map(int, [config.get("MaxArraySize", USUAL_ARRAY_SIZE), *tasks])))
 
 
-def _send(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Report) -> None:
-    """Submit an array; if a limit of the site is in the way, as much of it as goes through by halves."""
+def submit_array(root: Path, code: Snapshot, spec: SweepSpec, array: Array, report: Report) -> None:
+    """Submit an array; if a limit of the site is in the way, the first half of it, and so on."""
     from htbench.sweeps.cluster import job_array  # imports submitit
 
-    jobs, wants = len(array.points), array.resources
+    jobs, asked = len(array.points), array.resources.asked(array.processes)
     remarks: dict[str, Any] = {
         "code": code.folder.name,
-        "resources": wants.asked(array.processes),
-        "label": queue.of_blocks(array.points),
+        "resources": asked,
+        "label": queue.label_blocks(array.points),
     }
-    one = submissions.intend(root, spec.name, [point.id for point in array.points], remarks)
+    submission = submissions.intend(root, spec.name, [point.id for point in array.points], remarks)
     already = f"; {counted(report.submitted, 'run')} had been submitted before" if report.submitted else ""
     try:
-        job = job_array.submit(root, code, one, wants, array.points)
-    except UnsureError as error:  # without an answer noted, `recover` looks for it in the queue
+        job = job_array.submit(root, code, submission, array.resources, array.points)
+    except UnsureError as error:  # without a stored answer, `recover_ids` looks for it in the queue
         raise UsageError(
             f"{counted(jobs, 'job')} of '{spec.name}' may be in the queue ({error}){already}. Give the same "
             f"command again: it finds them there, or submits them anew."
         ) from None
     except RefusedError as error:
-        submissions.answer(root, one, refused=str(error))
-        if not _is_limit(str(error)):
+        submissions.answer(root, submission, refused=str(error))
+        if not is_limit(str(error)):
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
         if jobs > 1:
-            _send(root, code, spec, array.first(jobs // 2), report)
+            submit_array(root, code, spec, array.take_first(jobs // 2), report)
         return
     atomic.crash_point("submit.after")
-    submissions.answer(root, one, job=job)
-    report.arrays.append((replace(one, job=job), wants.asked(array.processes)))
+    submissions.answer(root, submission, job=job)
+    report.arrays.append((replace(submission, job=job), asked))
 
 
-def _is_limit(said: str) -> bool:
+def is_limit(refusal: str) -> bool:
     """Whether SLURM would take fewer jobs."""
-    named = _NAMED.search(said)
-    return _LIMIT.search(named[0] if named else said) is not None
+    name = _LIMIT_NAME.search(refusal)
+    return _LIMIT.search(name[0] if name else refusal) is not None
 
 
-# --- looking only ---
+# --- without submitting ---
 
 
-def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], options: SubmitOptions) -> list[str]:
-    """What `sbatch` would get to read for all arrays that `submit` would submit.
+def write_scripts(
+    store: Store, spec: SweepSpec, planned: Sequence[Planned], options: SubmitOptions
+) -> list[str]:
+    """The scripts for `sbatch` of all arrays that `submit` would submit.
 
     Without SLURM the queue counts as empty.
     """
@@ -354,26 +341,28 @@ def scripts(store: Store, spec: SweepSpec, planned: Sequence[Planned], options: 
     largest, jobs = USUAL_ARRAY_SIZE, dict[str, Job]()
     with contextlib.suppress(slurm.SlurmError):
         largest, jobs = max_array_size(), slurm.queue()
-    taken = queue.queued(submissions.read_all(store.root), jobs)
-    known = states(store, [one.point for one in planned])
-    _, todo = select_pending(store, options.of_block(planned), taken, known, retry=False)
-    code = snapshot.version(store.root, [one.config for one in planned])
-    ours = sum(job.user == current_user() for job in jobs.values())
-    texts = []
-    for array in apply_submit_limit(group_into_arrays(spec, todo, largest), ours):
-        ids, label = tuple(point.id for point in array.points), queue.of_blocks(array.points)
+    point_jobs = queue.map_jobs(submissions.read_all(store.root), jobs)
+    run_states = states(store, [p.point for p in planned])
+    _, pending = select_pending(store, options.select(planned), point_jobs, run_states, retry=False)
+    code = snapshot.name_snapshot(store.root, [p.config for p in planned])
+    user_jobs = sum(job.user == current_user() for job in jobs.values())
+    scripts = []
+    for array in apply_submit_limit(group_into_arrays(spec, pending, largest), user_jobs):
+        ids, label = tuple(point.id for point in array.points), queue.label_blocks(array.points)
         one = Submission(spec.name, _NO_WORD, ids, label=label)
-        content = job_array.order(one, array.points)
-        texts.append(job_array.text(store.root, code, one, array.resources, array.processes, content))
-    return texts
+        order = job_array.encode_order(one, array.points)
+        scripts.append(
+            job_array.write_array_script(store.root, code, one, array.resources, array.processes, order)
+        )
+    return scripts
 
 
-def without_check(script: str) -> str:
+def shorten_check(script: str) -> str:
     """A script as a person reads it: CHECK stands for the Python that jobs begin with, the same in all."""
     return script.replace(shlex.quote(Path(verify.__file__).read_text(encoding="utf-8")), CHECK)
 
 
-def ask_about(sweep: str, arrays: Sequence[str]) -> list[Note]:
+def ask_slurm(sweep: str, arrays: Sequence[str]) -> list[Note]:
     """Ask SLURM about each array by its script; its answers.
 
     Raises:

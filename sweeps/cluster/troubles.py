@@ -25,7 +25,7 @@ class Troubles:
     """What is wrong with the jobs of a sweep.
 
     Attributes:
-        removed: jobs in the queue for points that it no longer has.
+        removed: jobs in the queue for points that the sweep no longer has.
         outdated: this user's jobs that wait and ask for other resources than the file.
         ended_early: jobs that ended before their run began; their points wait, without a later job.
     """
@@ -34,20 +34,20 @@ class Troubles:
     outdated: list[str] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
 
-    def notes(self, sweep: str) -> list[Note]:
+    def make_notes(self, sweep: str) -> list[Note]:
         """For people."""
         return [
-            *early_ends.notes(sweep, self.ended_early),
+            *early_ends.make_notes(sweep, self.ended_early),
             *([Note("jobs_unwanted", sweep=sweep, jobs=len(self.removed))] if self.removed else []),
             *([Note("jobs_outdated", sweep=sweep, jobs=len(self.outdated))] if self.outdated else []),
         ]
 
 
-def look(
+def find_troubles(
     store: Store,
     spec: SweepSpec,
     points: Sequence[Point],
-    known: Mapping[str, RunState],
+    run_states: Mapping[str, RunState],
     jobs: Mapping[str, Job] | None = None,
 ) -> Troubles:
     """Collect the troubles of a sweep; none without a submission or an answer of SLURM.
@@ -56,26 +56,27 @@ def look(
         store: the store.
         spec: the sweep.
         points: its points.
-        known: their states, by their ids.
+        run_states: their states, by their ids.
         jobs: the queue, read before the states; None: as of at most half a minute ago.
     """
     arrays = submissions.read(store.root, spec.name)
     jobs = slurm.recent_queue() if arrays and jobs is None else jobs
     if not arrays or jobs is None:
         return Troubles()
-    free = {id for id in known if known[id].status is Status.WAITING} - queue.queued(arrays, jobs).keys()
+    waiting = {id for id, state in run_states.items() if state.status is Status.WAITING}
+    free = waiting - queue.map_jobs(arrays, jobs).keys()
     return Troubles(
-        removed(store.root, spec.name, arrays, jobs, known),
-        outdated(spec, points, arrays, jobs),
-        early_ends.find(store, spec.name, points, free),
+        find_removed(store.root, spec.name, arrays, jobs, run_states),
+        find_outdated(spec, points, arrays, jobs),
+        early_ends.find_early_ends(store, spec.name, points, free),
     )
 
 
 # --- points that are wanted no more ---
 
 
-def removed(
-    root: Path, sweep: str, arrays: Sequence[Submission], jobs: Mapping[str, Job], wanted: Collection[str]
+def find_removed(
+    root: Path, sweep: str, arrays: Sequence[Submission], jobs: Mapping[str, Job], points: Collection[str]
 ) -> list[str]:
     """The jobs in the queue whose point is wanted neither by their sweep nor by another one of the store.
 
@@ -84,24 +85,17 @@ def removed(
         sweep: the sweep's name.
         arrays: its submissions.
         jobs: the queue.
-        wanted: the ids of its points.
+        points: the ids of its points.
     """
-    mine = set(wanted)
-    rest = [(point, job.id) for _, point, job in queue.in_queue(arrays, jobs) if point not in mine]
-    others = _points_of_others(root, sweep) if rest else set[str]()
-    return [job for point, job in rest if point not in others]
+    planned = set(points)
+    rest = [(point, job.id) for _, point, job in queue.match_jobs(arrays, jobs) if point not in planned]
+    for name in sweep_names(root) if rest else ():
+        with contextlib.suppress(UsageError):  # a damaged plan is an error where it is needed
+            planned |= {point.id for point in read_points(root, name)} if name != sweep else set()
+    return [job for point, job in rest if point not in planned]
 
 
-def _points_of_others(root: Path, sweep: str) -> set[str]:
-    """The points of the other sweeps of the store."""
-    points = set[str]()
-    for name in sweep_names(root):
-        with contextlib.suppress(UsageError):  # a damaged plan is told where it is needed
-            points |= {point.id for point in read_points(root, name)} if name != sweep else set()
-    return points
-
-
-def outdated(
+def find_outdated(
     spec: SweepSpec, points: Sequence[Point], arrays: Sequence[Submission], jobs: Mapping[str, Job]
 ) -> list[str]:
     """The jobs of this user that wait and ask for something else than the file.
@@ -112,10 +106,10 @@ def outdated(
         arrays: its submissions.
         jobs: the queue.
     """
-    wanted = {point.id: point for point in points}
+    by_id = {point.id: point for point in points}
     return [
         job.id
-        for array, id, job in queue.in_queue(arrays, jobs)
-        if id in wanted and array.resources and job.pending and job.user == current_user()
-        if {**array.resources} != block_of(spec, wanted[id]).resources.asked(wanted[id].processes)
+        for array, id, job in queue.match_jobs(arrays, jobs)
+        if id in by_id and array.resources and job.pending and job.user == current_user()
+        if {**array.resources} != block_of(spec, by_id[id]).resources.asked(by_id[id].processes)
     ]

@@ -1,6 +1,6 @@
 """The first thing a job's Python does: hold signals back, check the code, become the Python that trains.
 
-The text of this file is on the command line of a job (`job_array.command_line`). SLURM keeps that from
+The text of this file is on the command line of a job (`job_array.write_script`). SLURM keeps that from
 `sbatch` on, so who can write into the store can change neither it nor the digest beside it. For the same
 reason it imports the standard library only, in a Python that was started with -I and -S.
 
@@ -18,13 +18,13 @@ LIST = "digests.json"  # of a snapshot: path -> SHA-256 of the file as it was co
 # An added file with such an end could be imported, or in place of what should be. Others stay unmentioned,
 # such as the core of a process that crashed in its working folder.
 IMPORTABLE = (".py", ".pyc", ".so", ".egg", ".egg-info", ".dist-info")
-HELD = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP)
+HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP)
 
 
-def altered(code: str, digest: str) -> str:
+def find_altered(code: str, digest: str) -> str:
     """The path, in a snapshot, of the first thing that is not as it was copied; empty if there is none.
 
-    What is changed between this look and an import is not seen.
+    A change between this check and an import is not seen.
 
     Args:
         code: the folder.
@@ -54,9 +54,9 @@ def _sha256(path: str) -> str:
 
 
 if __name__ == "__main__":
-    signal.pthread_sigmask(signal.SIG_BLOCK, HELD)
-    if found := altered(sys.argv[1], sys.argv[2]):
-        sys.exit(f"htbench: '{found}' in {sys.argv[1]} is not what was submitted; this job ends")
+    signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
+    if path := find_altered(sys.argv[1], sys.argv[2]):
+        sys.exit(f"htbench: '{path}' in {sys.argv[1]} is not what was submitted; this job ends")
     # Python would keep its bytecode beside the code, where the next job could not tell it from a plant.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     os.execvp(sys.argv[3], sys.argv[3:])

@@ -15,7 +15,7 @@ from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig, parts
-from htbench.harness.cost import measure as cost
+from htbench.harness.cost import measure
 from htbench.harness.cost.from_runs import from_records
 from htbench.harness.cost.measure import NotMeasuredError
 from htbench.harness.cost.run_class import Cost, RunClass, run_class
@@ -97,7 +97,7 @@ def make_row(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
     Args:
         work: its runs.
         cost: of one, as it was measured; None if it is not known.
-        why: it is not known.
+        why: the reason why it is not known.
     """
     steps = cost.steps(work.config) if cost else work.config.steps
     seconds = None if cost is None or steps is None else cost.seconds(work.config, steps)
@@ -113,18 +113,18 @@ def make_row(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
         seconds=None if seconds is None else work.runs * seconds,
         cost=cost,
         why=why or "",
-        warnings=[] if cost is None or seconds is None else warnings(work, cost, seconds),
+        warnings=[] if cost is None or seconds is None else find_warnings(work, cost, seconds),
     )
 
 
-def gather(wanted: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
+def group_runs(runs: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
     """Group runs that cost the same, in the order of the first run of each group."""
     keys = [
         (run_class(config), config.steps, config.epochs, config.evaluation, config.checkpoint, resources)
-        for config, resources in wanted
+        for config, resources in runs
     ]
-    first = {key: config for key, (config, _) in reversed(list(zip(keys, wanted, strict=True)))}
-    return [Work(key[0], first[key], key[-1], runs) for key, runs in Counter(keys).items()]
+    first = {key: config for key, (config, _) in reversed(list(zip(keys, runs, strict=True)))}
+    return [Work(key[0], first[key], key[-1], number) for key, number in Counter(keys).items()]
 
 
 class Costs:
@@ -141,48 +141,45 @@ class Costs:
 
     def __init__(self, store: Store, measure: bool) -> None:
         self.store, self.measure = store, measure
-        self.known: dict[RunClass, Cost] = {}
-        self.unknown: dict[RunClass, Note] = {}
         records = [record for _, record in store.index.rows().values()]
-        self.known |= from_records(store, records)
+        self.known: dict[RunClass, Cost] = {**from_records(store, records)}
+        self.unknown: dict[RunClass, Note] = {}
 
-    def rows(self, works: Sequence[Work]) -> list[Row]:
+    def make_rows(self, works: Sequence[Work]) -> list[Row]:
         """The rows of the card, one per element of `works`."""
+        cache = cache_folder(self.store.root)
+        folder = cache if cache.exists() else self.store.root
         # Without a writable store the measurement is not kept, because planning must not create a store.
-        with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
-            cache, kept = _cache(self.store.root)
-            self._short = _are_short([*filter(self._is_missing, works)])
-            for work in filter(self._is_missing, works):  # the first of a class tells of all
-                self._look_up(work, cache if kept else Path(folder), kept)
+        keep = folder.is_dir() and os.access(folder, os.W_OK)
+        if keep:
+            cache.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="htbench-") as temporary:
+            self._are_short = _are_short([*filter(self._is_missing, works)])
+            for work in filter(self._is_missing, works):  # the first of a class stands for all of it
+                self._find_cost(work, cache if keep else Path(temporary), keep)
         return [make_row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
 
     def _is_missing(self, work: Work) -> bool:
-        known = self.known.get(work.kind)
-        return work.kind not in self.unknown and (known is None or known.steps(work.config) is None)
+        cost = self.known.get(work.kind)
+        return work.kind not in self.unknown and (cost is None or cost.steps(work.config) is None)
 
-    def _add_measured(self, kind: RunClass, measured: Cost) -> None:
-        """Add a measured cost. Costs of finished runs are kept; only a missing epoch size is filled in."""
-        known = self.known.get(kind, measured)
-        self.known[kind] = replace(known, epoch_size=measured.epoch_size)
-
-    def _look_up(self, work: Work, cache: Path, keep: bool) -> None:
+    def _find_cost(self, work: Work, cache: Path, keep: bool) -> None:
         kind = work.kind
-        known = cost.remembered(cache, kind)
-        if known is not None:
-            self._add_measured(kind, known)
-        elif not self.measure:
+        cost = measure.remembered(cache, kind)
+        if cost is None and not self.measure:
             self.unknown[kind] = Note("not_measured")
-        elif self._short:
+        elif cost is None and self._are_short:
             self.unknown[kind] = SHORT
-        elif work.wants_gpu and not visible_gpus():
+        elif cost is None and work.wants_gpu and not visible_gpus():
             self.unknown[kind] = Note("no_gpu_to_measure")
-        else:
-            measuring = Note("measuring", task=kind.task, model=kind.model, optimizer=kind.optimizer)
-            say(measuring)
+        elif cost is None:
+            say(Note("measuring", task=kind.task, model=kind.model, optimizer=kind.optimizer))
             try:
-                self._add_measured(kind, cost.measure(cache, work.config, keep))
+                cost = measure.measure(cache, work.config, keep)
             except NotMeasuredError as error:
                 self.unknown[kind] = Note("measuring_failed", error=str(error))
+        if cost is not None:  # costs of finished runs stay, which may lack the size of an epoch
+            self.known[kind] = replace(self.known.get(kind, cost), epoch_size=cost.epoch_size)
 
 
 def _are_short(works: Sequence[Work]) -> bool:
@@ -193,50 +190,25 @@ def _are_short(works: Sequence[Work]) -> bool:
     return sum(n for n, _ in sizes) <= _UPDATES and sum(n * size for n, size in sizes) <= _SAMPLES
 
 
-def _cache(root: Path) -> tuple[Path, bool]:
-    """The cache folder of a store, and whether it is usable. It is created if the store is writable."""
-    cache = cache_folder(root)
-    place = cache if cache.exists() else root
-    usable = place.is_dir() and os.access(place, os.W_OK)
-    if usable:
-        cache.mkdir(exist_ok=True)
-    return cache, usable
-
-
-# --- warnings ---
-
-
-def warnings(work: Work, cost: Cost, seconds: float) -> list[Note]:
+def find_warnings(work: Work, cost: Cost, seconds: float) -> list[Note]:
     """The reasons why SLURM jobs with these resources may not finish runs of so many seconds."""
-    mem, notes = work.resources.mem, []
-    # in SLURM, mem=0 means all memory of the node
-    if not cost.gpu and mem and 0 < _size(mem) < cost.peak_memory:
+    resources, config, notes = work.resources, work.config, list[Note]()
+    mem = resources.mem or "0"  # of which 0 means, in SLURM, all memory of the node
+    unit = mem.rstrip("B").lstrip("0123456789") or "M"
+    size = int(mem.rstrip("KMGTB")) << 10 * ("KMGT".index(unit) + 1)
+    if not cost.gpu and 0 < size < cost.peak_memory:
         notes.append(Note("run_needs_memory", needed=cost.peak_memory, mem=mem))
     if work.wants_gpu and not cost.gpu:
         notes.append(Note("cost_of_cpu", processor=cost.processor))
-    return notes + _of_time(work, cost, seconds)
-
-
-def _size(mem: str) -> int:
-    """Convert a SLURM memory size to bytes. The unit is megabytes if none is given."""
-    number = int(mem.rstrip("KMGTB"))
-    unit = mem.rstrip("B").lstrip("0123456789") or "M"
-    return number << 10 * ("KMGT".index(unit) + 1)
-
-
-def _of_time(work: Work, cost: Cost, seconds: float) -> list[Note]:
-    """Warnings of jobs whose time limit is shorter than their work."""
-    resources, config = work.resources, work.config
     minutes, delay = resources.timeout_min, resources.warning_seconds
     start = cost.startup_seconds + cost.overhead_seconds
-    seconds -= cost.overhead_seconds
-    if start + seconds <= 60 * minutes - delay:
-        return []
-    useful = 60 * minutes - delay - start
+    work_seconds, useful = seconds - cost.overhead_seconds, 60 * minutes - delay - start
+    if work_seconds <= useful:
+        return notes
     if useful <= cost.step:
-        return [Note("limit_too_short", minutes=minutes, start=start, step=cost.step, delay=delay)]
-    requeues = math.ceil(seconds / useful) - 1
-    notes = [Note("run_is_requeued", seconds=start + seconds, minutes=minutes, requeues=requeues)]
+        return [*notes, Note("limit_too_short", minutes=minutes, start=start, step=cost.step, delay=delay)]
+    requeues = math.ceil(work_seconds / useful) - 1
+    notes.append(Note("run_is_requeued", seconds=start + work_seconds, minutes=minutes, requeues=requeues))
     longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
     if longest > delay:
         notes.append(Note("step_outlasts_warning", seconds=longest, delay=delay))

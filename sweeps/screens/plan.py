@@ -1,11 +1,11 @@
-"""`sweep plan`: the runs that are left, their cost, each point, and the job arrays for SLURM."""
+"""`sweep plan`: the runs that are not finished, their cost, each point, and the job arrays for SLURM."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.config import RunConfig, parts
+from htbench.harness.config import parts
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, table
 from htbench.harness.show.status import Status
@@ -17,13 +17,12 @@ from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describ
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
 from htbench.sweeps.plan.stored import lost, trained_again
-from htbench.sweeps.screens import cost_card
-from htbench.sweeps.screens.cost_card import Costs, Row
+from htbench.sweeps.screens.cost_card import Costs, Row, group_runs
 from htbench.sweeps.spec.resources import Resources, words
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import SweepSpec
 
-Line = tuple[Row, str]  # of the card, and what to call its optimizer
+Line = tuple[Row, str]  # a row of the card, and the name of its optimizer
 
 # Facts for programs: times are in seconds, memory is in bytes.
 
@@ -49,9 +48,9 @@ class PlanFacts:
         sweep: its name.
         states: points by state.
         replicas_to_come: replicas whose winners are not known yet.
-        to_run: runs that are left, these among them.
+        to_run: runs that are not finished, these among them.
         seconds: of one worker for them, as far as known.
-        card: the runs that are left, by class.
+        card: the runs that are not finished, by class.
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
@@ -82,213 +81,178 @@ class Preview:
         facts: for programs.
         spec: the sweep.
         planned: its points, with the replicas that are known.
-        found: the states of the points, by id.
+        run_states: the states of the points, by id.
     """
 
     facts: PlanFacts
     spec: SweepSpec
     planned: list[Planned]
-    found: Mapping[str, RunState]
+    run_states: Mapping[str, RunState]
 
 
-def preview(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
+def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     """Collect what `sweep plan` shows of a sweep. Raises UsageError if it can't be run.
 
     Args:
         store: with its finished runs.
         spec: the sweep.
-        costs: finds what was measured.
+        costs: of each class of runs.
     """
-    planned, known = everything_with_states(store, spec)
+    planned, run_states = everything_with_states(store, spec)
     check_start(spec, planned, store.root, action="plan")
-    found = queue.with_queue(known, queue.jobs_for(store.root, known))
-    left = [
-        (one.config, _resources(spec, one)) for one in planned if not found[one.point.id].status.is_settled
+    run_states = queue.mark_queued(run_states, queue.find_jobs(store.root, run_states))
+    points = [
+        PointFacts(
+            **{field.name: getattr(p.point, field.name) for field in fields(Point)},
+            state=run_states[p.point.id].status,
+            resources=block_of(spec, p.point).resources,
+        )
+        for p in planned
     ]
-    to_come = _to_come(spec, planned, found)
-    rows = costs.rows(cost_card.gather(left + to_come))
+    groups = by_objective(spec, [p for p in planned if p.point.stage == SEARCH])
+    # A replica of an unknown winner has the config and the resources of a point that may win.
+    candidates = [
+        group[0] for group in groups if not all(run_states[p.point.id].status.is_settled for p in group)
+    ]
+    to_come = candidates * spec.fresh_seeds
+    missing = [p for p in planned if not run_states[p.point.id].status.is_settled] + to_come
+    rows = costs.make_rows(group_runs([(p.config, block_of(spec, p.point).resources) for p in missing]))
+    edited = Counter[str]()  # a record has the files that its run executed, and that are in no key
+    for p in planned:
+        record = run_states[p.point.id].record
+        imports = record.environment.get("imports") if record is not None else None
+        edited.update(parts.edited_since(p.config, imports) if isinstance(imports, dict) else ())
     facts = PlanFacts(
         sweep=spec.name,
-        states=dict(Counter(found[one.point.id].status.value for one in planned)),
+        states=dict(Counter(point.state.value for point in points)),
         replicas_to_come=len(to_come),
         to_run=sum(row.runs for row in rows),
         seconds=sum(row.seconds or 0.0 for row in rows),
         card=rows,
-        trained_again=trained_again(store, spec, planned, found),
-        edited=Counter(name for one in planned for name in _edited(one.config, found[one.point.id])),
+        trained_again=trained_again(store, spec, planned, run_states),
+        edited=edited,
         lost=len(lost(store.root, spec, planned)),
-        points=[
-            PointFacts(
-                **{own.name: getattr(one.point, own.name) for own in fields(Point)},
-                state=found[one.point.id].status,
-                resources=_resources(spec, one),
-            )
-            for one in planned
-        ],
+        points=points,
     )
-    return Preview(facts, spec, planned, found)
-
-
-def _edited(config: RunConfig, state: RunState) -> list[str]:
-    """The files that a finished run executed, that are in no key, and that were edited since."""
-    ran = state.record.environment.get("imports") if state.record is not None else None
-    return parts.edited_since(config, ran) if isinstance(ran, dict) else []
-
-
-def _resources(spec: SweepSpec, one: Planned) -> Resources:
-    return block_of(spec, one.point).resources
-
-
-def _to_come(
-    spec: SweepSpec, planned: Sequence[Planned], found: Mapping[str, RunState]
-) -> list[tuple[RunConfig, Resources]]:
-    """The replicas of unknown winners, each with the config and resources of a point that may win."""
-    groups = by_objective(spec, [one for one in planned if one.point.stage == SEARCH])
-    open_groups = [
-        group for group in groups if not all(found[one.point.id].status.is_settled for one in group)
-    ]
-    return [(group[0].config, _resources(spec, group[0])) for group in open_groups] * spec.fresh_seeds
+    return Preview(facts, spec, planned, run_states)
 
 
 # --- on the screen ---
 
 
-def report(views: Sequence[Preview], *, with_arrays: bool = False, with_points: bool = False) -> Report:
+def make_report(
+    previews: Sequence[Preview], *, with_arrays: bool = False, with_points: bool = False
+) -> Report:
     """Sweeps as a report: of each a summary; then every point and the scripts for `sbatch`, if wanted."""
     sections = []
-    for view in views:
-        sections += _sections(view, with_arrays=with_arrays, with_points=with_points)
-    notes = []
-    if len(views) > 1:  # a run of two sweeps counts twice
-        left, seconds = sum(view.facts.to_run for view in views), sum(view.facts.seconds for view in views)
-        notes = [Note("together_to_run", runs=left, seconds=seconds)]
-    return Report("sweep plan", "", sections, notes, data=[view.facts for view in views])
+    for preview in previews:
+        sections += _make_sections(preview, with_arrays=with_arrays, with_points=with_points)
+    facts, notes = [preview.facts for preview in previews], []
+    if len(facts) > 1:  # a run of two sweeps counts twice
+        runs, seconds = sum(sweep.to_run for sweep in facts), sum(sweep.seconds for sweep in facts)
+        notes = [Note("together_to_run", runs=runs, seconds=seconds)]
+    return Report("sweep plan", "", sections, notes, data=facts)
 
 
-def _sections(view: Preview, *, with_arrays: bool, with_points: bool) -> list[Section]:
-    counts = view.facts.states
-    finished = sum(state.record is not None for state in view.found.values())
-    numbers = {name: counts.get(name, 0) for name in ("failed", "running", "queued")}
-    numbers |= {
-        "points": len(view.planned),
-        "replicas": view.facts.replicas_to_come,
-        "finished": finished,
-        "left": view.facts.to_run,
-    }
-    head = Note("plan_counts", sweep=view.spec.name, **numbers)
-    lines = _lines(view.facts.card)
-    classes = Counter(point.resources for point in view.facts.points if not point.state.is_settled)
-    notes = _rounds(view) + _search_size(view) + _sums(view) + _others(view) + _trouble(lines)
+def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) -> list[Section]:
+    facts, name = preview.facts, preview.spec.name
+    finished = sum(state.record is not None for state in preview.run_states.values())
+    numbers = {state: facts.states.get(state, 0) for state in ("failed", "running", "queued")}
+    numbers |= {"points": len(facts.points), "replicas": facts.replicas_to_come}
+    numbers |= {"finished": finished, "left": facts.to_run}
+    lines = _name_rows(facts.card)
+    notes = _note_search(preview) + _note_time(facts)
+    again = facts.trained_again.items()
+    notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
+    notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
+    notes += [Note("plan_lacks", points=facts.lost)] if facts.lost else []
+    notes += _note_doubts(lines)
+    classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
     if [*classes] != [Resources()]:
         notes += [Note("jobs_ask", runs=n, asked=words(asked.asked())) for asked, n in classes.items()]
-    parts = [replace(_card(lines), notes=tuple(notes), above=(head,))]
+    head = Note("plan_counts", sweep=name, **numbers)
+    sections = [replace(_show_costs(lines), notes=tuple(notes), above=(head,))]
     if with_points:
-        parts.append(_points(view))
-    scripts = enumerate(view.facts.sbatch if with_arrays else [], 1)
-    for number, script in scripts:
-        head = Note("script", sweep=view.spec.name, n=number, left_out=submit.CHECK)
-        parts.append(replace(table([], [], above=[head]), verbatim=submit.without_check(script)))
-    answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(view.facts.answers, 1)]
-    return [*parts, *([table([], [], notes=answers)] if answers else [])]
+        columns = [Column(title, kind="text") for title in ("key", "state", "stage")]
+        rows = [[p.key or "not asked", p.state.value, p.stage, describe(p)] for p in facts.points]
+        sections.append(table([*columns, Column("run", kind="text", least=20)], rows))
+    for number, script in enumerate(facts.sbatch if with_arrays else [], 1):
+        head = Note("script", sweep=name, n=number, left_out=submit.CHECK)
+        sections.append(replace(table([], [], above=[head]), verbatim=submit.shorten_check(script)))
+    answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(facts.answers, 1)]
+    return [*sections, *([table([], [], notes=answers)] if answers else [])]
 
 
-# Which runs a line is of; these columns stay longest.
-_WHICH = (
-    Column("to run", importance=12),
-    Column("task", kind="text", least=6, importance=11),
-    Column("model", kind="text", importance=11),
-    Column("optimizer", kind="text", least=20, importance=11),
-)
-
-
-def _card(rows: Sequence[Line]) -> Section:
-    """What finished runs and measurements say of the time and the memory of the runs."""
+def _show_costs(lines: Sequence[Line]) -> Section:
+    """The time and the memory of the runs, by finished runs and measurements."""
     columns = [
-        *_WHICH,
+        # On a narrow screen these four stay longest.
+        Column("to run", importance=12),
+        Column("task", kind="text", least=6, importance=11),
+        Column("model", kind="text", importance=11),
+        Column("optimizer", kind="text", least=20, importance=11),
         Column("steps", importance=4),
         Column("ms/step", unit="ms", importance=3),
         Column("a run", unit="s", importance=6),
         Column("all", unit="s", importance=7),
         Column("memory", unit="B", importance=5),
     ]
-    lines = []
-    for row, name in rows:
+    rows = []
+    for row, name in lines:
         cost = row.cost
         step, memory = (1000 * cost.step, cost.peak_memory) if cost else ("-", "-")
         times = ["-" if seconds is None else seconds for seconds in (row.seconds_per_run, row.seconds)]
-        lines.append([row.runs, row.task, row.model, name, row.steps or "-", step, *times, memory])
-    return table(columns, lines)
+        rows.append([row.runs, row.task, row.model, name, row.steps or "-", step, *times, memory])
+    return table(columns, rows)
 
 
-def _points(view: Preview) -> Section:
-    columns = [Column("key", kind="text"), Column("state", kind="text"), Column("stage", kind="text")]
-    rows = [[p.key or "not asked", p.state.value, p.stage, describe(p)] for p in view.facts.points]
-    return table([*columns, Column("run", kind="text", least=20)], rows)
-
-
-def _lines(rows: Sequence[Row]) -> list[Line]:
+def _name_rows(rows: Sequence[Row]) -> list[Line]:
     """Each row with its name: the optimizer, and the details that differ between rows of one optimizer."""
+    twins = grouped(rows, lambda row: (row.task, row.model, row.optimizer))
     lines = []
     for row in rows:
-        twins = [other.details.items() for other in rows if _workload(other) == _workload(row)]
-        telling = [pair for pair in row.details.items() if any(pair not in twin for twin in twins)]
-        details = [f"{name.removeprefix('optimizer.')}={value}" for name, value in telling]
+        rivals = [other.details.items() for other in twins[row.task, row.model, row.optimizer]]
+        differing = [pair for pair in row.details.items() if any(pair not in rival for rival in rivals)]
+        details = [f"{name.removeprefix('optimizer.')}={value}" for name, value in differing]
         lines.append((row, " ".join([row.optimizer, *details])))
     return lines
 
 
-def _workload(row: Row) -> tuple[str, str, str]:
-    return row.task, row.model, row.optimizer
-
-
-def _rounds(view: Preview) -> list[Note]:
-    """How many settings a search that refines a rate has so far, and may have; nothing once it is over."""
-    search, points = view.spec.search, [point for point in view.facts.points if point.stage == SEARCH]
-    if search.mode != REFINE or all(point.state.is_settled for point in points):
+def _note_search(preview: Preview) -> list[Note]:
+    """How many settings a search may have, and how often its size finds the order; none once it is over."""
+    spec, points = preview.spec, [point for point in preview.facts.points if point.stage == SEARCH]
+    if all(point.state.is_settled for point in points):
         return []
-    objectives = len({objective(point, view.spec) for point in points})
-    known = len({point.candidate() for point in points})
-    return [Note("plan_rounds", rate=search.rate, known=known, most=objectives * search.trials)]
+    searches = grouped(points, lambda point: objective(point, spec)).values()
+    candidates = [len({point.candidate() for point in search}) for search in searches]
+    notes, search = list[Note](), spec.search
+    if search.mode == REFINE:
+        most = len(candidates) * search.trials
+        notes = [Note("plan_rounds", rate=search.rate, known=sum(candidates), most=most)]
+    if len({point.row or point.overrides.get("optimizer.name") for point in points}) > 1:
+        chances = search_size.read_chances()
+        chance = search_size.closest(chances, search.trials or min(candidates), len(spec.seeds))
+        notes += [Note("search_size", **asdict(chance))] if chance else []
+    return notes
 
 
-def _search_size(view: Preview) -> list[Note]:
-    """How often a search of this size finds the order of its rows; nothing for one, or once it is over."""
-    spec, points = view.spec, [point for point in view.facts.points if point.stage == SEARCH]
-    rows = {point.row or point.overrides.get("optimizer.name") for point in points}
-    if len(rows) < 2 or all(point.state.is_settled for point in points):
-        return []
-    tried = grouped(points, lambda point: objective(point, spec)).values()
-    settings = spec.search.trials or min(len({point.candidate() for point in own}) for own in tried)
-    chance = search_size.closest(search_size.read_chances(), settings, len(spec.seeds))
-    return [Note("search_size", **asdict(chance))] if chance else []
-
-
-def _sums(view: Preview) -> list[Note]:
+def _note_time(facts: PlanFacts) -> list[Note]:
     """The total time, and on which processor it was measured."""
-    rows = view.facts.card
-    unknown = sum(row.seconds is None for row in rows)
-    if unknown == len(rows):
+    unknown, lines = sum(row.seconds is None for row in facts.card), len(facts.card)
+    if unknown == lines:
         return []
-    seen = list(dict.fromkeys(row.cost.processor for row in rows if row.cost is not None))
-    told = {"seconds": view.facts.seconds, "seen": seen, "unknown": unknown, "lines": len(rows)}
-    return [Note("time_of_worker", **told)]
+    processors = list(dict.fromkeys(row.cost.processor for row in facts.card if row.cost is not None))
+    return [Note("time_of_worker", seconds=facts.seconds, seen=processors, unknown=unknown, lines=lines)]
 
 
-def _others(view: Preview) -> list[Note]:
-    kept = sum(state.record is not None for state in view.found.values())
-    notes = [Note("trained_again", runs=n, why=why, kept=kept) for why, n in view.facts.trained_again.items()]
-    notes += [Note("plan_edited", runs=n, name=name) for name, n in view.facts.edited.items()]
-    return [*notes, *([Note("plan_lacks", points=view.facts.lost)] if view.facts.lost else [])]
-
-
-def _trouble(lines: Sequence[Line]) -> list[Note]:
-    """Why costs are unknown, each reason once, and warnings by class."""
-    reasons: dict[Note, list[str]] = {}
-    notes = []
+def _note_doubts(lines: Sequence[Line]) -> list[Note]:
+    """Why costs are unknown, each reason once, and the warnings of each line."""
+    by_reason: dict[Note, list[str]] = {}
+    warnings = []
     for row, name in lines:
         who = f"{row.task} {row.model} {name}"
         if isinstance(row.why, Note):
-            reasons.setdefault(row.why, []).append(who)
-        notes += [Note("warning_of", who=who, warning=warning) for warning in row.warnings]
-    several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in reasons.items()}
-    return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + notes
+            by_reason.setdefault(row.why, []).append(who)
+        warnings += [Note("warning_of", who=who, warning=warning) for warning in row.warnings]
+    several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in by_reason.items()}
+    return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + warnings

@@ -1,5 +1,6 @@
 """The runs at work and those that failed, for `sweep status`: how far, where, why, and where the log is."""
 
+import contextlib
 import functools
 import os
 import re
@@ -8,9 +9,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.config import RunConfig
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.cost import measure
@@ -26,9 +27,10 @@ from htbench.harness.store.owner import STALE_SECONDS, Owner, seconds_since_touc
 from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.submissions import Submission
 from htbench.harness.train.progress import warm_up
-from htbench.sweeps.cluster import early_ends
+from htbench.sweeps.cluster.job_log import log_path
+from htbench.sweeps.cluster.queue import log_folder
 from htbench.sweeps.plan.planned import describe
-from htbench.sweeps.screens.objectives import searched
+from htbench.sweeps.screens.objectives import select_searched
 from htbench.sweeps.spec.sweep import SweepSpec
 
 MOST_NODES = 4  # in a line
@@ -63,12 +65,12 @@ class AtWork:
         """Whether it has stalled: its process exists or its job runs, but it gives no sign of life."""
         return (self.silent_seconds or 0) > STALE_SECONDS
 
-    def note(self) -> Note:
+    def make_note(self) -> Note:
         """A line of the screen."""
-        here = not self.job and self.host == socket.gethostname()
-        told = {"host": "" if here else self.host or "an unknown host", "steps": self.steps or "?"}
-        told |= {"attempt": self.attempt if self.attempt > 1 else 0, "setting": pairs(self.setting)}
-        return Note("at_work", **vars(self) | told, silent=self.silent_seconds if self.is_silent else 0)
+        is_local = not self.job and self.host == socket.gethostname()
+        fields = {"host": "" if is_local else self.host or "an unknown host", "steps": self.steps or "?"}
+        fields |= {"attempt": self.attempt if self.attempt > 1 else 0, "setting": pairs(self.setting)}
+        return Note("at_work", **vars(self) | fields, silent=self.silent_seconds if self.is_silent else 0)
 
 
 @dataclass(frozen=True)
@@ -94,81 +96,73 @@ class Failed:
     log: str
 
 
-class Looks:
-    """Looks at runs, and remembers what it has read for all of them.
+class RunReader:
+    """Reads the facts of runs from their folders, and keeps what it has read for all of them.
 
     Args:
         store: the store.
 
     Attributes:
-        estimate: of the steps and the time that runs take.
+        estimator: of the steps and the time that runs take.
     """
 
     def __init__(self, store: Store) -> None:
-        self._store, self.estimate = store, Estimate(store)
-        self._ahead: float | None = None
+        self._store, self.estimator = store, Estimator(store)
+        self._clock_ahead: float | None = None
 
-    def at_work(self, spec: SweepSpec, point: Point, state: RunState) -> AtWork:
-        """A run at work of a sweep."""
-        owner, files = state.owner, self._store.files(point.key)
+    def read_at_work(self, spec: SweepSpec, point: Point, state: RunState) -> AtWork:
+        """The facts of a run at work."""
+        owner, files, silent_seconds = state.owner, self._store.files(point.key), None
+        heartbeat = files.attempt(state.attempts)
+        with contextlib.suppress(OSError):  # the heartbeat is gone
+            touched = os.stat(heartbeat).st_mtime
+            if self._clock_ahead is None:  # the clock of the file server is asked once
+                self._clock_ahead = seconds_since_touched(heartbeat) + touched - time.time()
+            silent_seconds = max(0, round(time.time() + self._clock_ahead - touched))
         return AtWork(
             point.key,
             describe(point),
             curve.last_step(files.metrics),
-            self.estimate.steps(point),
+            self.estimator.count_steps(point),
             owner.host if owner else "",
             owner.job if owner else "",
             state.attempts,
-            self._silent(files.attempt(state.attempts)),
+            silent_seconds,
             point.block,
-            searched(spec, point) | {k: v for k, v in point.overrides.items() if k == "seed"},
+            select_searched(spec, point) | {k: v for k, v in point.overrides.items() if k == "seed"},
         )
 
-    def _silent(self, heartbeat: Path) -> int | None:
-        """The age of a heartbeat by the clock of its file server, which is asked once; None: it is gone."""
-        try:
-            touched = os.stat(heartbeat).st_mtime
-            if self._ahead is None:
-                self._ahead = seconds_since_touched(heartbeat) + touched - time.time()
-        except OSError:
-            return None
-        return max(0, round(time.time() + self._ahead - touched))
-
-    def failed(self, point: Point, state: RunState) -> Failed:
-        """A run that failed."""
+    def read_failure(self, point: Point, state: RunState) -> Failed:
+        """The facts of a run that failed."""
         assert state.reason  # a failed run has one
         owner = Owner.from_json(self._store.attempt(point.key, state.attempts).get("owner"))
         host, job = (owner.host, owner.job) if owner else ("", "")
-        array = self._arrays.get(job.partition("_")[0]) if job else None
-        log = early_ends.log_path(self._store.root, array, job) if array else None
-        log = log if log and log.exists() else self._store.files(point.key).log
+        log, array = self._store.files(point.key).log, self._arrays.get(job.partition("_")[0])
+        if array is not None:
+            job_log = log_path(log_folder(self._store.root, array), job)
+            log = job_log if job_log.exists() else log
         return Failed(
             point.key, describe(point), state.reason, state.message, host, job, state.attempts, str(log)
         )
 
     @functools.cached_property
     def _arrays(self) -> dict[str, Submission]:
-        """The arrays by their ids; read only if a job has failed."""
+        """The arrays by their ids; read only if a run has failed."""
         return {array.job: array for array in submissions.read_all(self._store.root) if array.job}
 
 
-def failures_in_words(failures: Iterable[Failed], most: int) -> list[Note]:
+def note_failures(failures: Iterable[Failed], most: int) -> list[Note]:
     """At most so many lines: failures that differ in their numbers only share one, most frequent first."""
-    alike: dict[tuple[Reason | None, str], list[Failed]] = {}
-    for failure in failures:
-        alike.setdefault((failure.reason, re.sub(r"\d+", "#", failure.message)), []).append(failure)
-    groups = sorted(alike.values(), key=len, reverse=True)
+    alike = grouped(failures, lambda failure: (failure.reason, re.sub(r"\d+", "#", failure.message)))
+    groups, notes = sorted(alike.values(), key=len, reverse=True), list[Note]()
+    for group in groups[:most]:
+        nodes = Counter(failure.host or "an unknown host" for failure in group).most_common()
+        names = [f"{node} ({n})" if len(nodes) > 1 else node for node, n in nodes[:MOST_NODES]]
+        message, more = " ".join(group[0].message.split()), max(0, len(nodes) - MOST_NODES)
+        fields = vars(group[0]) | {"runs": len(group), "message": message, "nodes": names, "more": more}
+        notes.append(Note("failed_alike" if len(group) > 1 else "failed_alone", **fields))
     hidden = sum(map(len, groups[most:]))
-    return [*map(_note, groups[:most]), *([Note("more_failed", runs=hidden)] if hidden else [])]
-
-
-def _note(group: Sequence[Failed]) -> Note:
-    first = group[0]
-    nodes = Counter(failure.host or "an unknown host" for failure in group).most_common()
-    named = [f"{node} ({n})" if len(nodes) > 1 else node for node, n in nodes[:MOST_NODES]]
-    message, more = " ".join(first.message.split()), max(0, len(nodes) - MOST_NODES)
-    told = vars(first) | {"runs": len(group), "message": message, "nodes": named, "more": more}
-    return Note("failed_alike" if len(group) > 1 else "failed_alone", **told)
+    return [*notes, *([Note("more_failed", runs=hidden)] if hidden else [])]
 
 
 # --- the time that is left ---
@@ -178,7 +172,7 @@ LONG = 10_000  # steps of a run whose steps nobody knows
 _WITHOUT_COST = {"data_fingerprint": "-", "revisions.loop": 1}  # to find the true values takes long
 
 
-class Estimate:
+class Estimator:
     """Estimates times from finished runs of the same class, from a measurement, or from runs at work.
 
     Args:
@@ -192,40 +186,36 @@ class Estimate:
 
     @functools.cached_property
     def finished(self) -> dict[RunClass, Cost]:
-        """Costs from all finished runs of the store, read only if something is left."""
+        """Costs from all finished runs of the store, read only if a run is not finished."""
         return from_records(self.store, [record for _, record in self.store.index.rows().values()])
 
-    def steps(self, point: Point) -> int | None:
+    def count_steps(self, point: Point) -> int | None:
         """Updates of a point's run; None if unknown."""
-        if (found := self._config(point)) is None:
+        if (resolved := self._resolve(point)) is None:
             return None
-        config, kind = found
-        known = None if config.steps else self.finished.get(kind)
-        return known.steps(config) if known else config.steps
+        config, kind = resolved
+        cost = None if config.steps else self.finished.get(kind)
+        return cost.steps(config) if cost else config.steps
 
-    def left(self, points: Sequence[tuple[Point, RunState]]) -> float | None:
+    def sum_seconds(self, points: Sequence[tuple[Point, RunState]]) -> float | None:
         """Seconds of one worker for the points that are not settled; None if unknown."""
         total = 0.0
         for point, state in points:
             if state.status.is_settled:
                 continue
-            if (found := self._config(point)) is None:
+            if (resolved := self._resolve(point)) is None:
                 return None
-            config, kind = found
-            known = self._cost(config, kind, points)
-            if known is None or (steps := known.steps(config)) is None:
+            config, kind = resolved
+            cost = self._find_cost(config, kind, points)
+            if cost is None or (steps := cost.steps(config)) is None:
                 return None
-            done = min(steps, self._done(point, state))
-            total += known.seconds(config, steps) * (1 - done / steps)
+            files = self.store.files(point.key)
+            goes_on = state.attempts and (state.status is Status.RUNNING or files.checkpoint.exists())
+            step = min(steps, curve.last_step(files.metrics)) if goes_on else 0
+            total += cost.seconds(config, steps) * (1 - step / steps)
         return total
 
-    def _done(self, point: Point, state: RunState) -> int:
-        files = self.store.files(point.key)
-        if not state.attempts or (state.status is not Status.RUNNING and not files.checkpoint.exists()):
-            return 0
-        return curve.last_step(files.metrics)
-
-    def _cost(
+    def _find_cost(
         self, config: RunConfig, kind: RunClass, points: Sequence[tuple[Point, RunState]]
     ) -> Cost | None:
         if kind in self.finished:
@@ -236,7 +226,7 @@ class Estimate:
             self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
         return self.measured[kind]
 
-    def _config(self, point: Point) -> tuple[RunConfig, RunClass] | None:
+    def _resolve(self, point: Point) -> tuple[RunConfig, RunClass] | None:
         """A config that costs as much as the point's, made once for all that differ in tuned numbers."""
         unseeded = {k: v for k, v in point.overrides.items() if k not in SEED_FIELDS}
         shape = tuple(f"{k}={v}" for k, v in unseeded.items() if not (is_tuned(k) and isinstance(v, float)))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from htbench.harness.cost.from_runs import Stint, stints
+from htbench.harness.cost.from_runs import stints
 from htbench.harness.store import RunState, Store, submissions
 from htbench.harness.store.points import Point
 from htbench.sweeps.plan.planned import block_of
@@ -28,54 +28,52 @@ class Spent:
     core_hours: float = 0.0
 
 
-class Bill:
-    """Adds up what the runs of a sweep have taken; a run that two blocks want counts for the first.
+def sum_hours(
+    store: Store, spec: SweepSpec, blocks: Mapping[str, Sequence[Point]], run_states: Mapping[str, RunState]
+) -> dict[str, Spent]:
+    """The hours that the runs of each block have taken; a run that two blocks want counts for the first.
 
     Args:
         store: the store.
         spec: the sweep.
+        blocks: the points of each block, by its name.
+        run_states: the states of the points, by their ids.
     """
-
-    def __init__(self, store: Store, spec: SweepSpec) -> None:
-        self._store, self._spec = store, spec
-        self._counted: set[str] = set()
-        arrays = [array for array in submissions.read_all(store.root) if array.job]
-        self._asked = {array.job: array.resources for array in arrays}
-        self._jobs = {id: array.job for array in arrays for id in array.points}  # the last one of each point
-
-    def of(self, points: Sequence[Point], known: Mapping[str, RunState]) -> Spent:
-        """What the runs of these points have taken, but for those that were counted before."""
+    arrays = [array for array in submissions.read_all(store.root) if array.job]
+    requests = {array.job: array.resources for array in arrays}
+    last_jobs = {id: array.job for array in arrays for id in array.points}
+    counted, hours = set[str](), dict[str, Spent]()
+    for block, points in blocks.items():
         gpu_hours = core_hours = 0.0
         for point in points:
-            if not point.key or point.key in self._counted:
+            if not point.key or point.key in counted:
                 continue
-            self._counted.add(point.key)
-            state = known[point.id]
-            for stint in stints(self._store, point.key, state):
-                gpus, cores = self._processors(stint, point, state)
+            counted.add(point.key)
+            for stint in stints(store, point.key, run_states[point.id]):
+                job = last_jobs.get(point.id, "") if stint.job is None else stint.job.partition("_")[0]
+                resources = block_of(spec, point).resources
+                request = (requests.get(job) or resources.asked()) if job else None
+                gpus, cores = _count_processors(point, run_states[point.id], resources, request)
                 gpu_hours += gpus * stint.seconds / 3600
                 core_hours += cores * stint.seconds / 3600
-        return Spent(gpu_hours, core_hours)
-
-    def _processors(self, stint: Stint, point: Point, state: RunState) -> tuple[float, int]:
-        """The GPUs and the cores of an attempt: those of its job, else those that its processes use.
-
-        Runs that share a GPU have a part of it.
-        """
-        seen = state.record is not None and state.record.environment.get("device") == "cuda"
-        used = point.processes * (seen or point.overrides.get("device") == "cuda")
-        resources = block_of(self._spec, point).resources
-        job = self._jobs.get(point.id, "") if stint.job is None else stint.job.partition("_")[0]
-        if not job:
-            cores = point.processes * int(point.overrides.get("threads") or 1)
-            return used / resources.on_a_gpu(point.processes), cores
-        asked = self._asked.get(job) or resources.asked()
-        # Options like `gres` ask for GPUs, too.
-        gpus = max(used, _number(asked, "nodes") * _number(asked, "gpus_per_node"))
-        return gpus, _number(asked, "cpus_per_task") * point.processes
+        hours[block] = Spent(gpu_hours, core_hours)
+    return hours
 
 
-def _number(asked: Mapping[str, Any], name: str) -> int:
-    """What a job asked for by a key of the resources, as far as that is a number."""
-    value = asked.get(name)
-    return value if type(value) is int and value > 0 else int(getattr(Resources, name))
+def _count_processors(
+    point: Point, state: RunState, resources: Resources, request: Mapping[str, Any] | None
+) -> tuple[float, int]:
+    """The GPUs and the cores of an attempt: those that its job asked for, else those that its processes use.
+
+    Runs that share a GPU have a part of it.
+    """
+    was_on_gpu = state.record is not None and state.record.environment.get("device") == "cuda"
+    gpus = point.processes * (was_on_gpu or point.overrides.get("device") == "cuda")
+    if request is None:
+        threads = int(point.overrides.get("threads") or 1)
+        return gpus / resources.on_a_gpu(point.processes), threads * point.processes
+    nodes, gpus_per_node, cpus = (
+        value if type(value := request.get(name)) is int and value > 0 else int(getattr(Resources, name))
+        for name in ("nodes", "gpus_per_node", "cpus_per_task")
+    )
+    return max(gpus, nodes * gpus_per_node), cpus * point.processes  # options like `gres` ask for GPUs, too

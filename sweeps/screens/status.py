@@ -21,9 +21,9 @@ from htbench.sweeps.cluster.troubles import Troubles
 from htbench.sweeps.plan.planned import states
 from htbench.sweeps.plan.replicas import Course, courses
 from htbench.sweeps.plan.stored import Difference, difference
-from htbench.sweeps.screens.objectives import Objective, objective
-from htbench.sweeps.screens.runs import AtWork, Failed, Looks, failures_in_words
-from htbench.sweeps.screens.spent import Bill, Spent
+from htbench.sweeps.screens.objectives import Objective, describe_objective
+from htbench.sweeps.screens.runs import AtWork, Failed, RunReader, note_failures
+from htbench.sweeps.screens.spent import Spent, sum_hours
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import SweepSpec
 
@@ -96,7 +96,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Screen:
-    """What `sweep status` shows: the blocks of all sweeps, and notes on jobs and stopped runs of each."""
+    """The screen of `sweep status`: the blocks of all sweeps, and notes on jobs and stopped runs of each."""
 
     blocks: Sequence[Block] = ()
     remarks: Sequence[Note] = ()
@@ -107,82 +107,84 @@ class Screen:
         return not any(block.left for block in self.blocks)
 
 
-def look(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> Screen:
+def read_screen(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]]) -> Screen:
     """Collect what `sweep status` shows.
 
     Args:
         store: the store.
         sweeps: each with its points as planned.
     """
-    stored = states(store, [point for _, points in sweeps for point in points])
-    looks = Looks(store)
+    all_states = states(store, [point for _, points in sweeps for point in points])
+    reader = RunReader(store)
     blocks: list[Block] = []
     remarks: list[Note] = []
     for spec, points in sweeps:
-        jobs = queue.jobs_for(store.root, [point.id for point in points])
-        bill = Bill(store, spec)
-        known = queue.with_queue({point.id: stored[point.id] for point in points}, jobs)
-        wrong, other = troubles.look(store, spec, points, known), difference(store.root, spec, points)
-        ways = grouped(courses(spec, points, known), lambda course: course.search[0].block)
-        own = [
-            _block(looks, spec, name, ways.get(name, []), known)
-            for name in dict.fromkeys(p.block for p in points)
+        jobs = queue.find_jobs(store.root, [point.id for point in points])
+        run_states = queue.mark_queued({point.id: all_states[point.id] for point in points}, jobs)
+        job_troubles = troubles.find_troubles(store, spec, points, run_states)
+        plan_difference = difference(store.root, spec, points)
+        block_points = grouped(points, lambda point: point.block)
+        hours = sum_hours(store, spec, block_points, run_states)
+        block_courses = grouped(courses(spec, points, run_states), lambda course: course.search[0].block)
+        sweep_blocks = [
+            _make_block(reader, spec, name, block_courses.get(name, []), run_states) for name in block_points
         ]
-        members = grouped(points, lambda point: point.block)
         on_cluster = (sweep_folder(store.root, spec.name) / SUBMISSIONS).exists()
-        command = _next(spec.name, own, on_cluster=on_cluster)
-        for block in own:
-            spent = bill.of(members[block.block], known)
-            blocks.append(replace(block, jobs=wrong, plan=other, spent=spent, next=command))
-        if other != Difference():
-            remarks.append(Note("other_plan", sweep=spec.name, new=other.new, gone=other.gone))
-        remarks += queue.waiting(spec.name, jobs)
-        remarks += wrong.notes(spec.name)
-        waiting = (state.message for state in known.values() if state.status is Status.WAITING)
+        command = _choose_command(spec.name, sweep_blocks, on_cluster=on_cluster)
+        for block in sweep_blocks:
+            spent = hours[block.block]
+            blocks.append(replace(block, jobs=job_troubles, plan=plan_difference, spent=spent, next=command))
+        if plan_difference != Difference():
+            remarks.append(
+                Note("other_plan", sweep=spec.name, new=plan_difference.new, gone=plan_difference.gone)
+            )
+        remarks += queue.note_pending(spec.name, jobs)
+        remarks += job_troubles.make_notes(spec.name)
+        waiting = (state.message for state in run_states.values() if state.status is Status.WAITING)
         stops = Counter(message for message in waiting if message).most_common(3)
         remarks += [Note("stopped_before", sweep=spec.name, runs=n, why=why) for why, n in stops]
     return Screen(blocks, remarks)
 
 
-def _block(
-    looks: Looks, spec: SweepSpec, name: str, ways: Sequence[Course], known: Mapping[str, RunState]
+def _make_block(
+    reader: RunReader,
+    spec: SweepSpec,
+    name: str,
+    block_courses: Sequence[Course],
+    run_states: Mapping[str, RunState],
 ) -> Block:
     """A block by its objectives; runs that are to come wait like the others."""
-    runs = [(point, known[point.id]) for way in ways for point in (*way.search, *way.replicas)]
+    searched = [point for course in block_courses for point in course.search]
+    points = [point for course in block_courses for point in (*course.search, *course.replicas)]
+    runs = [(point, run_states[point.id]) for point in points]
+    following = [point for course in block_courses for point in course.to_come]
     counts = Counter(state.status.value for _, state in runs)
-    at_work = [looks.at_work(spec, point, state) for point, state in runs if state.status is Status.RUNNING]
-    failures = [looks.failed(point, state) for point, state in runs if state.status is Status.FAILED]
-    to_come = [(point, RunState(Status.WAITING)) for way in ways for point in way.to_come]
-    counts[Status.WAITING.value] += len(to_come)
+    counts[Status.WAITING.value] += len(following)
     numbers: dict[str, Any] = {name: counts[name] for name in COLUMNS}
+    rounds, search = None, spec.search
+    if search.mode == REFINE:
+        tried = {point.candidate() for point in searched if run_states[point.id].status.is_settled}
+        candidates = [*searched, *(point for point in following if point.stage == SEARCH)]
+        new = [point for point in candidates if point.candidate() not in tried]
+        rates = sorted({float(point.overrides[search.rate]) for point in new})
+        rounds = Rounds(search.rate, len(tried), search.trials * len(block_courses), rates)
     return Block(
         spec.name,
         name,
-        len(runs) + len(to_come),
+        len(runs) + len(following),
         **numbers,
-        left_seconds=looks.estimate.left(runs + to_come),
-        objectives=[objective(spec, way, known) for way in ways],
-        at_work=at_work,
-        failures=failures,
-        rounds=_rounds(spec, ways, known) if spec.search.mode == REFINE else None,
+        left_seconds=reader.estimator.sum_seconds(
+            [*runs, *((point, RunState(Status.WAITING)) for point in following)]
+        ),
+        objectives=[describe_objective(spec, course, run_states) for course in block_courses],
+        at_work=[reader.read_at_work(spec, p, state) for p, state in runs if state.status is Status.RUNNING],
+        failures=[reader.read_failure(p, state) for p, state in runs if state.status is Status.FAILED],
+        rounds=rounds,
     )
 
 
-def _rounds(spec: SweepSpec, ways: Sequence[Course], known: Mapping[str, RunState]) -> Rounds:
-    searched = [point for way in ways for point in way.search]
-    tried = {point.candidate() for point in searched if known[point.id].status.is_settled}
-    to_come = [point for way in ways for point in way.to_come if point.stage == SEARCH]
-    new = [point for point in [*searched, *to_come] if point.candidate() not in tried]
-    return Rounds(
-        rate=spec.search.rate,
-        tried=len(tried),
-        most=spec.search.trials * len(ways),
-        rates=sorted({float(point.overrides[spec.search.rate]) for point in new}),
-    )
-
-
-def _next(sweep: str, blocks: Sequence[Block], *, on_cluster: bool) -> str:
-    """The command that goes on with a sweep: with what nobody works on, with what failed, or with results."""
+def _choose_command(sweep: str, blocks: Sequence[Block], *, on_cluster: bool) -> str:
+    """The command that goes on with a sweep: with waiting runs, with failed ones, or with results."""
     failed = any(block.failed for block in blocks) and not any(block.left for block in blocks)
     waits = any(block.waiting for block in blocks) and not any(b.running or b.queued for b in blocks)
     if not (failed or waits):
@@ -195,15 +197,15 @@ def _next(sweep: str, blocks: Sequence[Block], *, on_cluster: bool) -> str:
 # --- on the screen ---
 
 
-def overview(screen: Screen, root: Path) -> Report:
+def make_overview(screen: Screen, root: Path) -> Report:
     """All sweeps of the store `root`, a line for each, as a report with the same facts."""
     sweeps = grouped(screen.blocks, lambda block: block.sweep)
-    runs = [(_total(blocks, *OUTCOMES), _total(blocks, "points")) for blocks in sweeps.values()]
+    runs = [(_add_up(blocks, *OUTCOMES), _add_up(blocks, "points")) for blocks in sweeps.values()]
     columns: dict[Column, list[Any]] = {
         Column("sweep", kind="text", least=8): [*sweeps],
         Column("done", kind="text", importance=8): [f"{bar(*pair)} {pair[0]}/{pair[1]}" for pair in runs],
         **{
-            Column(name, importance=7): [_total(blocks, name) or "" for blocks in sweeps.values()]
+            Column(name, importance=7): [_add_up(blocks, name) or "" for blocks in sweeps.values()]
             for name in ("running", "queued", "failed")
         },
         Column("next", kind="text", importance=9): [blocks[0].next for blocks in sweeps.values()],
@@ -213,47 +215,40 @@ def overview(screen: Screen, root: Path) -> Report:
     return Report("sweep status", "", [by_columns(columns)] if sweeps else [], data=screen.blocks, empty=none)
 
 
-def report(screen: Screen, when: float | None = None) -> Report:
+def make_report(screen: Screen, when: float | None = None) -> Report:
     """The screen as a report: a section for each sweep.
 
     Args:
-        screen: what was found.
+        screen: the facts.
         when: the time to show above, in seconds since 1970.
     """
     sweeps = grouped(screen.blocks, lambda block: block.sweep)
-    sections = [_section(name, blocks, screen.remarks, when) for name, blocks in sweeps.items()]
+    sections = [_make_section(name, blocks, screen.remarks, when) for name, blocks in sweeps.items()]
     return Report("sweep status", "", sections, data=screen.blocks)
 
 
-def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when: float | None) -> Section:
+def _make_section(
+    sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when: float | None
+) -> Section:
     """A sweep: its bars, a row for each objective, runs at work and failed ones, and what to do next."""
-    rows = [(block, own) for block in blocks for own in block.objectives]
-    metrics = {tasks.metric_label(own.metric, own.higher_is_better) for _, own in rows if own.metric}
+    rows = [row for block in blocks for row in block.objectives]
+    names = [f"{block.block} {pairs(row.fixed)}".rstrip() for block in blocks for row in block.objectives]
+    metrics = {tasks.metric_label(row.metric, row.higher_is_better) for row in rows if row.metric}
     columns: dict[Column, list[Any]] = {
-        Column("block", kind="text", least=8): [
-            f"{block.block} {pairs(own.fixed)}".rstrip() for block, own in rows
-        ],
-        Column("search", importance=6): [f"{own.searched}/{own.search}" for _, own in rows],
+        Column("block", kind="text", least=8): names,
+        Column("search", importance=6): [f"{row.searched}/{row.search}" for row in rows],
         Column("seeds", importance=5): [
-            f"{own.replicated}/{own.replicas}" if own.replicas else "" for _, own in rows
+            f"{row.replicated}/{row.replicas}" if row.replicas else "" for row in rows
         ],
-        Column("best setting", kind="text", least=12, importance=8): [pairs(own.setting) for _, own in rows],
-        Column("val", importance=7): _values([own for _, own in rows]),
-        Column("edge", kind="text", importance=9, doubts=True): [own.to_add() for _, own in rows],
+        Column("best setting", kind="text", least=12, importance=8): [pairs(row.setting) for row in rows],
+        Column("val", importance=7): _show_values(rows),
+        Column("edge", kind="text", importance=9, doubts=True): [row.advise() for row in rows],
     }
     head = {
         "metrics": sorted(metrics),
         "clock": time.strftime("%H:%M:%S", time.localtime(when)) if when else "",
-        **{name: _total(blocks, name) for name in ("running", "queued")},
+        **{name: _add_up(blocks, name) for name in ("running", "queued")},
     }
-    rounds = [
-        Note("rounds", sweep=sweep, block=block.block, **asdict(block.rounds))
-        for block in blocks
-        if block.rounds and block.rounds.rates
-    ]
-    at_work = any(block.running or block.queued for block in blocks)
-    lacking = any(own.value is not None and not own.replicas for _, own in rows)
-    alone = lacking and not any(block.left for block in blocks)
     return by_columns(
         {
             column: cells
@@ -261,78 +256,76 @@ def _section(sweep: str, blocks: Sequence[Block], remarks: Sequence[Note], when:
             if any(cell.text() if isinstance(cell, Cell) else cell for cell in cells)
         },
         title=str(Note("status_head", sweep=sweep, **head)),
-        above=_bars(blocks),
-        notes=[
-            *rounds,
-            *_runs(blocks),
-            _tally(blocks),
-            *(remark for remark in remarks if remark["sweep"] == sweep),
-            *([Note("add_replicas", line="replicate: {seeds: 3}")] if alone else []),
-            Note("next_command", command=blocks[0].next, provisional=int(at_work)),
-        ],
+        above=_make_bars(blocks),
+        notes=_make_notes(blocks, [remark for remark in remarks if remark["sweep"] == sweep]),
     )
 
 
-def _values(rows: Sequence[Objective]) -> list[Cell]:
+def _make_notes(blocks: Sequence[Block], remarks: Sequence[Note]) -> list[Note]:
+    """The rounds, the runs at work, those that failed, the sums, the remarks, and what to do next."""
+    notes = [
+        Note("rounds", sweep=block.sweep, block=block.block, **asdict(block.rounds))
+        for block in blocks
+        if block.rounds and block.rounds.rates
+    ]
+    at_work = sorted((run for block in blocks for run in block.at_work), key=lambda run: not run.is_silent)
+    notes += [run.make_note() for run in at_work[:MOST_LINES]]  # the stalled ones are first
+    hidden = len(at_work) - MOST_LINES
+    notes += [Note("more_at_work", runs=hidden)] if hidden > 0 else []
+    notes += note_failures((run for block in blocks for run in block.failures), MOST_LINES)
+    counts = {name: _add_up(blocks, name) for name in ("failed", "diverged", "pruned")}
+    gpu = sum(block.spent.gpu_hours for block in blocks)
+    core = sum(block.spent.core_hours for block in blocks)
+    spent = Note("time_spent", gpu=gpu, core=core) if gpu or core else None
+    notes += [Note("tally", **counts, spent=spent), *remarks]
+    rows = [row for block in blocks for row in block.objectives]
+    if any(row.value is not None and not row.replicas for row in rows) and not _add_up(blocks, "left"):
+        notes.append(Note("add_replicas", line="replicate: {seeds: 3}"))
+    provisional = any(block.running or block.queued for block in blocks)
+    return [*notes, Note("next_command", command=blocks[0].next, provisional=int(provisional))]
+
+
+def _show_values(rows: Sequence[Objective]) -> list[Cell]:
     """The validation metric of each best setting; the best of a workload is bold once its search is over."""
-    rivals = grouped(rows, lambda own: (own.metric, pairs(own.fixed)))
+    rivals = grouped(rows, lambda row: (row.metric, pairs(row.fixed)))
     best = {}
-    for place, group in rivals.items():
-        values = [own.value for own in group if own.value is not None]
-        if values and len(group) > 1 and all(own.searched == own.search for own in group):
-            best[place] = max(values) if group[0].higher_is_better else min(values)
+    for workload, group in rivals.items():
+        values = [row.value for row in group if row.value is not None]
+        if values and len(group) > 1 and all(row.searched == row.search for row in group):
+            best[workload] = max(values) if group[0].higher_is_better else min(values)
     return [
-        Cell(own.text(), bold=own.value is not None and own.value == best.get((own.metric, pairs(own.fixed))))
-        for own in rows
+        Cell(row.text(), bold=row.value is not None and row.value == best.get((row.metric, pairs(row.fixed))))
+        for row in rows
     ]
 
 
-def _bars(blocks: Sequence[Block]) -> list[Note]:
+def _make_bars(blocks: Sequence[Block]) -> list[Note]:
     """How far search and runs on fresh seeds are; the last bar has the end if as many go on as now."""
-    own = [own for block in blocks for own in block.objectives]
+    rows = [row for block in blocks for row in block.objectives]
     counts = {
-        "search": (_total(own, "searched"), _total(own, "search")),
-        "fresh seeds": (_total(own, "replicated"), _total(own, "replicas")),
+        "search": (_add_up(rows, "searched"), _add_up(rows, "search")),
+        "fresh seeds": (_add_up(rows, "replicated"), _add_up(rows, "replicas")),
     }
     notes = [
-        Note("bar", name=name, bar=bar(done, total), done=done, total=total)
-        for name, (done, total) in counts.items()
+        Note("bar", name=name, bar=bar(ended, total), done=ended, total=total)
+        for name, (ended, total) in counts.items()
         if total
     ]
-    open_blocks = [block for block in blocks if block.left]
-    seconds = [block.left_seconds for block in open_blocks]
-    known = sum(value for value in seconds if value is not None)
+    seconds = [block.left_seconds for block in blocks if block.left]
+    seconds_known = sum(value for value in seconds if value is not None)
     at_work = [run for block in blocks for run in block.at_work]
     working = sum(not run.is_silent for run in at_work)
     end = {
-        "left": sum(block.left for block in blocks),
+        "left": _add_up(blocks, "left"),
         "at_work": len(at_work),
         "silent": len(at_work) - working,
-        "seconds": 0 if working else known,
-        "eta": known / working if working else 0,
+        "seconds": 0 if working else seconds_known,
+        "eta": seconds_known / working if working else 0,
         "least": 1 if None in seconds else 2,
     }
     return [*notes[:-1], Note("last_bar", **notes[-1].fields, **end)] if notes else []
 
 
-def _total(parts: Sequence[Block | Objective], *names: str) -> int:
+def _add_up(parts: Sequence[Block | Objective], *names: str) -> int:
     """The sum of some numbers over blocks, or over objectives."""
     return sum(getattr(part, name) for part in parts for name in names)
-
-
-def _tally(blocks: Sequence[Block]) -> Note:
-    """What has ended without a figure, and what all has taken."""
-    counts = {name: _total(blocks, name) for name in ("failed", "diverged", "pruned")}
-    gpu = sum(block.spent.gpu_hours for block in blocks)
-    core = sum(block.spent.core_hours for block in blocks)
-    return Note("tally", **counts, spent=Note("time_spent", gpu=gpu, core=core) if gpu or core else None)
-
-
-def _runs(blocks: Sequence[Block]) -> list[Note]:
-    """The runs at work and those that failed, a line each; what has stalled is not what is left out."""
-    at_work = [run for block in blocks for run in block.at_work]
-    at_work.sort(key=lambda run: run.is_silent, reverse=True)
-    hidden = len(at_work) - MOST_LINES
-    failures = failures_in_words((run for block in blocks for run in block.failures), MOST_LINES)
-    more = [Note("more_at_work", runs=hidden)] if hidden > 0 else []
-    return [*(run.note() for run in at_work[:MOST_LINES]), *more, *failures]

@@ -1,8 +1,8 @@
 """How the next trial of a study is drawn, its axes as Optuna has them, and which trials are stopped early.
 
-A draw is a function of the seed, the number of the trial and what the study knows, a decision to stop of what
-the trials have reported, and neither of anything in the memory of a process: a search that was killed goes on
-as it would have, and any worker can take the next step.
+A draw is a function of the seed, the number of the trial and the trials of the study; a decision to stop is a
+function of the reports of the trials. Neither depends on the memory of a process: a search that was killed
+goes on as it would have, and any worker can take the next step.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ TRIES = 20  # draws of `NoRepeats` before it takes the first setting that is new
 # --- axes ---
 
 
-def axis_of(values: Collection[Value]) -> Axis:
+def make_axis(values: Collection[Value]) -> Axis:
     """The axis of a grid with these values: numbers from the least to the greatest, all else as choices.
 
     The ends are those of the grid. Optuna's estimates of importance are taken over the whole of an axis: on
@@ -39,41 +39,38 @@ def axis_of(values: Collection[Value]) -> Axis:
     if len(numbers) < len(values):
         return {"choices": list({repr(value): value for value in values}.values())}
     whole = all(type(value) is int for value in values)
-    return {"low": min(numbers), "high": max(numbers), "log": _in_ratios(numbers), "whole": whole}
+    return {"low": min(numbers), "high": max(numbers), "log": _are_ratios(numbers), "whole": whole}
 
 
-def _in_ratios(values: Collection[float]) -> bool:
+def _are_ratios(values: Collection[float]) -> bool:
     """Whether values are rather spaced by ratios than by differences, as their middle one shows."""
     low, high, middle = min(values), max(values), statistics.median(set(values))
     return low > 0 and abs(middle - math.sqrt(low) * math.sqrt(high)) < abs(middle - (low + high) / 2)
 
 
-def distribution(axis: Axis) -> BaseDistribution:
+def make_distribution(axis: Axis) -> BaseDistribution:
     """The Optuna distribution of an axis."""
     if "choices" in axis:
-        return CategoricalDistribution([label(axis, value) for value in axis["choices"]])
+        return CategoricalDistribution([encode_value(axis, value) for value in axis["choices"]])
     if axis["whole"]:
         return IntDistribution(axis["low"], axis["high"], log=axis["log"])
     return FloatDistribution(axis["low"], axis["high"], log=axis["log"])
 
 
-def label(axis: Axis, value: Value) -> Value:
+def encode_value(axis: Axis, value: Value) -> Value:
     """A value as Optuna takes it. A list, such as betas, can't be a choice, so its JSON is."""
     return json.dumps(value) if "choices" in axis and isinstance(value, list | tuple) else value
 
 
-def value_of(axis: Axis, word: Value) -> Value:
-    """The inverse of `label`."""
-    for value in axis.get("choices", []):
-        if label(axis, value) == word:
-            return value
-    return word
+def decode_value(axis: Axis, code: Value) -> Value:
+    """The inverse of `encode_value`."""
+    return next((value for value in axis.get("choices", []) if encode_value(axis, value) == code), code)
 
 
 # --- samplers ---
 
 
-def sampler(study: Study, number: int) -> BaseSampler:
+def make_sampler(study: Study, number: int) -> BaseSampler:
     """The sampler of trial `number`."""
     seed = int(hashlib.sha256(f"{study.seed} {study.name} {number}".encode()).hexdigest()[:8], 16)
     if study.mode == "sobol":
@@ -110,25 +107,22 @@ class Sobol(RandomSampler):
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
         """The coordinate of the point that belongs to the parameter."""
-        return between(param_distribution, self._parts[param_name])
+        return interpolate(param_distribution, self._parts[param_name])
 
 
-def between(distribution: BaseDistribution, part: float) -> Any:
+def interpolate(distribution: BaseDistribution, part: float) -> Any:
     """The value at the fraction `part` of a distribution; whole numbers and choices get equal shares."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(part * len(distribution.choices))]
-    if isinstance(distribution, IntDistribution):
-        low, high = distribution.low, distribution.high
-        if distribution.log:
-            value = (low - 0.5) * ((high + 0.5) / (low - 0.5)) ** part
-            return min(max(round(value), low), high)
-        return low + int(part * (high - low + 1))
-    assert isinstance(distribution, FloatDistribution)
-    if distribution.log:
-        value = distribution.low * (distribution.high / distribution.low) ** part
+    assert isinstance(distribution, IntDistribution | FloatDistribution)
+    low, high, log = distribution.low, distribution.high, distribution.log
+    if isinstance(distribution, FloatDistribution):
+        value = low * (high / low) ** part if log else low + part * (high - low)
+    elif log:
+        value = round((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** part)
     else:
-        value = distribution.low + part * (distribution.high - distribution.low)
-    return min(max(value, distribution.low), distribution.high)  # rounding may step over the ends
+        value = low + int(part * (high - low + 1))
+    return min(max(value, low), high)  # rounding may step over the ends
 
 
 # --- draws without repetition ---
@@ -159,16 +153,17 @@ class NoRepeats(BaseSampler):
     ) -> dict[str, Any]:
         """The first of some draws that is new, else the first new one in order, else a repeated one."""
         trials = study.get_trials(deepcopy=False)
-        known = [one.params for one in trials if one.number != trial.number]
+        tried = [other.params for other in trials if other.number != trial.number]
         draws = (self._draw(study, trial) for _ in range(TRIES))
-        new = (setting for setting in draws if setting not in known)
-        rest = (setting for setting in _first(self._axes, len(known) + 1) if setting not in known)
-        return next(itertools.chain(new, rest), None) or self._draw(study, trial)
+        settings = itertools.chain(draws, _list_settings(self._axes, len(tried) + 1))
+        return next((setting for setting in settings if setting not in tried), None) or self._draw(
+            study, trial
+        )
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """As `inner` does it. It is not called, since `sample_relative` draws all axes."""
+        """A draw of `inner`. It is not called, since `sample_relative` draws all axes."""
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def _draw(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
@@ -180,22 +175,21 @@ class NoRepeats(BaseSampler):
         }
 
 
-def _first(axes: Mapping[str, BaseDistribution], count: int) -> Iterator[dict[str, Any]]:
+def _list_settings(axes: Mapping[str, BaseDistribution], count: int) -> Iterator[dict[str, Any]]:
     """The settings made of the first `count` values of each axis; none if an axis is continuous."""
-    values = [_values(axis)[:count] for axis in axes.values()]
+    values: list[Sequence[Any]] = []
+    for axis in axes.values():
+        if isinstance(axis, IntDistribution):
+            values.append(range(axis.low, axis.high + 1)[:count])
+        else:
+            values.append(axis.choices[:count] if isinstance(axis, CategoricalDistribution) else ())
     return (dict(zip(axes, row, strict=True)) for row in itertools.product(*values))
-
-
-def _values(axis: BaseDistribution) -> range | tuple[Any, ...]:
-    if isinstance(axis, IntDistribution):
-        return range(axis.low, axis.high + 1)
-    return axis.choices if isinstance(axis, CategoricalDistribution) else ()
 
 
 # --- which trials are stopped early ---
 
 
-def pruner(study: Study) -> BasePruner:
+def make_pruner(study: Study) -> BasePruner:
     """The pruner of a study."""
     options = study.pruner_options
     if study.pruner == "asha":
@@ -232,26 +226,20 @@ class Asha(BasePruner):
             return False
         value = trial.intermediate_values[trial.last_step]
         before = max((step for step in trial.intermediate_values if step < trial.last_step), default=0)
-        trials = study.get_trials(deepcopy=False)
+        reports = [
+            other.intermediate_values
+            for other in study.get_trials(deepcopy=False)
+            if other.number != trial.number
+        ]
+        sign = -1 if study.direction is StudyDirection.MAXIMIZE else 1
         rung = self.min_resource
         while rung <= trial.last_step:
             if rung > before:
-                others = (_value_at(one, rung) for one in trials if one.number != trial.number)
-                rivals = [other for other in others if other is not None]
-                if not self._goes_on(value, rivals, study.direction):
+                # The first report of each other trial at or after the rung.
+                first = [min((step for step in steps if step >= rung), default=None) for steps in reports]
+                rivals = [steps[step] for steps, step in zip(reports, first, strict=True) if step is not None]
+                better = sum(sign * rival < sign * value for rival in rivals)
+                if math.isnan(value) or better >= max(1, (len(rivals) + 1) // self.reduction_factor):
                     return True
             rung *= self.reduction_factor
         return False
-
-    def _goes_on(self, value: float, rivals: Sequence[float], direction: StudyDirection) -> bool:
-        if math.isnan(value):
-            return False
-        sign = -1 if direction is StudyDirection.MAXIMIZE else 1
-        better = sum(sign * rival < sign * value for rival in rivals)
-        return better < max(1, (len(rivals) + 1) // self.reduction_factor)
-
-
-def _value_at(trial: FrozenTrial, rung: int) -> float | None:
-    """The first report of a trial at or after a rung; None if there is none."""
-    steps = [step for step in trial.intermediate_values if step >= rung]
-    return trial.intermediate_values[min(steps)] if steps else None

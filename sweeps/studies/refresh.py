@@ -1,7 +1,7 @@
 """Bring the Optuna studies of a grid or a search up to date with the run folders, or rebuild them.
 
-A study holds what was searched. The replicas of its winner are a study of their own, since only their seeds
-differ; it is a journal file also where the searches are in a database.
+A study holds the trials of a search. The replicas of its winner are a study of their own, since only their
+seeds differ; it is a journal file also where the searches are in a database.
 
 In a grid an objective is a set of points that are compared with each other. Its study is a journal file, made
 from the run folders. If the state of a run has changed, one process writes the whole journal again, under a
@@ -58,23 +58,23 @@ def refresh_grid(
         store: the store.
         spec: the sweep.
         planned: its points that have settings.
-        names: of the studies of objectives; by default they are named after what they are.
+        names: of the studies, by objective; by default each is named after its objective.
         rebuild: write the journals even if nothing has changed.
 
     Returns:
         the paths of the journal files, one per objective and one per winner with replicas;
         `optuna-dashboard` can open them.
     """
-    known = states(store, [one.point for one in planned])
+    run_states = states(store, [p.point for p in planned])
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Planned, RunState]]] = {}
-    for one in planned:
-        group = (objective(one.point, spec), one.point.stage)
-        groups.setdefault(group, []).append((one, known[one.point.id]))
+    for p in planned:
+        group = (objective(p.point, spec), p.point.stage)
+        groups.setdefault(group, []).append((p, run_states[p.point.id]))
     folder = studies_folder(store.root)
     make_folder(folder)
     paths: list[Path] = []
-    for (found, stage), rows in groups.items():
-        name = (names or {}).get(found) or study_name((spec.name, *found))
+    for (parts, stage), rows in groups.items():
+        name = (names or {}).get(parts) or study_name((spec.name, *parts))
         path = folder / f"{replicas_of(name) if stage == REPLICATE else name}.journal"
         while path in paths:  # names may differ in what does not belong into the name of a file
             path = path.with_stem(f"{path.stem}_")
@@ -90,9 +90,9 @@ def _refresh_journal(
 ) -> None:
     digest_path = path.with_suffix(".json")
     first = rows[0][0].point
-    known = f"{first.block} {searched} {first.overrides}\n"
-    known += "".join(f"{planned.point.key} {state.status.value}\n" for planned, state in rows)
-    digest = hashlib.sha256(known.encode()).hexdigest()
+    text = f"{first.block} {searched} {first.overrides}\n"
+    text += "".join(f"{planned.point.key} {state.status.value}\n" for planned, state in rows)
+    digest = hashlib.sha256(text.encode()).hexdigest()
     size = path.stat().st_size if path.exists() else -1
     if not rebuild and atomic.read_json(digest_path) == {"digest": digest, "size": size}:
         return  # nothing has changed; importing Optuna would take a second

@@ -1,4 +1,4 @@
-"""Where a study is kept: in a journal file of the store, or in a database. One class for each kind.
+"""The home of a study: a journal file of the store, or a database. One class for each kind.
 
 Both have the same methods. The caller of `rewrite` holds the lock of the study.
 A journal is written whole from memory, or shared by many workers under a lock.
@@ -43,8 +43,8 @@ class JournalFile:
 
     def __init__(self, root: Path, study: Study) -> None:
         self.study_name = study.name
-        self.path = journal_of(root, study)
-        self.shown = str(self.path)
+        self.path = journal_path(root, study)
+        self.address = str(self.path)
         self._connected_to = b""
 
     def connect(self, load: Load) -> Opened:
@@ -54,18 +54,18 @@ class JournalFile:
             ValueError: the journal ends within a line. Other damage raises what Optuna says.
         """
         make_folder(self.path.parent)
-        if not self.path.exists():  # at once: what a study says of itself has many lines
-            atomic.create_text(self.path, _written(load, []))
-        storage = shared(self.path)
+        if not self.path.exists():  # at once: the attributes of a study take many lines
+            atomic.create_text(self.path, _make_journal(load, []))
+        storage = open_journal(self.path)
         study = load(storage)
-        self._connected_to = self._first_line()
+        self._connected_to = self._read_first_line()
         return storage, study
 
     def is_current(self) -> bool:
         """Whether the file is the one that `connect` has opened; `rewrite` of another process replaces it."""
-        return self._first_line() == self._connected_to
+        return self._read_first_line() == self._connected_to
 
-    def _first_line(self) -> bytes:
+    def _read_first_line(self) -> bytes:
         """The first line of a journal, which differs for each: it has a random name of its writer.
 
         The inode does not differ: file systems soon give that of a deleted file to a new one.
@@ -76,7 +76,7 @@ class JournalFile:
 
     def rewrite(self, load: Load, storage: BaseStorage, trials: Sequence[FrozenTrial]) -> Opened:
         """Replace the study by one with these trials, in one durable write, and open it."""
-        write(self.path, load, trials)
+        write_journal(self.path, load, trials)
         return self.connect(load)
 
     def release(self, storage: BaseStorage) -> None:
@@ -92,7 +92,7 @@ class Database:
 
     def __init__(self, study: Study) -> None:
         self.study_name = f"{study.name}.{study.nonce}"
-        self.shown = study.shown_url
+        self.address = study.shown_url
         self._study, self._url = study, study.url
 
     def connect(self, load: Load) -> Opened:
@@ -109,10 +109,11 @@ class Database:
                     RDBStorage(self._url, {"pool_size": 1})
                 return self._open(load)
         except Exception as error:  # of whatever class: drivers and databases differ
-            first = database.without_secrets(str(error).partition("\n")[0], self._url)
+            reason = database.without_secrets(str(error).partition("\n")[0], self._url)
             raise UsageError(
-                f"The storage of study '{self._study.name}' can't be used ({type(error).__name__}: {first}); "
-                "PostgreSQL needs `pip install 'htbench[postgres]'` and a server that answers."
+                f"The storage of study '{self._study.name}' can't be used "
+                f"({type(error).__name__}: {reason}); PostgreSQL needs `pip install 'htbench[postgres]'` "
+                "and a server that answers."
             ) from None
 
     def _open(self, load: Load) -> Opened:
@@ -140,29 +141,29 @@ class Database:
         storage.engine.dispose()
 
 
-def journal_of(root: Path, study: Study) -> Path:
+def journal_path(root: Path, study: Study) -> Path:
     """The journal of a study."""
     return studies_folder(root) / f"{study.name}.journal"
 
 
-def storage_of(root: Path, study: Study) -> JournalFile | Database:
-    """Where a study is kept."""
+def find_home(root: Path, study: Study) -> JournalFile | Database:
+    """The home of a study."""
     return Database(study) if study.storage else JournalFile(root, study)
 
 
 # --- journals ---
 
 
-def write(path: Path, load: Load, trials: Sequence[FrozenTrial]) -> None:
+def write_journal(path: Path, load: Load, trials: Sequence[FrozenTrial]) -> None:
     """Replace a journal by one of a study with these trials, in one durable write.
 
-    The caller is the only one who does. Optuna's backend would make a write for each change.
+    No other process may write to it meanwhile. Optuna's backend would make a write for each change.
     """
     atomic.remove_temporaries(path.parent, path.name)  # of a process that died here
-    atomic.write_text(path, _written(load, trials))
+    atomic.write_text(path, _make_journal(load, trials))
 
 
-def _written(load: Load, trials: Sequence[FrozenTrial]) -> str:
+def _make_journal(load: Load, trials: Sequence[FrozenTrial]) -> str:
     lines: list[dict[str, Any]] = []
 
     class Memory(BaseJournalBackend):
@@ -176,7 +177,7 @@ def _written(load: Load, trials: Sequence[FrozenTrial]) -> str:
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 
 
-def shared(path: Path) -> JournalStorage:
+def open_journal(path: Path) -> JournalStorage:
     """The journal at `path` as a storage that many processes may use at once.
 
     Raises:
@@ -190,18 +191,18 @@ def shared(path: Path) -> JournalStorage:
         """A lock that the kernel frees when its holder dies; with Optuna's, others would wait for 30 s."""
 
         def __init__(self) -> None:
-            self._held = contextlib.ExitStack()
+            self._stack = contextlib.ExitStack()
 
         def acquire(self) -> bool:
-            with contextlib.ExitStack() as held:
-                held.enter_context(atomic.locked(path.with_suffix(".lock")))
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(atomic.locked(path.with_suffix(".lock")))
                 atomic.refresh_file_cache(path)
                 _refuse_incomplete_line(path)
-                self._held = held.pop_all()
+                self._stack = stack.pop_all()
             return True
 
         def release(self) -> None:
-            self._held.close()
+            self._stack.close()
 
     with atomic.locked(path.with_suffix(".lock")):  # nobody is within a line now
         _refuse_incomplete_line(path)

@@ -1,4 +1,4 @@
-"""Runs and points as Optuna has them: studies and what they say of themselves, trials and their curves."""
+"""Runs and points in the form of Optuna: studies and their descriptions, trials and their curves."""
 
 import contextlib
 import math
@@ -24,8 +24,8 @@ from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFolder
 from htbench.sweeps.plan.planned import Planned
 from htbench.sweeps.plan.slots import Axis
-from htbench.sweeps.studies import storage as storages
-from htbench.sweeps.studies.drawing import axis_of, distribution, label
+from htbench.sweeps.studies.drawing import encode_value, make_axis, make_distribution
+from htbench.sweeps.studies.storage import write_journal
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -36,17 +36,17 @@ _WITHOUT_RECORD = {Status.FAILED: TrialState.FAIL, Status.RUNNING: TrialState.RU
 
 
 class Description:
-    """What a study says of itself, in a grid as in a search.
+    """The direction, the metric and the attributes of a study, in a grid as in a search.
 
     Args:
         config: of one of its trials.
-        more: what else to say, such as the block.
-        without: settings that its trials say for themselves.
+        more: other attributes, such as the block.
+        without: settings that are attributes or parameters of its trials.
         trials: the settings of all its trials. Those that differ among them are left out, too.
 
     Attributes:
         metric: the name of its objective, a key in the metrics of a record, such as `val_loss`.
-        attributes: what all of its trials share, for people, who see them in the dashboard.
+        attributes: the settings that all of its trials share, for people, who see them in the dashboard.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Description:
     ) -> None:
         task = tasks.spec(config.task)
         settings = {name: value for name, value in to_settings(config).items() if name not in without}
-        shared = {n: _plain(v) for n, v in settings.items() if all(n in t and t[n] == v for t in trials)}
+        shared = {n: _to_json(v) for n, v in settings.items() if all(n in t and t[n] == v for t in trials)}
         self.metric, self.attributes = f"val_{task.metric}", {**more, **shared}
         self._direction = StudyDirection.MAXIMIZE if task.higher_is_better else StudyDirection.MINIMIZE
 
     def open(self, name: str, storage: BaseStorage, pruner: BasePruner | None = None) -> optuna.Study:
-        """The study of this name, which is created if the storage lacks it, with all that it says."""
+        """The study of this name, which is created if the storage lacks it, with its attributes."""
         study = None
         with contextlib.suppress(KeyError):  # a journal would note that somebody wanted to create it again
             study = optuna.load_study(study_name=name, storage=storage, pruner=pruner)
@@ -75,14 +75,14 @@ class Description:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)
                 study.set_metric_names([self.metric])
-        known = study.user_attrs
+        stored = study.user_attrs
         for attribute, value in self.attributes.items():
-            if attribute not in known or known[attribute] != value:
+            if attribute not in stored or stored[attribute] != value:
                 study.set_user_attr(attribute, value)
         return study
 
 
-def _plain(value: Value) -> Any:
+def _to_json(value: Value) -> Any:
     """A value as it comes back from a storage, which keeps JSON."""
     return list(value) if isinstance(value, tuple) else value
 
@@ -90,7 +90,7 @@ def _plain(value: Value) -> Any:
 # --- a trial ---
 
 
-def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
+def judge_trial(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
     """State and value of a trial. A run without a finite metric has not failed: its trial is pruned."""
     value = record.metrics.get(metric)
     if record.status is Status.COMPLETED and value is not None:
@@ -98,21 +98,21 @@ def outcome(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
     return TrialState.PRUNED, None
 
 
-def constraints(record: RunRecord, metric: str) -> dict[str, float]:
-    """The constraints of a trial: one without a finite metric violates one, so TPE ranks it last.
+def find_violations(record: RunRecord, metric: str) -> dict[str, float]:
+    """The violated constraints of a trial: one without a finite metric has one, so TPE ranks it last.
 
     TPE prefers pruned trials that have come far, so without this it would prefer late divergences.
     """
-    good = record.status is Status.PRUNED or outcome(record, metric)[0] is TrialState.COMPLETE
+    good = record.status is Status.PRUNED or judge_trial(record, metric)[0] is TrialState.COMPLETE
     return {} if good else {"diverged": 1.0}
 
 
 def number_or_nan(value: float | None) -> float:
-    """A metric as Optuna takes it: NaN if it is not finite, for which a curve on disk has null."""
+    """A metric for Optuna: NaN if it is not finite, for which a curve on disk has null."""
     return value if value is not None and math.isfinite(value) else math.nan
 
 
-def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, float]:
+def read_reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, float]:
     """The evaluations of a run that are reported, by step. The last of a completed run is its value."""
     last = record.steps if record is not None and record.status is Status.COMPLETED else math.inf
     return {
@@ -122,7 +122,7 @@ def reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, fl
     }
 
 
-def trial_of_run(
+def make_trial(
     record: RunRecord | None,
     metric: str,
     *,
@@ -131,9 +131,9 @@ def trial_of_run(
     axes: Mapping[str, Axis],
     settings: Mapping[str, Value],
     attributes: Mapping[str, Any],
-    as_told: bool = False,
+    after_tell: bool = False,
 ) -> FrozenTrial:
-    """A trial as its run folder has it.
+    """The trial of a run, from its run folder.
 
     Args:
         record: of the run; None if it has not ended for the study.
@@ -143,26 +143,26 @@ def trial_of_run(
         axes: the parameters.
         settings: of the run, those on the axes among them.
         attributes: for people, who see them in the dashboard.
-        as_told: have the value and the constraints that Optuna gives a trial when it is told, on which the
+        after_tell: have the value and the constraints that Optuna gives a trial when it is told, on which the
             next draws depend.
     """
-    state, value = outcome(record, metric) if record is not None else (without_record, None)
-    if as_told and state is TrialState.PRUNED and curve:
+    state, value = judge_trial(record, metric) if record is not None else (without_record, None)
+    if after_tell and state is TrialState.PRUNED and curve:
         value = curve[max(curve)]
     return create_trial(
         state=state,
         value=None if value is None or math.isnan(value) else value,
-        params=params(axes, settings),
-        distributions={name: distribution(axis) for name, axis in axes.items()},
+        params=encode_params(axes, settings),
+        distributions={name: make_distribution(axis) for name, axis in axes.items()},
         intermediate_values=dict(curve),
         user_attrs=dict(attributes),
-        constraints=constraints(record, metric) if as_told and record is not None else None,
+        constraints=find_violations(record, metric) if after_tell and record is not None else None,
     )
 
 
-def params(axes: Mapping[str, Axis], settings: Mapping[str, Value]) -> dict[str, Value]:
+def encode_params(axes: Mapping[str, Axis], settings: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters of a trial with these settings."""
-    return {name: label(axis, settings.get(name)) for name, axis in axes.items()}
+    return {name: encode_value(axis, settings.get(name)) for name, axis in axes.items()}
 
 
 # --- a grid ---
@@ -171,37 +171,36 @@ def params(axes: Mapping[str, Axis], settings: Mapping[str, Value]) -> dict[str,
 def write_grid(
     store: Store, path: Path, searched: Sequence[str], rows: Sequence[tuple[Planned, RunState]]
 ) -> None:
-    """Write the journal of a grid's study. What was searched are its parameters, all else attributes.
+    """Write the journal of a grid's study. Searched settings are its parameters, all others attributes.
 
     Args:
         store: where the runs are.
         path: the journal; its stem is the name of the study.
         searched: the settings that are its parameters.
-        rows: its points, each with what became of it.
+        rows: its points, each with the state of its run.
     """
-    settings = [to_settings(planned.config) for planned, _ in rows]
-    axes = {name: axis_of([given.get(name) for given in settings]) for name in searched}
+    all_settings = [to_settings(planned.config) for planned, _ in rows]
+    axes = {name: make_axis([settings.get(name) for settings in all_settings]) for name in searched}
     first = rows[0][0]
     about = {"sweep": first.point.sweep, "block": first.point.block, "stage": first.point.stage}
-    described = Description(first.config, about, without={*axes, *SEED_FIELDS}, trials=settings)
-    noted = axes.keys() | described.attributes.keys()
+    description = Description(first.config, about, without={*axes, *SEED_FIELDS}, trials=all_settings)
+    metric, shared = description.metric, axes.keys() | description.attributes.keys()
     trials = []
-    for (planned, state), given in zip(rows, settings, strict=True):
+    for (planned, state), settings in zip(rows, all_settings, strict=True):
         key, record = planned.point.key, state.record
         remark = record.note if record is not None else state.message
-        known = {"key": key, "status": state.status.value} | ({"remark": remark} if remark else {})
-        evaluated = curve.read(RunFolder(store.run_folder(key)).metrics) if record is not None else []
-        metric = described.metric
+        attributes = {"key": key, "status": state.status.value} | ({"remark": remark} if remark else {})
+        attributes |= {name: _to_json(value) for name, value in settings.items() if name not in shared}
+        evaluations = curve.read(RunFolder(store.run_folder(key)).metrics) if record is not None else []
         trials.append(
-            trial_of_run(
+            make_trial(
                 record,
                 metric,
                 without_record=_WITHOUT_RECORD.get(state.status, TrialState.WAITING),
-                curve={row["step"]: row[metric] for row in evaluated if row.get(metric) is not None},
+                curve={row["step"]: row[metric] for row in evaluations if row.get(metric) is not None},
                 axes=axes,
-                settings=given,
-                attributes=known
-                | {name: _plain(value) for name, value in given.items() if name not in noted},
+                settings=settings,
+                attributes=attributes,
             )
         )
-    storages.write(path, lambda storage: described.open(path.stem, storage), trials)
+    write_journal(path, lambda storage: description.open(path.stem, storage), trials)

@@ -57,8 +57,8 @@ def check_search(root, study):
     keys = [content["key"] for content in filled.values()]
     assert len(set(keys)) == study.trials, "distinct points"
     connection = Connection(root, study)
-    found = connection.trials()
-    assert connection.agrees(filled), "the same settings there and here"
+    found = connection.list_trials()
+    assert connection.has_slots(filled), "the same settings there and here"
     assert [trial.number for trial in found] == list(range(study.trials))
     for content in filled.values():
         trial, record = found[content["trial"]], store.record(content["key"])
@@ -75,7 +75,7 @@ def state_of(study, root):
     """All that a study knows, as plain values."""
     return [
         (t.number, t.state.name, t.params, t.value, t.intermediate_values)
-        for t in Connection(root, study).trials()
+        for t in Connection(root, study).list_trials()
     ]
 
 
@@ -83,6 +83,6 @@ def forget(root, study):
     """Delete a study, wherever it is kept."""
     connection = Connection(root, study)
     if study.storage:
-        optuna.delete_study(study_name=connection.kept.study_name, storage=connection.storage)
+        optuna.delete_study(study_name=connection.home.study_name, storage=connection.storage)
     else:
-        connection.kept.path.unlink()
+        connection.home.path.unlink()

@@ -58,7 +58,7 @@ def test_what_was_seen_is_what_the_card_reads(tmp_path, monkeypatch):
     place = tmp_path / "seen.csv"
     place.write_text(pages.seen(runs))
     monkeypatch.setattr(reproduce_card, "SEEN", place)
-    assert reproduce_card.seen() == {"imagenet": 0.5, "cifar": 0.2}
+    assert reproduce_card.read_paces() == {"imagenet": 0.5, "cifar": 0.2}
 
 
 def test_what_was_seen_before_stays_and_waiting_for_others_does_not_count(tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ def test_what_was_seen_before_stays_and_waiting_for_others_does_not_count(tmp_pa
     place = tmp_path / "seen.csv"
     place.write_text(pages.seen(frame((0, 8)).assign(seconds_per_step=0.2), before))
     monkeypatch.setattr(reproduce_card, "SEEN", place)
-    assert reproduce_card.seen() == {"imagenet": 0.4, "cifar": 0.9}
+    assert reproduce_card.read_paces() == {"imagenet": 0.4, "cifar": 0.9}
 
 
 def test_the_files_of_a_page_replace_those_before(tmp_path, monkeypatch):

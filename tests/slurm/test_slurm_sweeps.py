@@ -14,7 +14,7 @@ from htbench.harness.errors import EXIT_USAGE
 from htbench.harness.store import Store, submissions
 from htbench.harness.store.points import read_points
 from htbench.harness.system import slurm
-from htbench.sweeps.cluster.submit import without_check
+from htbench.sweeps.cluster.submit import shorten_check
 from tests.helpers import waiting
 from tests.helpers.command import Htbench
 from tests.helpers.on_cluster import (
@@ -81,7 +81,7 @@ def test_a_sweep_in_arrays_once_and_extended(site, write_spec, tmp_path):
     files = sorted(site.root.glob("sweeps/tiny/logs/*/submission.sh"))
     words = "|".join(file.parent.name for file in files)
     planned = re.split(r"# --- tiny, array \d; .* ---\n", text)[1:]
-    sent = [without_check(re.sub(words, "0123456789", file.read_text())) for file in files]
+    sent = [shorten_check(re.sub(words, "0123456789", file.read_text())) for file in files]
     assert sorted(one.strip() for one in planned) == sorted(one.strip() for one in sent)
 
     finish(site, spec, "tiny")

@@ -90,7 +90,7 @@ def test_one_command_checks_tunes_and_answers_and_the_same_goes_on(folder, monke
 @pytest.mark.parametrize("task", WORKLOADS)
 def test_what_it_fixes_is_a_default_or_usual(folder, task):
     parts.allow([OWN])
-    made = yaml.safe_load(Comparison(OWN, ["adamw", "muon"], task, QUICK).text())
+    made = yaml.safe_load(Comparison(OWN, ["adamw", "muon"], task, QUICK).to_yaml())
     for block in made["blocks"]:
         for name, value in {**made["base"], **block["set"]}.items():
             if is_tuned(name):
@@ -103,7 +103,7 @@ def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, b
     parts.allow([OWN])
     wanted = Comparison(OWN, ["adamw", "muon"], task, budget)
     path = folder / f"{wanted.name}.yaml"
-    path.write_text(wanted.text())
+    path.write_text(wanted.to_yaml())
     loaded = sweep_file.load(path)
     assert loaded.search.mode == "refine" and loaded.search.trials == budget.trials
     assert loaded.fresh_seeds == budget.seeds and loaded.name == path.stem
@@ -137,7 +137,7 @@ def test_the_full_budget_is_a_block_more_in_the_ladder(folder):
     ):
         theirs = sweep_file.load(HOME / "sweeps" / "ladder" / "ladder-s1.yaml")
         wanted = Comparison(name, [block.name for block in theirs.blocks], "pydocs", FULL)
-        path.write_text(wanted.text())
+        path.write_text(wanted.to_yaml())
         loaded = sweep_file.load(path)
         assert loaded.blocks[1:] == theirs.blocks, "their runs are those of the ladder"
         assert (loaded.base, loaded.seeds, loaded.fresh_seeds) == (
@@ -192,9 +192,11 @@ def test_a_class_whose_steps_make_nan_is_sent_back_with_that_and_nothing_that_fo
 
 def test_a_class_with_another_fault_is_compared_and_the_fault_told(folder, monkeypatch, capfd):
     steps = []
-    monkeypatch.setattr(compare, "_tell_time", lambda args, path: None)
-    monkeypatch.setattr(compare, "sweep_step", lambda args, action, words, **given: steps.append(words) or 1)
-    monkeypatch.setattr(compare, "step", lambda words, work: steps.append(words) or 0)
+    monkeypatch.setattr(compare, "_say_time", lambda args, path: None)
+    monkeypatch.setattr(
+        compare, "do_sweep_step", lambda args, action, words, **given: steps.append(words) or 1
+    )
+    monkeypatch.setattr(compare, "do_step", lambda words, work: steps.append(words) or 0)
     assert cli.main(["compare", "others_of_mine:NoClosure"]) == 1, (
         "a run has failed; the table has the others"
     )

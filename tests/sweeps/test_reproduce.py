@@ -31,7 +31,7 @@ class Commands:
     def __init__(self, left=3, **statuses):
         self.left, self.statuses, self.given = left, statuses, []
 
-    def previews(self, args):
+    def preview_sweeps(self, args):
         self.given.append(["sweep plan", vars(args)])
         if status := self.statuses.get("plan"):
             raise {1: RunFailedError, 2: UsageError}[status]("No.")
@@ -62,7 +62,7 @@ def plan(sweep, left, seconds=None, model="llama-nano", search=None):
     return SimpleNamespace(
         facts=SimpleNamespace(replicas_to_come=2, to_run=left, seconds=seconds or 0.0, card=rows),
         spec=SimpleNamespace(name=sweep, search=search or Search()), planned=points,
-        found={"settled": SimpleNamespace(status=Status.COMPLETED)},
+        run_states={"settled": SimpleNamespace(status=Status.COMPLETED)},
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def give(monkeypatch, tmp_path):
 
     def call(commands, *words, yes=True):
         with monkeypatch.context() as patch:
-            patch.setattr(sweep_commands, "previews", commands.previews)
+            patch.setattr(sweep_commands, "preview_sweeps", commands.preview_sweeps)
             patch.setattr(sweep_commands, "sweep", commands.sweep)
             patch.setattr(cli, "invoke", commands.invoke)
             words = [*words, "--yes"] if yes else words
@@ -93,7 +93,7 @@ FINISH = ["figure", "table", "report"]
 
 
 def test_all_experiments_at_nano_scale_are_the_default():
-    wanted = reproduce._wanted([], False)
+    wanted = reproduce._parse_request([], False)
     assert (wanted.scale, wanted.experiments) == ("nano", experiments.experiments("nano"))
     assert wanted.experiments == ["cifar", "imagenet", "p_grid_cifar"]
     assert set(wanted.tables) == {"cifar", "imagenet", "p_grid_cifar", "lr_grid_cifar10", "lr_grid_cifar100"}
@@ -101,14 +101,14 @@ def test_all_experiments_at_nano_scale_are_the_default():
 
 @pytest.mark.parametrize("words", [["paper", "lr_grid_cifar10"], ["lr_grid_cifar10", "paper"]])
 def test_a_table_brings_its_experiments_and_their_other_tables(words):
-    wanted = reproduce._wanted(words, False)
+    wanted = reproduce._parse_request(words, False)
     assert wanted.sweeps == ["paper-cifar"]
     assert {"cifar", "lr_grid_cifar10", "lr_grid_cifar100"} == set(wanted.tables)
 
 
 @pytest.mark.parametrize("scale", ["nano", "quick", "paper", "ladder"])
 def test_every_experiment_has_a_shipped_sweep_file(scale):
-    wanted = reproduce._wanted([scale], False)
+    wanted = reproduce._parse_request([scale], False)
     assert all(os.path.isfile(file) for file in wanted.files)
 
 
@@ -289,18 +289,18 @@ def test_its_part_for_a_gpu_wants_one(give, monkeypatch, capsys):
 def test_the_card_adds_what_was_measured_seen_before_and_what_nobody_knows():
     known = {"c": 1.2}
     parts = [
-        reproduce_card.left(plan("nano-a", 4, seconds=100.0), known),
-        reproduce_card.left(plan("nano-c", 5), known),
-        reproduce_card.left(plan("nano-d", 6), known),
+        reproduce_card.estimate(plan("nano-a", 4, seconds=100.0), known),
+        reproduce_card.estimate(plan("nano-c", 5), known),
+        reproduce_card.estimate(plan("nano-d", 6), known),
     ]
     times = ["100 s", "60 s", "not known for 6 runs"]
     assert [one.time for one in parts] == times
-    assert reproduce_card.left(plan("ladder-c2", 2, model="llama-c"), known).time == "24 s"
+    assert reproduce_card.estimate(plan("ladder-c2", 2, model="llama-c"), known).time == "24 s"
     refining = plan("ladder-a", 5, search=Search(mode="refine", trials=8))
-    assert reproduce_card.left(refining, known).more == 0, "all that is planned of the search has ended"
-    refining.found["settled"].status = Status.WAITING
-    assert reproduce_card.left(refining, known).more == 3
-    (section,) = reproduce_card.card(parts, [Note("times_of_worker", seconds=None, workers=1)]).sections
+    assert reproduce_card.estimate(refining, known).more == 0, "all that is planned of the search has ended"
+    refining.run_states["settled"].status = Status.WAITING
+    assert reproduce_card.estimate(refining, known).more == 3
+    (section,) = reproduce_card.make_card(parts, [Note("times_of_worker", seconds=None, workers=1)]).sections
     times = "2.7 min + not known for 6 runs"
     assert [cell.value for cell in section.rows[-1]] == ["together", 21, 15, times]
 

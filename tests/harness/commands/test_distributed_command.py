@@ -14,7 +14,7 @@ from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH, Point, read_points
 from htbench.harness.store.submissions import Submission
 from htbench.sweeps.cluster import submit
-from htbench.sweeps.cluster.job_array import text as sbatch_text
+from htbench.sweeps.cluster.job_array import write_array_script as sbatch_text
 from htbench.sweeps.cluster.snapshot import Snapshot
 from htbench.sweeps.plan.planned import search_points
 from htbench.sweeps.run.pool import Pool

@@ -19,7 +19,7 @@ from htbench.results.tables.answer import answers
 from htbench.sweeps.compare import QUICK, Comparison
 from htbench.sweeps.plan.replicas import courses, everything_with_states
 from htbench.sweeps.plan.stored import write_plan
-from htbench.sweeps.screens.objectives import objective
+from htbench.sweeps.screens.objectives import describe_objective
 from htbench.sweeps.spec import sweep_file
 
 BASE = {"task": "digits", "model": "resnet-nano", "steps": 8, "batch_size": 16}
@@ -47,7 +47,7 @@ def refined(*blocks, trials):
 
 
 OCTAVES, LOG = [0.01, 0.02, 0.04, 0.08], {"low": 0.001, "high": 0.1, "log": True}
-COMPARED = yaml.safe_load(Comparison("muon", ["adamw"], "digits", QUICK).text())
+COMPARED = yaml.safe_load(Comparison("muon", ["adamw"], "digits", QUICK).to_yaml())
 CORNER = {"optimizer.lr": 0.08, "optimizer.p": 0.1}
 
 # A file, the best rate (and the value of another axis), the draws of its search, rounds until it stops, the
@@ -181,12 +181,14 @@ def follow(note, tree):
 def check_status(store, spec, notes):
     """`sweep status` gives the advice of the table, too."""
     planned, known = everything_with_states(store, spec)
-    found = [objective(spec, course, known) for course in courses(spec, [p.point for p in planned], known)]
+    found = [
+        describe_objective(spec, course, known) for course in courses(spec, [p.point for p in planned], known)
+    ]
     shown = [edge for own in found for edge in own.edges if edge.following is not None]
     assert max(edge.trials for edge in shown) == max(note.fields.get("trials", 0) for note in notes)
     named = {f"{edge.following:g}" for edge in shown if not edge.is_searched}
     assert named == {value for note in notes for value in note.fields.get("values", ())}
-    assert found[0].to_add()
+    assert found[0].advise()
 
 
 def is_advice(sentence):

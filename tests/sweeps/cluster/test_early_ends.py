@@ -8,6 +8,8 @@ import pytest
 from htbench.harness.store import Store, submissions
 from htbench.harness.store.owner import Owner
 from htbench.sweeps.cluster import early_ends, troubles
+from htbench.sweeps.cluster.job_log import log_path
+from htbench.sweeps.cluster.queue import log_folder
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec import sweep_file as specs
@@ -42,7 +44,7 @@ class Sweep:
 
     def log(self, task, node, said, array=None):
         array = array or self.array
-        path = early_ends.log_path(self.store.root, array, f"{array.job}_{task}")
+        path = log_path(log_folder(self.store.root, array), f"{array.job}_{task}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"htbench: job {array.job}_{task} on node {node} starts at {NOW - 120}\n{said}")
 
@@ -55,10 +57,12 @@ class Sweep:
         attempt.path.write_text(json.dumps(content))
 
     def look(self, **more):
-        return troubles.look(self.store, self.spec, self.points, states(self.store, self.points), **more)
+        return troubles.find_troubles(
+            self.store, self.spec, self.points, states(self.store, self.points), **more
+        )
 
     def lines(self):
-        return [str(note) for note in self.look().notes("tiny")]
+        return [str(note) for note in self.look().make_notes("tiny")]
 
 
 @pytest.fixture
@@ -87,7 +91,7 @@ def test_jobs_are_grouped_by_reason_and_node(sweep):
         ("n4", ["7_4"]),
     ]
     assert rows[2].log.endswith("7_4_0_log.out")
-    first, _, third = map(str, early_ends.notes("tiny", rows))
+    first, _, third = map(str, early_ends.make_notes("tiny", rows))
     said = "execve(): /opt/python-0: No such file or directory (on n2; log: "
     assert first.startswith(f"tiny: 3 jobs ended before their runs began: {said}")
     said = "setup line 2 exited with 3: exit 3 (on n4; log: "

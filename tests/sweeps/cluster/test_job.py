@@ -38,17 +38,17 @@ def point(tiny, key=""):
 
 
 def task(tmp_path, tiny, key="", code=CODE):
-    """What `job.work` is called with."""
+    """What `job.train_point` is called with."""
     return {"root": str(tmp_path / "store"), "code": str(code), "point": point(tiny, key)}
 
 
 def scripted(root, point):
     """The words after `srun` of a real submission, from a real snapshot, and that snapshot."""
     code, array = snapshot.take(root), Submission("tiny", "w", (point.id,))
-    folder, content = job_array.log_folder(root, array), job_array.order(array, [point])
+    folder, content = job_array.log_folder(root, array), job_array.encode_order(array, [point])
     folder.mkdir(parents=True)
     (folder / ORDER).write_bytes(content)
-    words = srun_words(job_array.text(root, code, array, Resources(), 1, content))
+    words = srun_words(job_array.write_array_script(root, code, array, Resources(), 1, content))
     return words[words.index("--export=ALL") + 1 :], code.folder.resolve()
 
 
@@ -79,7 +79,7 @@ def test_a_job_runs_where_only_its_snapshot_is(tmp_path, taken, tiny):
     assert done.returncode == 0, done.stderr
     record = Store(root).record(run_key(resolve_config(tiny)))
     assert record is not None and record.status == "completed"
-    left = verify.altered(str(code), hashlib.sha256((code / verify.LIST).read_bytes()).hexdigest())
+    left = verify.find_altered(str(code), hashlib.sha256((code / verify.LIST).read_bytes()).hexdigest())
     assert not left, "the next job would refuse it"
 
 
@@ -168,7 +168,7 @@ def test_a_job_whose_order_is_gone_says_so(tmp_path, taken, tiny):
 
 
 def test_signals_are_held_back_until_the_handlers_are_there():
-    assert set(verify.HELD) == set(STOP_SIGNALS)
+    assert set(verify.HELD_BACK) == set(STOP_SIGNALS)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_signals_are_held_back_until_the_handlers_are_there():
 )
 def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, changes, words):
     with pytest.raises(SystemExit, match=words):
-        job.work(**task(tmp_path, tiny, **changes))
+        job.train_point(**task(tmp_path, tiny, **changes))
     assert not (tmp_path / "store").exists()
 
 
@@ -191,11 +191,18 @@ def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny,
     monkeypatch.setattr(job, "run_key", lambda config: "another")
     try:
         with pytest.raises(SystemExit):
-            job.work(**task(tmp_path, tiny, key="0123456789ab"))
+            job.train_point(**task(tmp_path, tiny, key="0123456789ab"))
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
     assert [getattr(one, "__func__", None) for one in handlers] == [Monitor._request_stop]
+
+
+def be_scontrol(folder, shown):
+    """A stand-in for `scontrol` that shows the job so, and notes all other calls in `called`."""
+    program = folder / "scontrol"
+    program.write_text(f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {folder}/called\n')
+    program.chmod(0o755)
 
 
 def holds_back(pid, number):
@@ -213,10 +220,7 @@ def holds_back(pid, number):
 )
 def test_a_warning_before_anything_is_loaded_is_kept(tmp_path, tiny, number, shown):
     """It came before the handlers and killed the job."""
-    (tmp_path / "scontrol").write_text(
-        f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n'
-    )
-    (tmp_path / "scontrol").chmod(0o755)
+    be_scontrol(tmp_path, shown)
     root = tmp_path / "store"
     words, code = scripted(root, point(tiny))
     told = {"SLURM_JOB_ID": "8", "SUBMITIT_EXECUTOR": "slurm", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -270,9 +274,7 @@ def test_without_the_gpu_that_it_was_promised_a_job_ends_and_its_run_waits(tmp_p
     ids=["warned", "preempted", "terminated", "cancelled"],
 )
 def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, number, shown, requeues):
-    scontrol = tmp_path / "scontrol"
-    scontrol.write_text(f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || echo "$@" >> {tmp_path}/called\n')
-    scontrol.chmod(0o755)
+    be_scontrol(tmp_path, shown)
     root, slow = tmp_path / "store", point(tiny | {"steps": 3000, "log_every": 1})
     folder = Store(root).run_folder(slow.key)
     # The last task of an array to start has the number of the whole array: that must not be requeued.
@@ -292,14 +294,11 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
 def test_the_script_queues_a_job_again_that_ends_in_a_container_unless_it_was_cancelled(tmp_path, state):
     """Inside there is no `scontrol`."""
-    words = "from htbench.sweeps.cluster.job import *; comes_back(Monitor()) and come_back()"
+    words = "from htbench.sweeps.cluster.job import *; must_restart(Monitor()) and restart()"
     told = {"PATH": str(tmp_path / "image"), job_log.SCRIPT_REQUEUES: "1", "PYTHONPATH": str(CODE)}
     inside = subprocess.run([sys.executable, "-c", words], env=os.environ | told, cwd=CODE)
     assert inside.returncode == job_log.EXIT_AGAIN
-    (tmp_path / "scontrol").write_text(
-        f'#!/bin/sh\n[ $1 = show ] && echo JobState={state} || echo "$@" > {tmp_path}/called\n'
-    )
-    (tmp_path / "scontrol").chmod(0o755)
+    be_scontrol(tmp_path, f"JobState={state}")
     script = "\n".join([f"(exit {inside.returncode})", *job_log.AFTERWARDS])
     told = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "8", "SLURM_ARRAY_TASK_ID": "1"}
     told |= {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
@@ -334,4 +333,4 @@ def test_a_job_comes_back_unless_it_was_cancelled(monkeypatch, signals, shown, a
     monkeypatch.setattr(slurm, "call", call)
     monitor = Monitor()
     monitor.signals = signals
-    assert job.comes_back(monitor) == again
+    assert job.must_restart(monitor) == again

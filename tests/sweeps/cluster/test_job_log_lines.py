@@ -27,7 +27,9 @@ def run(tmp_path):
 
     def run(*setup):
         one = Submission("s", "w", ("a", "b"))
-        text = job_array.text(tmp_path, Snapshot(tmp_path / "code", ""), one, Resources(setup=setup))
+        text = job_array.write_array_script(
+            tmp_path, Snapshot(tmp_path / "code", ""), one, Resources(setup=setup)
+        )
         (tmp_path / "script").write_text(text)
         environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", **NODE}
         done = subprocess.run(
@@ -89,7 +91,7 @@ def test_what_worked_goes_on_working_and_training_is_not_watched(run, setup):
 
 
 def test_options_of_sbatch_stay_at_the_top():
-    lines = job_log.watched(["#SBATCH --gres=gpu:1\nmodule load cuda", "export A=b"])
+    lines = job_log.watch_setup(["#SBATCH --gres=gpu:1\nmodule load cuda", "export A=b"])
     assert lines[0] == "#SBATCH --gres=gpu:1" and lines[-3:-1] == ["module load cuda", "export A=b"]
 
 
@@ -115,7 +117,7 @@ def test_a_job_that_can_not_be_queued_again_says_so(tmp_path, status, shown, cal
         text = f'#!/bin/sh\n[ $1 = show ] && echo "{shown}" || {{ echo "$@" >> {tmp_path}/called; {end}; }}\n'
         (tmp_path / "scontrol").write_text(text)
         (tmp_path / "scontrol").chmod(0o755)
-    lines = [*job_log.watched([]), f"(exit {status})", *job_log.AFTERWARDS]
+    lines = [*job_log.watch_setup([]), f"(exit {status})", *job_log.AFTERWARDS]
     environment = {**NODE, "PATH": str(tmp_path)}
     done = subprocess.run(
         ["/bin/bash", "-c", "\n".join(lines)], env=environment, text=True, capture_output=True
@@ -126,4 +128,4 @@ def test_a_job_that_can_not_be_queued_again_says_so(tmp_path, status, shown, cal
     begins = f"htbench: job 12_3 on node n2: could not be queued again: {says}"
     assert [line.startswith(begins) for line in told] == [True] * bool(says)
     if told:
-        assert job_log.first_error(told).startswith("could not be queued again"), "so `status` shows it"
+        assert job_log.find_error(told).startswith("could not be queued again"), "so `status` shows it"

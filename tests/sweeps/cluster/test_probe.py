@@ -165,6 +165,6 @@ def test_without_sbatch_there_is_one_sentence(root, capsys, monkeypatch):
 
 
 def test_without_a_file_the_job_has_default_resources():
-    kinds, configs = probe._kinds(Path(), [])
+    kinds, configs = probe._name_kinds(Path(), [])
     (wanted,) = kinds
     assert wanted == replace(Resources(), timeout_min=probe.MINUTES, signal_delay_s=1) and configs == []

@@ -79,12 +79,12 @@ class Sweep(RuleBasedStateMachine):
     def shares(self):
         """The jobs in the queue and the point of each."""
         arrays = submissions.read_all(self.store.root)
-        return [(job, id) for _, id, job in queue.in_queue(arrays, slurm.queue())]
+        return [(job, id) for _, id, job in queue.match_jobs(arrays, slurm.queue())]
 
     def check_numbers(self):
         """What is in the queue is known by its number."""
         arrays = submissions.read_all(self.store.root)
-        assert all(one.job and not one.refused for one, *_ in queue.in_queue(arrays, slurm.queue()))
+        assert all(one.job and not one.refused for one, *_ in queue.match_jobs(arrays, slurm.queue()))
 
     def _states(self):
         return {id: state.status for id, state in states(self.store, self.points).items()}
@@ -104,7 +104,7 @@ class Sweep(RuleBasedStateMachine):
             assert "--replace" in str(error), "the file lacks stored points"
             return
         self.check_numbers()
-        wanted = options.of_block(self.planned)
+        wanted = options.select(self.planned)
         told = (report.finished, report.queued, report.live, len(report.failed), report.submitted)
         assert sum(told) == len(wanted) and not report.left
         taken = {id for _, id in self.shares}

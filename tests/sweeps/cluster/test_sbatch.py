@@ -133,7 +133,7 @@ def test_a_dry_run_tells_a_refusal_from_no_answer(be_sbatch, says, error):
 def test_a_dry_run_tells_no_date(be_sbatch, where):
     """One job that waits makes SLURM say this on an idle node."""
     be_sbatch(f"echo 'sbatch: Job 7 to start at 3047-09-03T00:00:00 using 1 processors on n1{where}' >&2")
-    (answer,) = submit.ask_about("few", [SCRIPT])
+    (answer,) = submit.ask_slurm("few", [SCRIPT])
     assert str(answer) == "SLURM would take it" + (where and f",{where}")
 
 

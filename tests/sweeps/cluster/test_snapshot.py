@@ -64,8 +64,8 @@ def test_a_snapshot_is_called_by_what_it_holds_not_by_what_was_there_before(pack
         copy(source, target)
 
     monkeypatch.setattr(snapshot.shutil, "copyfile", edit_and_copy)
-    before = snapshot.version(tmp_path / "store").folder
+    before = snapshot.name_snapshot(tmp_path / "store").folder
     taken = snapshot.take(tmp_path / "store").folder
     assert (taken / "htbench" / "harness" / "a.py").read_text() == "2"
-    assert before != taken == snapshot.version(tmp_path / "store").folder
+    assert before != taken == snapshot.name_snapshot(tmp_path / "store").folder
     assert [path.name for path in taken.parent.iterdir()] == [taken.name]

@@ -114,7 +114,7 @@ def test_all_other_keys_go_to_sbatch_as_they_are(tmp_path):
     tree = {"gres": "gpu:a100:1", "nodelist": "n1", "constraint": "a100|h100", "exclusive": True}
     tree |= {"comment": "two words", "nice": 10, "oversubscribe": False, "reservation": None}
     array = Submission("s", "w", ("a",))
-    text = job_array.text(tmp_path, Snapshot(tmp_path, ""), array, read(tree, "resources"))
+    text = job_array.write_array_script(tmp_path, Snapshot(tmp_path, ""), array, read(tree, "resources"))
     lines = text.splitlines()
     expected = [
         "gres=gpu:a100:1",
@@ -220,7 +220,7 @@ def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path
         store.claim(planned[0].point.key, "")
     report = submit.submit(store, tiny_spec, planned)
     assert (report.submitted, report.ending) == (2, 1)
-    assert Note("submit_ending", runs=1) in report.notes(tiny_spec, 2)
+    assert Note("submit_ending", runs=1) in report.make_notes(tiny_spec, 2)
 
 
 # --- what was submitted, by the files and by the queue ---
@@ -240,7 +240,7 @@ def tmp_path_with_sweep(root):
 def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, monkeypatch):
     points = [one.point for one in search_points(tiny_spec)]
     root = tmp_path_with_sweep(tmp_path)
-    label = queue.of_blocks([points[0], points[-1]])
+    label = queue.label_blocks([points[0], points[-1]])
     new = submissions.intend(root, "tiny", ["aa", "bb"], {"label": label})
     old = submissions.intend(root, "tiny", ["cc"], {})  # of version 0.1
     assert label == "cpu+1" and new.name == f"tiny.cpu+1.{new.word}" and old.name == f"tiny.{old.word}"
@@ -250,7 +250,7 @@ def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, m
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "8")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "1")
     monkeypatch.setenv("SLURM_JOB_NAME", new.name)
-    queue.tell_point(points[1])
+    queue.name_job(points[1])
     by_point = f"tiny.cpu.lr=0.02_seed=0.{new.word}"
     assert told == [("scontrol", "update", "JobId=8_1", f"JobName={by_point}")]
     jobs = [
@@ -260,9 +260,9 @@ def test_a_job_is_known_by_the_word_that_its_name_ends_in(tiny_spec, tmp_path, m
         job("10", "tiny.other"),
     ]
     jobs = {one.id: one for one in jobs}
-    taken = queue.queued([new, old], jobs)
+    taken = queue.map_jobs([new, old], jobs)
     assert {point: one.id for point, one in taken.items()} == {"aa": "8_0", "bb": "8_1", "cc": "9"}
-    assert queue.recover(root, {"8_1": jobs["8_1"]}) == 1
+    assert queue.recover_ids(root, {"8_1": jobs["8_1"]}) == 1
     assert submissions.read(root, "tiny")[0] == dataclasses.replace(new, job="8")
     assert dataclasses.replace(new, job="8").jobs() == {"8_0": "aa", "8_1": "bb"}
     assert dataclasses.replace(old, job="9").jobs() == {"9": "cc"}, "one run is no array"
@@ -273,13 +273,15 @@ def test_a_job_that_is_not_ours_and_a_second_process_name_nothing(tiny_spec, mon
     monkeypatch.setattr(slurm, "call", lambda *words: pytest.fail(str(words)))
     monkeypatch.setenv("SLURM_JOB_NAME", name)
     monkeypatch.setenv("SLURM_PROCID", rank)
-    queue.tell_point(search_points(tiny_spec)[0].point)
+    queue.name_job(search_points(tiny_spec)[0].point)
 
 
 def test_a_name_has_nothing_that_a_shell_reads():
     point = Point("s", "a b;$(x) \"#'", "search", "", {"seed": 0}, slot="study/3")
-    assert queue.of_blocks([point]) == "a_b_x_"
-    assert queue.of_blocks([dataclasses.replace(point, block="a" + "ä" * 80)]) == "a" + "ä" * 39, "80 bytes"
+    assert queue.label_blocks([point]) == "a_b_x_"
+    assert queue.label_blocks([dataclasses.replace(point, block="a" + "ä" * 80)]) == "a" + "ä" * 39, (
+        "80 bytes"
+    )
 
 
 def test_a_torn_line_loses_its_submission_only(tmp_path):
@@ -304,7 +306,9 @@ def test_what_a_site_limit_refuses_goes_in_by_halves(tiny_spec, tmp_path, monkey
     points = tuple(one.point for one in search_points(tiny_spec))
     report = submit.Report()
     root = tmp_path_with_sweep(tmp_path)
-    submit._send(root, Snapshot(root / "code" / "v1", ""), tiny_spec, Array(Resources(), points), report)
+    submit.submit_array(
+        root, Snapshot(root / "code" / "v1", ""), tiny_spec, Array(Resources(), points), report
+    )
     assert sizes == [8, 4, 2] and report.submitted == 2 and "AssocMaxSubmitJobLimit" in report.refusal
 
 
@@ -316,7 +320,7 @@ def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec,
     points = tuple(one.point for one in search_points(tiny_spec)[:2])
     root = tmp_path_with_sweep(tmp_path)
     with pytest.raises(UsageError) as caught:
-        submit._send(
+        submit.submit_array(
             root, Snapshot(root / "code" / "v1", ""), tiny_spec, Array(Resources(), points), submit.Report()
         )
     assert str(caught.value) == (
@@ -326,7 +330,7 @@ def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec,
     (one,) = submissions.read(root, "tiny")
     assert not one.refused
     jobs = {f"8_{n}": job(f"8_{n}", one.name) for n in (0, 1)}
-    assert queue.recover(root, jobs) == 1 and submissions.read(root, "tiny")[0].job == "8"
+    assert queue.recover_ids(root, jobs) == 1 and submissions.read(root, "tiny")[0].job == "8"
 
 
 @pytest.mark.parametrize(
@@ -343,7 +347,7 @@ def test_without_an_answer_of_sbatch_the_next_call_looks_in_the_queue(tiny_spec,
 )
 def test_a_limit_on_one_job_is_not_one_on_their_number(named, fewer_would_go):
     general = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
-    assert submit._is_limit(f"{named}Batch job submission failed: {general}") is fewer_would_go
+    assert submit.is_limit(f"{named}Batch job submission failed: {general}") is fewer_would_go
 
 
 def test_cancelling_goes_on_after_a_failure_and_takes_twins_along(tmp_path, monkeypatch):
@@ -473,7 +477,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
         options={"account": "lab", "mail_type": "FAIL"},
         setup=("module load cuda",),
     )
-    text = job_array.text(
+    text = job_array.write_array_script(
         tmp_path, Snapshot(tmp_path / "code" / "v1", ""), Submission("s", "w", ("a", "b", "c", "d")), wants
     )
     for line in (
@@ -486,7 +490,7 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
     assert "\nexport HTBENCH_GPUS_PER_NODE=2\n" in text
     assert "wckey" not in text and "\nmodule load cuda\n" in text
     assert text.index("module load cuda") < text.index("export PYTHONPATH"), "ours come last and win"
-    assert "--array" not in job_array.text(
+    assert "--array" not in job_array.write_array_script(
         tmp_path, Snapshot(tmp_path, ""), Submission("s", "w", ("a",)), wants
     )
 
@@ -509,7 +513,9 @@ def test_the_text_asks_for_what_the_file_says(tmp_path):
 )
 def test_a_job_starts_in_its_environment(tmp_path, wants, starts):
     root, code = tmp_path / "a store", tmp_path / "a store" / "code" / "v1"
-    text = job_array.text(root, Snapshot(code, "d1"), Submission("s", "w", ("a",)), wants, 1, b"d2")
+    text = job_array.write_array_script(
+        root, Snapshot(code, "d1"), Submission("s", "w", ("a",)), wants, 1, b"d2"
+    )
     words = srun_words(text)
     begin = words.index("--export=ALL") + 1
     names = [word.replace("CODE", str(code)).replace("ROOT", str(root)) for word in starts]
@@ -533,7 +539,7 @@ def test_what_jobs_do_is_there_before_they_are(tiny_spec, tmp_path, monkeypatch)
     code = Snapshot(CODE, "")
     assert job_array.submit(tmp_path, code, one, Resources(), points) == "8"
     assert sorted(path.name for path in folder.iterdir()) == ["order.json", "submission.sh"]
-    content = job_array.order(one, points)
+    content = job_array.encode_order(one, points)
     assert (tmp_path / "seen").read_bytes() == content
-    text = job_array.text(tmp_path, code, one, Resources(), content=content)
+    text = job_array.write_array_script(tmp_path, code, one, Resources(), content=content)
     assert (tmp_path / "script").read_text() == (folder / "submission.sh").read_text() == text

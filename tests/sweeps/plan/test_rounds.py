@@ -191,13 +191,13 @@ def test_two_blocks_that_want_the_same_runs_both_end(store, write_spec):
 def test_status_tells_the_round(store, spec):
     def rounds():
         points = [one.point for one in everything(store, spec)]
-        return {b.block: b.rounds for b in status.look(store, [(spec, points)]).blocks}
+        return {b.block: b.rounds for b in status.read_screen(store, [(spec, points)]).blocks}
 
     assert rounds()["sgdm"] == status.Rounds("optimizer.lr", 0, 12, [0.05, 0.1, 0.2, 0.4])
     for one in search_points(spec):
         finish(store, one)
     stored = [one.point for one in search_points(spec)]  # the next round is in no plan yet
-    after = {b.block: b for b in status.look(store, [(spec, stored)]).blocks}
+    after = {b.block: b for b in status.read_screen(store, [(spec, stored)]).blocks}
     assert after["sgdm"].rounds == status.Rounds("optimizer.lr", 4, 12, [0.8]) and after["sgdm"].waiting == 3
     ways = courses(spec, stored, states(store, stored))
     assert [[p.stage for p in way.to_come] for way in ways] == [[SEARCH, REPLICATE, REPLICATE]] * 2

@@ -171,9 +171,9 @@ def test_a_snapshot_takes_own_parts_along(tmp_path, monkeypatch):
     assert sorted(str(path.relative_to(taken)) for path in taken.rglob("*.py")) == [
         *("htbench/a.py", "outside/my_own_opt.py")
     ]
-    assert snapshot.version(tmp_path / "store", configs).folder == taken
+    assert snapshot.name_snapshot(tmp_path / "store", configs).folder == taken
     part.write_text(part.read_text() + "# edited\n")
-    assert snapshot.version(tmp_path / "store", configs).folder != taken
+    assert snapshot.name_snapshot(tmp_path / "store", configs).folder != taken
     assert "# edited" not in (taken / "outside" / "my_own_opt.py").read_text()
 
 

@@ -17,7 +17,7 @@ from htbench.harness.train import run
 from htbench.sweeps.plan import search_size
 from htbench.sweeps.plan.search_size import Chance
 from htbench.sweeps.screens import cost_card, plan
-from htbench.sweeps.screens.cost_card import SHORT, Costs, Work, gather
+from htbench.sweeps.screens.cost_card import SHORT, Costs, Work, group_runs
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.spec.resources import Resources
 from tests.helpers.json_fields import promised
@@ -129,8 +129,8 @@ def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
 
 def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypatch):
     store.root.mkdir()
-    works = gather([(resolve_config(tiny | {"steps": 3000}), Resources())])
-    (row,) = Costs(store, measure=True).rows(works)
+    works = group_runs([(resolve_config(tiny | {"steps": 3000}), Resources())])
+    (row,) = Costs(store, measure=True).make_rows(works)
     assert row.cost is not None, row.why
     assert (
         row.cost.runs == 0 and row.cost.step > 0 and row.cost.evaluation > 0 and row.cost.startup_seconds > 0
@@ -139,7 +139,7 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
     assert row.cost.epoch_size and row.seconds_per_run > 3000 * row.cost.step
     assert not list(store.root.glob("runs")), "it is no run of the store"
     monkeypatch.setattr(measure, "measure", None)
-    assert Costs(store, measure=True).rows(works) == [row]
+    assert Costs(store, measure=True).make_rows(works) == [row]
 
 
 @pytest.mark.slow
@@ -155,8 +155,8 @@ def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, m
 
     monkeypatch.setattr(measure, "measure", fail)
     spec = specs.load(write_spec(SPEC), ["steps=3000"])
-    view = plan.preview(store, spec, Costs(store, measure=True))
-    card, points = plan.report([view], with_points=True).sections
+    view = plan.preview_sweep(store, spec, Costs(store, measure=True))
+    card, points = plan.make_report([view], with_points=True).sections
     assert [row[1].value for row in points.rows] == ["waiting", "waiting"]
     (note,) = [note for note in card.notes if note.kind == "not_known_why"]
     assert note["why"] == Note("measuring_failed", error="The disk is full.")
@@ -166,9 +166,9 @@ def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, 
     monkeypatch.setattr(measure, "measure", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config = resolve_config(tiny)
-    (row,) = Costs(store, measure=False).rows(gather([(config, Resources())]))
+    (row,) = Costs(store, measure=False).make_rows(group_runs([(config, Resources())]))
     assert (row.cost, row.seconds, row.why) == (None, None, Note("not_measured"))
-    (row,) = Costs(store, measure=True).rows(gather([(config, Resources(gpus_per_node=1))]))
+    (row,) = Costs(store, measure=True).make_rows(group_runs([(config, Resources(gpus_per_node=1))]))
     assert row.why == Note("no_gpu_to_measure")
 
 
@@ -189,8 +189,8 @@ def test_runs_that_are_short_for_sure_are_not_measured(tiny, store, monkeypatch,
     monkeypatch.setattr(measure, "measure", lambda *words: measured.append(words) or SEEN)
     config = dataclasses.replace(resolve_config(tiny), **more)
     other = resolve_config(tiny | {"optimizer.name": "muon"})
-    works = gather([(config, resources)] * 3 + [(other, Resources())])
-    rows = Costs(store, measure=True).rows(works)
+    works = group_runs([(config, resources)] * 3 + [(other, Resources())])
+    rows = Costs(store, measure=True).make_rows(works)
     assert [row.why == SHORT for row in rows] == [short] * 2 and len(measured) == (0 if short else 2)
 
 
@@ -199,14 +199,14 @@ def test_runs_that_are_short_for_sure_are_not_measured(tiny, store, monkeypatch,
 
 def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
     spec = specs.load(write_spec(SPEC))
-    view = plan.preview(store, spec, Costs(store, measure=False))
+    view = plan.preview_sweep(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.facts.replicas_to_come, view.facts.to_run) == (2, 2, 4)
     for lr in (0.03, 0.1):
         run.run(
             resolved(resolve_config(spec.base | {"optimizer.name": "sgdm", "optimizer.lr": lr, "seed": 0})),
             store,
         )
-    view = plan.preview(store, spec, Costs(store, measure=False))
+    view = plan.preview_sweep(store, spec, Costs(store, measure=False))
     assert (len(view.planned), view.facts.replicas_to_come, view.facts.to_run) == (4, 0, 2)
     (row,) = view.facts.card
     assert row.cost.runs == 2 and view.facts.seconds == pytest.approx(2 * row.seconds_per_run)
@@ -231,8 +231,8 @@ def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write
     monkeypatch.setattr(search_size, "read_chances", lambda: sizes)
 
     def read_note(text):
-        view = plan.preview(store, specs.load(write_spec(text)), Costs(store, measure=False))
-        notes = plan.report([view]).sections[0].notes
+        view = plan.preview_sweep(store, specs.load(write_spec(text)), Costs(store, measure=False))
+        notes = plan.make_report([view]).sections[0].notes
         return [note.fields for note in notes if note.kind == "search_size"]
 
     other = "  - {name: muon, set: {optimizer.name: muon}, space: {optimizer.lr: [0.01, 0.02]}}\n"

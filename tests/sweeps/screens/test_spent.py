@@ -57,8 +57,8 @@ def submit(store, points, job, resources):
 
 def spent(store, spec, points):
     """What `status` says of hours: of each block, and in all."""
-    screen = status.look(store, [(spec, points)])
-    (section,) = status.report(screen).sections
+    screen = status.read_screen(store, [(spec, points)])
+    (section,) = status.make_report(screen).sections
     (tally,) = [note["spent"] for note in section.notes if note.kind == "tally"]
     return {one.block: (one.spent.gpu_hours, one.spent.core_hours) for one in screen.blocks}, tally
 

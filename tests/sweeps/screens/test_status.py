@@ -104,7 +104,7 @@ def planned(write_spec, tmp_path):
 
 def told(screen, kind):
     """The notes of a kind on the screen."""
-    (section,) = status.report(screen).sections
+    (section,) = status.make_report(screen).sections
     return [note for note in (*section.above, *section.notes) if note.kind == kind]
 
 
@@ -112,7 +112,7 @@ def test_failures_are_shown_by_their_last_line_and_not_without_end(planned):
     store, spec, points = planned
     for letter, point in zip("abcdefghijklmno", points, strict=False):
         fail(store, point, f"ValueError: first\n{letter} second")
-    screen = status.look(store, [(spec, points)])
+    screen = status.read_screen(store, [(spec, points)])
     assert {f.message[-8] for f in screen.blocks[0].failures} == set("abcdefghijklmno")
     promised("sweep status", [plain(screen.blocks[0])])
     failed = told(screen, "failed_alone")
@@ -135,7 +135,7 @@ def test_a_failure_has_its_job_its_node_and_its_log_and_twins_share_a_line(plann
         monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "7")
         monkeypatch.setenv("SLURM_ARRAY_TASK_ID", str(task))
         fail(store, point, f"OutOfMemoryError: {task} GiB are free" if task < 4 else "KeyError: 'x'")
-    screen = status.look(store, [(spec, points)])
+    screen = status.read_screen(store, [(spec, points)])
     rows = plain(screen.blocks[0])["failures"]
     assert [(row["job"], row["host"]) for row in rows] == [
         *(("7_0", "gpu17"), ("7_1", "gpu17"), ("7_2", "gpu17"), ("7_3", "gpu18"), ("7_4", "gpu18"))
@@ -166,7 +166,7 @@ def test_a_stalled_run_is_shown_first_and_counts_for_no_eta(planned):
     at_work(store, points[:14], 4)
     silent = store.files(points[13].key).attempt(1)
     os.utime(silent, (time.time() - 140, time.time() - 140))
-    screen = status.look(store, [(spec, points)])
+    screen = status.read_screen(store, [(spec, points)])
     quiet = [run.silent_seconds for run in screen.blocks[0].at_work]
     assert max(quiet[:13]) < 60 and 139 <= quiet[13] <= 170
     first, *others = told(screen, "at_work")
@@ -182,7 +182,7 @@ def test_the_first_eta_waits_for_the_end_of_the_warm_up(write_spec, tmp_path, st
     spec = specs.load(write_spec(LONG))
     store, points = Store(tmp_path / "store"), [one.point for one in search_points(spec)]
     at_work(store, points[:1], steps)
-    screen = status.look(store, [(spec, points)])
+    screen = status.read_screen(store, [(spec, points)])
     block = screen.blocks[0]
     assert (block.left_seconds is not None) == known
     (line,) = told(screen, "last_bar")
@@ -194,19 +194,28 @@ def test_a_run_that_stopped_by_itself_says_why(planned):
     store, spec, points = planned
     attempt = store.claim(points[0].key, "")
     attempt.end(Reason.STOPPED, "OSError: No space left on device")
-    remarks = status.look(store, [(spec, points)]).remarks
+    remarks = status.read_screen(store, [(spec, points)]).remarks
     assert remarks == [Note("stopped_before", sweep="tiny", runs=1, why="OSError: No space left on device")]
 
 
-def test_a_terminal_gets_no_line_that_is_too_long(planned, capsys, monkeypatch):
+@pytest.fixture
+def show_screen(capsys, monkeypatch):
+    """Show a screen in a terminal of that width; what it prints."""
+
+    def show(screen, width, *, colors=False, **more):
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.delenv("NO_COLOR", raising=False) if colors else monkeypatch.setenv("NO_COLOR", "1")
+        terminal.show([status.make_report(screen, **more)])
+        return capsys.readouterr().out
+
+    return show
+
+
+def test_a_terminal_gets_no_line_that_is_too_long(planned, show_screen):
     store, spec, points = planned
     fail(store, points[0], "no space left " * 40)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setenv("NO_COLOR", "1")
-    screen = status.look(store, [(spec, points)])
-    terminal.show([status.report(screen, when=0.0)])
-    lines = capsys.readouterr().out.split("\n")
+    lines = show_screen(status.read_screen(store, [(spec, points)]), 60, when=0.0).split("\n")
     assert 50 < max(len(line) for line in lines if " " in line.strip()) <= 60, "only a path stays whole"
 
 
@@ -215,27 +224,22 @@ def objective(**given):
     return Objective(**facts | given)
 
 
-def test_the_best_of_a_finished_search_is_green_an_edge_amber_and_a_failure_red(capsys, monkeypatch):
+def test_the_best_of_a_finished_search_is_green_an_edge_amber_and_a_failure_red(show_screen, monkeypatch):
     edge = [Edge("optimizer.lr", 0.01, "grid", True, 0.024)]
     best, other = objective(), objective(value=31.2, edges=edge)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
 
-    def shown(*rows):
+    def shown(*rows, colors=True):
         blocks = [
             status.Block("tiny", f"block{n}", 9, failed=2, objectives=[own]) for n, own in enumerate(rows)
         ]
-        terminal.show([status.report(status.Screen(blocks))])
-        return capsys.readouterr().out
+        return show_screen(status.Screen(blocks), 80, colors=colors)
 
     out = shown(best, other)
     assert "\x1b[32m23.98" in out and "\x1b[32m31.2" not in out
     assert "\x1b[33madd lr 0.024" in out and "\x1b[31mfailed 4" in out
     assert "\x1b[32m" not in shown(objective(searched=8), other), "a search goes on"
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[3" not in shown(best, other)
+    assert "\x1b[3" not in shown(best, other, colors=False)
 
 
 def test_fresh_seeds_that_are_not_planned_yet_are_waited_for():
@@ -246,7 +250,7 @@ def test_fresh_seeds_that_are_not_planned_yet_are_waited_for():
 
 
 @pytest.mark.parametrize("width", [40, 80])
-def test_a_narrow_terminal_keeps_the_edge_whole_steps_and_the_eta(capsys, monkeypatch, width):
+def test_a_narrow_terminal_keeps_the_edge_whole_steps_and_the_eta(show_screen, width):
     counts = {"completed": 123, "running": 45, "queued": 678, "waiting": 90, "failed": 12}
     run = AtWork(
         "ab", "in words", 1234, 20000, "node-of-a-cluster-17", "123456_78", 2, None, "sgdm", {"lr": 1}
@@ -257,11 +261,7 @@ def test_a_narrow_terminal_keeps_the_edge_whole_steps_and_the_eta(capsys, monkey
         status.Block("tiny", name, 948, **counts, left_seconds=7200.0, at_work=[run], objectives=[at_edge])
         for name in ("a-block-with-a-long-name", "sgdm")
     ]
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setenv("NO_COLOR", "1")
-    terminal.show([status.report(status.Screen(blocks))])
-    shown = capsys.readouterr().out
+    shown = show_screen(status.Screen(blocks), width)
     assert max(map(len, shown.splitlines())) <= width
     words = " ".join(shown.split())
     assert "step 1234/20000 on" in words and "ETA 2:00:00" in words and "job 123456_78" in words
@@ -269,7 +269,7 @@ def test_a_narrow_terminal_keeps_the_edge_whole_steps_and_the_eta(capsys, monkey
     assert ("left out: " in shown) == (width < 60)
 
 
-def test_a_screen_of_four_blocks_fits_24_lines_of_80(capsys, monkeypatch):
+def test_a_screen_of_four_blocks_fits_24_lines_of_80(show_screen):
     names = ("adamw", "sgdm", "muon", "htmuon")
     setting = {"lr": 0.015, "betas": [0.9, 0.95]}
     run = AtWork(
@@ -281,11 +281,8 @@ def test_a_screen_of_four_blocks_fits_24_lines_of_80(capsys, monkeypatch):
         for name in names[:3]
     ]
     blocks = [dataclasses.replace(b, objectives=[objective(setting=setting, edges=edges)]) for b in blocks]
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("NO_COLOR", "1")
-    terminal.show([status.report(status.Screen([*blocks, dataclasses.replace(blocks[0], block="htmuon")]))])
-    lines = capsys.readouterr().out.splitlines()
+    screen = status.Screen([*blocks, dataclasses.replace(blocks[0], block="htmuon")])
+    lines = show_screen(screen, 80).splitlines()
     assert len(lines) < 24 and max(map(len, lines)) <= 80
     assert "left out" not in "".join(lines) and lines[-1].startswith("next: ")
 
@@ -320,7 +317,7 @@ def test_replicas_count_from_the_beginning_and_the_sweep_is_done_with_the_last(w
     write_plan(store.root, spec, search)
 
     def look():
-        return status.look(store, [(spec, [one.point for one in everything(store, spec)])])
+        return status.read_screen(store, [(spec, [one.point for one in everything(store, spec)])])
 
     def counts():
         screen = look()
@@ -350,8 +347,8 @@ def test_edges_are_named_with_what_to_add_once_the_search_is_over(write_spec, tm
     def edges(figures, planned):
         own = Store(tmp_path / str(len(list(tmp_path.iterdir()))))
         finish(own, planned, figures)
-        found = status.look(own, [(spec, [one.point for one in search])]).blocks[0].objectives[0]
-        return found.to_add(), {edge.setting for edge in found.edges}, found.setting
+        found = status.read_screen(own, [(spec, [one.point for one in search])]).blocks[0].objectives[0]
+        return found.advise(), {edge.setting for edge in found.edges}, found.setting
 
     highest, middle = (
         lambda c: c.optimizer.lr,
@@ -369,10 +366,12 @@ def test_edges_are_named_with_what_to_add_once_the_search_is_over(write_spec, tm
 def test_what_failed_is_tried_again_when_nothing_else_is_left(planned):
     store, spec, points = planned
     fail(store, points[0], "ValueError: x")
-    assert status.look(store, [(spec, points)]).blocks[0].next == "htbench sweep run tiny"
-    assert status.look(store, [(spec, points[:1])]).blocks[0].next == "htbench sweep retry tiny"
+    assert status.read_screen(store, [(spec, points)]).blocks[0].next == "htbench sweep run tiny"
+    assert status.read_screen(store, [(spec, points[:1])]).blocks[0].next == "htbench sweep retry tiny"
     submissions.intend(store.root, spec.name, [points[0].id], {})
-    assert status.look(store, [(spec, points[:1])]).blocks[0].next == "htbench sweep submit tiny --retry"
+    assert (
+        status.read_screen(store, [(spec, points[:1])]).blocks[0].next == "htbench sweep submit tiny --retry"
+    )
 
 
 def test_without_a_sweep_all_of_the_store_have_a_line(htbench, write_spec):
@@ -414,7 +413,7 @@ def best_of(write_spec, tmp_path, text, accuracy):
             path = store.run_folder(one.point.key)
             path.mkdir(parents=True)
             store.write_record(dataclasses.replace(record(one.config), key=one.point.key))
-    (block,) = status.look(store, [(spec, [one.point for one in planned])]).blocks
+    (block,) = status.read_screen(store, [(spec, [one.point for one in planned])]).blocks
     assert {own.metric for own in block.objectives} <= {"accuracy", ""}
     return [(*own.fixed.values(), *own.setting.values(), own.text(), own.seeds) for own in block.objectives]
 
@@ -458,13 +457,13 @@ def squeue(tmp_path, monkeypatch):
 def test_slurm_is_asked_once_for_all_sweeps_and_looks_and_never_without_submissions(planned, squeue):
     store, spec, points = planned
     both = [(spec, points), (specs.SweepSpec("other", {}, [0], spec.blocks), points)]
-    status.look(store, both)
+    status.read_screen(store, both)
     assert squeue() == 0
     for sweep, _ in both:
         sweep_folder(store.root, sweep.name).mkdir(exist_ok=True)
         submissions.intend(store.root, sweep.name, [points[0].id], {})
     for _ in range(3):
-        status.look(store, both)
+        status.read_screen(store, both)
     assert squeue() == 1
 
 
@@ -477,7 +476,7 @@ def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
     for task in (0, 1):
         (folder / f"7_{task}_0_log.out").write_text("hello\nmodule: command not found\n\n")
     fail(store, points[0], "it had begun")
-    remarks = status.look(store, [(spec, points)]).remarks
+    remarks = status.read_screen(store, [(spec, points)]).remarks
     log = folder / "7_1_0_log.out"
     (note,) = remarks
     assert (note.kind, note["jobs"]) == ("jobs_ended_early", 1)
@@ -490,7 +489,7 @@ def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):
     proper = index._lines
     monkeypatch.setattr(index, "_lines", lambda file: parsed.append(1) or proper(file))
     (store.root / "index.jsonl").write_text("")
-    status.look(store, [(spec, points), (spec, points)])
+    status.read_screen(store, [(spec, points), (spec, points)])
     assert len(parsed) == 1
 
 

@@ -105,7 +105,7 @@ def test_tpe_is_not_attracted_by_runs_that_diverge_late(tmp_path, write_spec):
         from optuna.samplers._tpe.sampler import _split_trials
 
         connection = Connection(tmp_path, study)
-        good, _ = _split_trials(connection.optuna, connection.trials(), 3)
+        good, _ = _split_trials(connection.optuna, connection.list_trials(), 3)
         return [one.params["optimizer.lr"] for one in good]
 
     first = ranks()
@@ -137,20 +137,10 @@ def test_a_connection_notices_a_new_journal_even_under_the_old_number_of_its_fil
     trial, attempt = taken(tmp_path, study)
     for step in range(1, 9):
         trial.report(step, {"val_accuracy": 0.5})
-    journal = Connection(tmp_path, study).kept.path
+    journal = Connection(tmp_path, study).home.path
     os.link(journal, tmp_path / "spare")
     trials.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
     (tmp_path / "spare").write_bytes(journal.read_bytes())
     os.replace(tmp_path / "spare", journal)
     evaluate(trial, attempt, 20, 0.6)
-    assert trial._connection.trials()[0].intermediate_values == {20: 0.6}
-
-
-def test_a_password_is_not_shown(tmp_path, write_spec):
-    text = LONG.replace("mode: random", "mode: random, storage: 'postgresql://me@host:1/name'")
-    (study,) = plan(tmp_path, write_spec(text))
-    assert study.shown_url == study.url == "postgresql+psycopg://me@host:1/name"
-    older = dataclasses.replace(study, storage="postgresql://me:s:ecret@host:1/name?token=x&sslmode=require")
-    assert older.shown_url == "postgresql+psycopg://me:***@host:1/name?token=***&sslmode=***"
-    (study,) = plan(tmp_path, write_spec(LONG))
-    assert study.shown_url == ""
+    assert trial._connection.list_trials()[0].intermediate_values == {20: 0.6}

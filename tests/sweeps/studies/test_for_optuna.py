@@ -172,7 +172,7 @@ def test_a_search_says_the_same_of_itself_and_has_replicas_too(tmp_path, write_s
     _, told = opened(replicated(tmp_path, path))
     assert told.study_name == f"{study.name}-replicas" and told.user_attrs["stage"] == "replicate"
     assert [t.user_attrs["seed"] for t in told.trials] == [1000]
-    _, searched = opened(Connection(tmp_path, study).kept.path)
+    _, searched = opened(Connection(tmp_path, study).home.path)
     assert searched.best_params == told.trials[0].params
     assert searched.metric_names == ["val_accuracy"] and len(searched.trials) == study.trials
     said = searched.user_attrs
@@ -185,7 +185,7 @@ def test_a_search_that_an_earlier_version_began_goes_on_with_its_trials(tmp_path
     taken = jobs.take(Store(tmp_path), study.sweep, study.slot(0))
     lost, _ = Connection(tmp_path, study).ask(slots.read_slots(tmp_path, study))
     before = state_of(study, tmp_path)
-    journal = Connection(tmp_path, study).kept.path
+    journal = Connection(tmp_path, study).home.path
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(line for line in lines if json.loads(line)["op_code"] not in SAID))
     assert opened(journal)[1].metric_names is None, "as it was"

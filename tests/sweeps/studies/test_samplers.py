@@ -26,7 +26,7 @@ RATE = FloatDistribution(0.001, 1.0, log=True)
 
 def draw(study, number):
     """Trial `number` of a study that nobody has used yet."""
-    trial = optuna.create_study(sampler=samplers.sampler(study, number)).ask()
+    trial = optuna.create_study(sampler=samplers.make_sampler(study, number)).ask()
     return trial.suggest_float("optimizer.lr", 0.001, 1.0, log=True)
 
 
@@ -48,7 +48,7 @@ def test_the_draws_of_a_study_are_fixed_to_the_last_bit(mode, draws):
     fixed = slots.Study("fixed", "s", "b", 12, mode, 7, "", {}, "", {}, AXES)
     study, drawn = optuna.create_study(), []
     for number in range(12):
-        study.sampler = samplers.sampler(fixed, number)
+        study.sampler = samplers.make_sampler(fixed, number)
         trial = study.ask()
         drawn.append(trial.suggest_float("optimizer.lr", 0.001, 1.0, log=True))
         trial.suggest_float("optimizer.momentum", 0.5, 0.99)
@@ -65,11 +65,11 @@ def test_sobol_points_fill_a_range_evenly(study):
 
 def test_between_gives_equal_shares():
     parts = [i / 60 for i in range(60)]
-    words = [samplers.between(CategoricalDistribution(["a", "b", "c"]), part) for part in parts]
+    words = [samplers.interpolate(CategoricalDistribution(["a", "b", "c"]), part) for part in parts]
     assert [words.count(word) for word in "abc"] == [20, 20, 20]
-    whole = [samplers.between(IntDistribution(2, 5), part) for part in parts]
+    whole = [samplers.interpolate(IntDistribution(2, 5), part) for part in parts]
     assert [whole.count(number) for number in (2, 3, 4, 5)] == [15] * 4
-    scaled = [samplers.between(IntDistribution(1, 100, log=True), part) for part in parts]
+    scaled = [samplers.interpolate(IntDistribution(1, 100, log=True), part) for part in parts]
     assert min(scaled) == 1 and 90 < max(scaled) <= 100 and sum(number <= 10 for number in scaled) > 25
-    assert samplers.between(RATE, 0.5) == pytest.approx(0.001**0.5)
-    assert samplers.between(FloatDistribution(1, 3), 0.25) == 1.5
+    assert samplers.interpolate(RATE, 0.5) == pytest.approx(0.001**0.5)
+    assert samplers.interpolate(FloatDistribution(1, 3), 0.25) == 1.5

@@ -113,14 +113,6 @@ def test_eight_workers_two_hundred_trials_and_random_deaths(tmp_path, write_spec
     assert run_under_fire(tmp_path, study, 8, 24) >= 10
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("storage", STORAGES)
-def test_eight_workers_two_hundred_trials_undisturbed(tmp_path, write_spec, storage):
-    study = study_of(tmp_path, write_spec, 200, storage)
-    join(*(Worker(tmp_path) for _ in range(8)))
-    check_once(tmp_path, study)
-
-
 @pytest.mark.postgres
 @pytest.mark.skipif(not POSTGRES, reason="tests/postgres/run starts a server and runs this")
 def test_workers_that_find_an_empty_database_make_its_tables_once(tmp_path, write_spec):

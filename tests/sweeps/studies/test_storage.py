@@ -27,31 +27,26 @@ def study(request, tmp_path, write_spec):
 
 
 def numbers(connection):
-    return [trial.number for trial in connection.trials()]
+    return [trial.number for trial in connection.list_trials()]
 
 
 def test_a_study_is_created_once_opened_again_and_rebuilt(study, tmp_path):
     first = Connection(tmp_path, study)
-    assert isinstance(first.kept, Database if study.storage else JournalFile)
+    assert isinstance(first.home, Database if study.storage else JournalFile)
     number, chosen = first.ask({})
-    first.name(number, KEY)
+    first.store_key(number, KEY)
     again = Connection(tmp_path, study)
-    assert numbers(again) == [0] and again.trials()[0].user_attrs == {"key": KEY}
+    assert numbers(again) == [0] and again.list_trials()[0].user_attrs == {"key": KEY}
     filled = {0: {"trial": 2, "key": KEY, "overrides": chosen}}
-    assert not again.agrees(filled)
+    assert not again.has_slots(filled)
     again.rebuild(filled)
-    assert numbers(again) == [0, 1, 2] and again.agrees(filled)
-    first.name(2, KEY)
+    assert numbers(again) == [0, 1, 2] and again.has_slots(filled)
+    first.store_key(2, KEY)
     assert numbers(first) == [0, 1, 2], "the first connection sees the rebuilt study"
     for connection in (first, again):
         connection.release()
-    assert first.trial_id(0) is not None, "usable after it was released"
-    assert ("studies.db" if study.storage else ".journal") in again.kept.shown
-
-
-def test_names_in_a_database_tell_stores_apart(study):
-    kept = Database(study).study_name, Database(dataclasses.replace(study, nonce="other")).study_name
-    assert len(set(kept)) == 2
+    assert first._find_id(0) is not None, "usable after it was released"
+    assert ("studies.db" if study.storage else ".journal") in again.home.address
 
 
 def test_a_database_that_does_not_answer_is_one_sentence(study, tmp_path):
@@ -65,13 +60,13 @@ def test_a_journal_that_cannot_be_read_is_made_again_from_the_slots(tmp_path, wr
     (study,) = plan(tmp_path, write_spec(SEARCH))
     store = Store(tmp_path)
     first = jobs.take(store, study.sweep, study.slot(0))
-    journal = Connection(tmp_path, study).kept.path
+    journal = Connection(tmp_path, study).home.path
     journal.write_bytes(damage(journal.read_bytes()))
     with pytest.raises(ValueError):
         Connection(tmp_path, study)
     first.report(1, {"val_accuracy": 0.5})  # is in the curve for later: a run does not depend on its study
     jobs.take(store, study.sweep, study.slot(1))
-    trials = Connection(tmp_path, study).trials()
+    trials = Connection(tmp_path, study).list_trials()
     assert [(trial.number, trial.user_attrs["key"] == first.key) for trial in trials] == [
         (0, True),
         (1, False),

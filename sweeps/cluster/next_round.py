@@ -19,7 +19,7 @@ from htbench.sweeps.spec import sweep_file
 from htbench.sweeps.spec.search import REFINE
 
 
-def following(root: Path, point: Point) -> list[Point]:
+def plan_next_round(root: Path, point: Point) -> list[Point]:
     """The points that follow on the round of a point and wait, without those that `submit` has given a job.
 
     Args:
@@ -35,18 +35,18 @@ def following(root: Path, point: Point) -> list[Point]:
         (spec,) = sweep_file.load_all([str(folder / SPEC)], [], root, trains=True)
         if spec.search.mode != REFINE:
             return []
-        planned, known = everything_with_states(Store(root), spec)
+        planned, run_states = everything_with_states(Store(root), spec)
         write_plan(root, spec, planned)
     except UsageError as error:
         say(f"what follows in sweep {sweep} is left to the next `sweep submit`: {error}")
         return []
-    # Empty if the file is another now.
+    # Empty if the stored file is a new one, without the point.
     trained = {objective(p.point, spec) for p in planned if p.point.id == point.id}
     submitted = {id for array in submissions.read(root, sweep) for id in array.points}
     return [
         p.point
         for p in planned
         if objective(p.point, spec) in trained
-        and known[p.point.id].status is Status.WAITING
+        and run_states[p.point.id].status is Status.WAITING
         and p.point.id not in submitted
     ]

@@ -8,7 +8,7 @@ from htbench.harness.store import Store, layout, submissions
 from htbench.harness.store.points import REPLICATE, SEARCH, read_points
 from htbench.harness.store.submissions import intend
 from htbench.harness.system.environment import CODE
-from htbench.sweeps.cluster.following import following
+from htbench.sweeps.cluster.next_round import plan_next_round
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.replicas import everything
 from htbench.sweeps.plan.stored import write_plan
@@ -58,7 +58,9 @@ def test_the_job_that_ends_a_round_goes_on(tmp_path, planned):
     root, spec, (one, other) = planned
     status, said = works(tmp_path, root, one)
     assert status == 0, said
-    assert len(read_points(root, "tiny")) == 2 and not following(root, one), "the other has a job of its own"
+    assert len(read_points(root, "tiny")) == 2 and not plan_next_round(root, one), (
+        "the other has a job of its own"
+    )
     status, said = works(tmp_path, root, other)
     assert status == 0, said
     check_all_trained(root, spec)
@@ -68,6 +70,6 @@ def test_what_another_file_has_made_of_the_sweep_is_left_alone(tmp_path, planned
     root, spec, points = planned
     other = sweep_file.load(write_spec(TEXT.replace("steps: 4", "steps: 5")))
     write_plan(root, other, search_points(other), replace=True)
-    assert following(root, points[0]) == []
+    assert plan_next_round(root, points[0]) == []
     (root / "sweeps/tiny/spec.yaml").write_text("nonsense: 1")
-    assert following(root, points[0]) == [] and submissions.read(root, "tiny")
+    assert plan_next_round(root, points[0]) == [] and submissions.read(root, "tiny")
