@@ -53,16 +53,16 @@ def is_decidable(line: Reported, scale: str) -> bool:
     return has_twin and not (scale == "ladder" and is_time(line))
 
 
-def quantity(line: Reported, scale: str) -> Quantity | None:
+def find_quantity(line: Reported, scale: str) -> Quantity | None:
     """The quantity that stands for a published number at a scale.
 
     At full scale digits and unit are those of the print. A run in miniature takes seconds. None: nothing
     stands for it, as for the accuracies on multiple-choice questions.
     """
-    found = _quantity(line, full=scale == "paper")
-    if found is None or scale != "paper" or not line.printed:
-        return found
-    return replace(found, metric=replace(found.metric, digits=line.digits))
+    quantity = _quantity(line, full=scale == "paper")
+    if quantity is None or scale != "paper" or not line.printed:
+        return quantity
+    return replace(quantity, metric=replace(quantity.metric, digits=line.digits))
 
 
 def _quantity(line: Reported, *, full: bool) -> Quantity | None:
@@ -82,10 +82,10 @@ def _quantity(line: Reported, *, full: bool) -> Quantity | None:
     return None
 
 
-def metric_of(line: Reported, scale: str) -> Metric:
+def find_metric(line: Reported, scale: str) -> Metric:
     """The metric of a published number in the words of a scale; in its own words if nothing stands for it."""
-    what = quantity(line, scale)
-    return what.metric if what else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
+    quantity = find_quantity(line, scale)
+    return quantity.metric if quantity else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
 
 
 def _of_column(metric: Metric, column: str, questions: str = "") -> Quantity:
@@ -107,16 +107,16 @@ def _own_time(unit: str, seconds: Callable[[Row], float | None], factor: float) 
 
 def _per_step(run: Row) -> float | None:
     """Seconds per step; of one thread on a CPU those that the process itself had."""
-    own = run.get("cpu_seconds_per_step")
+    cpu_seconds = run.get("cpu_seconds_per_step")
     alone = run.get("device") == "cpu" and run.get("threads") == 1 and run.get("processes") == 1
-    return own if alone and metrics.is_number(own) else run.get("seconds_per_step")
+    return cpu_seconds if alone and metrics.is_number(cpu_seconds) else run.get("seconds_per_step")
 
 
 def _of_run(run: Row) -> float | None:
     """The seconds of all steps."""
     step, steps = _per_step(run), run.get("steps")
-    known = metrics.is_number(step) and metrics.is_number(steps)
-    return step * steps if known and step is not None and steps is not None else run.get("useful_seconds")
+    is_timed = metrics.is_number(step) and metrics.is_number(steps)
+    return step * steps if is_timed and step is not None and steps is not None else run.get("useful_seconds")
 
 
 def _perplexity_of_release(run: Row, split: str) -> float | None:

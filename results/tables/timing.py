@@ -10,14 +10,14 @@ from htbench.results.compare.stats import summarize
 from htbench.results.compare.summary import finite_values
 from htbench.results.frames.metrics import is_number, word
 from htbench.results.frames.provenance import TIMING, timing
-from htbench.results.tables.footnotes import keys
+from htbench.results.tables.footnotes import list_keys
 
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 Conditions = tuple[str, ...]  # the values of TIMING
 
 
-def cells(choices: Iterable[Choice]) -> list[Cell]:
+def make_time_cells(choices: Iterable[Choice]) -> list[Cell]:
     """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others.
 
     Times under unlike conditions are never pooled: a cell is the mean over the runs under the conditions of
@@ -28,7 +28,7 @@ def cells(choices: Iterable[Choice]) -> list[Cell]:
     return [_cell(runs, usual) if runs else Cell() for runs in timed]
 
 
-def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[Note, ...]]:
+def note_other_conditions(timed: Sequence[Sequence[Row]]) -> list[tuple[Note, ...]]:
     """Per row the footnote that says why its time can't be compared with most others.
 
     It does not ask whether a core was shared: the paper's tables show a process's own time.
@@ -58,15 +58,15 @@ def _timed_runs(choice: Choice) -> list[Row]:
 
 
 def _cell(timed: Sequence[Row], usual: Conditions) -> Cell:
-    own = set(map(timing, timed))
-    used = usual if usual in own else _most_common(map(timing, timed))
+    conditions_seen = set(map(timing, timed))
+    used = usual if usual in conditions_seen else _most_common(map(timing, timed))
     runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    found = [*_other_conditions(used, usual), *_shared_cores(runs)]
+    notes = [*_other_conditions(used, usual), *_shared_cores(runs)]
     if len(runs) < len(timed):
-        others = [_differing(conditions, used) for conditions in sorted(own - {used})]
-        found.append(Note("time_left_out", count=len(timed) - len(runs), conditions=others))
-    return Cell(mean, digits=2, notes=tuple(found), runs=keys(runs))
+        other_times = [_differing(conditions, used) for conditions in sorted(conditions_seen - {used})]
+        notes.append(Note("time_left_out", count=len(timed) - len(runs), conditions=other_times))
+    return Cell(mean, digits=2, notes=tuple(notes), runs=list_keys(runs))
 
 
 def _other_conditions(used: Conditions, usual: Conditions) -> tuple[Note, ...]:
