@@ -62,31 +62,31 @@ def make_contender(
     if not values:
         return None
     behind = [run for run in runs if run["state"] == Status.COMPLETED and read_seeds(run) in values]
-    scored, missing = (None, 0) if store is None else _items(behind, metric, store)
+    scored, missing = (None, 0) if store is None else _read_items(behind, metric, store)
     counts = finite_values(behind, questions) if questions else []
     row = judge.Row(
         name,
         {seed: metric.on_scale(value / metric.scale) for seed, value in values.items()},
-        None if choice is None else _search(choice, metric),
+        None if choice is None else _find_search(choice, metric),
         scored,
         int(min(counts)) if counts and len(counts) == len(behind) else None,
     )
-    return Contender(row, missing, frozenset(filter(None, map(_digest, behind))))
+    return Contender(row, missing, frozenset(filter(None, map(_read_digest, behind))))
 
 
-def _digest(run: Row) -> str:
+def _read_digest(run: Row) -> str:
     """Which items of the test split a run was scored on; empty if it kept none."""
     digest = run.get("items_digest")
     return "" if is_missing(digest) else str(digest)
 
 
-def _search(choice: Choice, metric: Metric) -> Search | None:
+def _find_search(choice: Choice, metric: Metric) -> Search | None:
     """The settings with a validation result; None if they have none of this metric."""
-    levels = {candidate.name: _levels(candidate, metric) for candidate in choice.candidates}
+    levels = {candidate.name: _list_levels(candidate, metric) for candidate in choice.candidates}
     if choice.winner is None or not levels[choice.winner.name]:
         return None
     settings = [
-        Setting(candidate.name, levels[candidate.name], _octave(candidate.runs[0].get("lr"), choice))
+        Setting(candidate.name, levels[candidate.name], _find_octave(candidate.runs[0].get("lr"), choice))
         for candidate in choice.candidates
         if levels[candidate.name]
     ]
@@ -94,23 +94,23 @@ def _search(choice: Choice, metric: Metric) -> Search | None:
     return Search(settings, choice.winner.name, statistics.fmean(again) if again else None)
 
 
-def _levels(candidate: Candidate, metric: Metric) -> list[float]:
+def _list_levels(candidate: Candidate, metric: Metric) -> list[float]:
     """The validation results of a setting on the scale of the comparison; none if it can't win."""
     values = finite_values(candidate.runs, f"val_{metric.name}") if candidate.score is not None else []
     return list(map(metric.on_scale, values))
 
 
-def _octave(rate: float | None, choice: Choice) -> float | None:
+def _find_octave(rate: float | None, choice: Choice) -> float | None:
     """Of a learning rate, where nothing else was searched."""
     return math.log2(rate) if choice.axes == ["lr"] and rate is not None and rate > 0 else None
 
 
-def _items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | None, int]:
+def _read_items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | None, int]:
     """Losses or right answers by run and item, and how many runs have lost them.
 
     None unless all runs were scored on the same items.
     """
-    records = [store.record(str(run["key"])) for run in runs if _digest(run)]
+    records = [store.record(str(run["key"])) for run in runs if _read_digest(run)]
     if not records or len(records) < len(runs):
         return None, 0
     import numpy as np
@@ -139,7 +139,9 @@ def list_setting_values(choice: Choice, metric: Metric) -> list[float]:
     One that diverged, or was pruned, is infinitely bad.
     """
     worst = -math.inf if metric.higher_is_better else math.inf
-    results = [(_levels(candidate, metric), candidate.state.has_ended) for candidate in choice.candidates]
+    results = [
+        (_list_levels(candidate, metric), candidate.state.has_ended) for candidate in choice.candidates
+    ]
     return [statistics.fmean(levels) if levels else worst for levels, ended in results if levels or ended]
 
 
@@ -163,7 +165,7 @@ def estimate_gains(choice: Choice, metric: Metric) -> dict[str, float | None]:
         levels = {
             float(candidate.value(column)): sign * statistics.fmean(values)
             for candidate in near
-            if candidate.value(column) and (values := _levels(candidate, metric))
+            if candidate.value(column) and (values := _list_levels(candidate, metric))
         }
         fit = parabola.fit(levels)
         gains[column] = None if fit is None else max(0.0, levels[beside[0].value] - fit.least)

@@ -65,21 +65,21 @@ def draw_losses(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) 
     if math.sqrt(scatter.own.pooled_variance) <= _ROUNDING * np.nanmax(np.abs(values)):
         return None
     means, counts = np.nanmean(values, axis=1), np.isfinite(values).sum(axis=1)
-    scales = _scales(random, scatter.own.freedom, draws)
+    scales = _draw_scales(random, scatter.own.freedom, draws)
     noise = np.sqrt(scatter.own.variance / counts)[:, None] * scales * random.standard_normal(scales.shape)
-    together = math.sqrt(scatter.seeds) * _scales(random, np.array([scatter.seeds_freedom]), draws)
+    together = math.sqrt(scatter.seeds) * _draw_scales(random, np.array([scatter.seeds_freedom]), draws)
     noise += scatter.shares @ (together * random.standard_normal((len(columns), draws)))
-    shifts = np.array([_shifts(random, row, scatter, at, scales[at]) for at, row in enumerate(rows)])
+    shifts = np.array([_draw_shifts(random, row, scatter, at, scales[at]) for at, row in enumerate(rows)])
     variances = (
         scatter.own.variance / counts + scatter.seeds * (scatter.shares**2).sum(axis=1) + shifts.var(axis=1)
     )
-    documents = _of_documents(random, [row.items for row in rows], draws)
+    documents = _draw_documents(random, [row.items for row in rows], draws)
     all_noise = noise + shifts + (0.0 if documents is None else documents)
     losses = means[:, None] + np.hstack([np.zeros((len(rows), 1)), all_noise])
     return Draws(losses, np.maximum(variances, (_ROUNDING * means) ** 2))
 
 
-def _scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array:
+def _draw_scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array:
     """By how much the true deviation of a row exceeds the estimated one: that of t. One pool errs as one."""
     from scipy import special
 
@@ -89,7 +89,7 @@ def _scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array
     return np.where(np.isfinite(freedoms)[:, None], scales, 1.0)
 
 
-def _shifts(random: np.random.RandomState, row: Row, scatter: Spread, at: int, scales: Array) -> Array:
+def _draw_shifts(random: np.random.RandomState, row: Row, scatter: Spread, at: int, scales: Array) -> Array:
     """By how much the setting that each draw chooses is worse than the one that is chosen on average."""
     search = row.search
     if search is None or len(search.settings) < 2:
@@ -108,7 +108,7 @@ def _shifts(random: np.random.RandomState, row: Row, scatter: Spread, at: int, s
     return shifts
 
 
-def _of_documents(random: np.random.RandomState, items: Sequence[Items | None], draws: int) -> Array | None:
+def _draw_documents(random: np.random.RandomState, items: Sequence[Items | None], draws: int) -> Array | None:
     """What another sample of documents adds to each row; None unless all were scored on the same ones."""
     first = items[0]
     if first is None:
@@ -117,14 +117,14 @@ def _of_documents(random: np.random.RandomState, items: Sequence[Items | None], 
     for scored in items:
         if scored is None or not np.array_equal(scored.clusters, first.clusters):
             return None
-        sums.append(_by_document(scored, scored.mean_sums))
-    total, weights = np.array(sums), _by_document(first, first.weights)
+        sums.append(_sum_by_document(scored, scored.mean_sums))
+    total, weights = np.array(sums), _sum_by_document(first, first.weights)
     sample = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)), draws).T
     noise: Array = total @ sample / (weights @ sample) - (total.sum(axis=1) / weights.sum())[:, None]
     return noise
 
 
-def _by_document(items: Items, values: Array) -> Array:
+def _sum_by_document(items: Items, values: Array) -> Array:
     sums: Array = np.bincount(np.unique(items.clusters, return_inverse=True)[1], values).astype(float)
     return sums
 

@@ -29,14 +29,14 @@ def find_edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     from_grid = [row for row in winner_rows if not row["slot"]]
     plain = [row for row in from_grid if not row["allowed"]]
     from_grid = plain or from_grid  # a file to which a value can be added as it is
-    find = _of_grid if from_grid else _of_search
+    find = _find_in_grid if from_grid else _find_in_search
     blocks = tuple(
         sorted({row["block"] for row in from_grid or winner_rows} - {""})
     )  # a file of results has none
     edges = {}
     for column in columns:
         other_axes = [name for name in choice.axes if name != column]
-        near = _numbers(
+        near = _list_numbers(
             row[column] for row in rivals if all(agree(row, winner_rows[0], name) for name in other_axes)
         )
         beside = [
@@ -49,10 +49,12 @@ def find_edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     return edges
 
 
-def _of_grid(column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> list[Edge]:
+def _find_in_grid(
+    column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]
+) -> list[Edge]:
     blocks = {(row["sweep"], row["block"]) for row in winner_rows}
     planned = [row for row in rivals if (row["sweep"], row["block"]) in blocks]
-    listed, allowed = _numbers(row[column] for row in planned), int(winner_rows[0]["allowed"])
+    listed, allowed = _list_numbers(row[column] for row in planned), int(winner_rows[0]["allowed"])
     setting = setting_name(column)
     is_refined = allowed and setting == (winner_rows[0]["refines"] or "optimizer.lr")
     # `refine` has each value beside some rates: all that its axes list were tried.
@@ -64,19 +66,19 @@ def _of_grid(column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], nea
     return [edge.beside_trials(allowed, trials, values) if allowed else edge for edge in edges]
 
 
-def _of_search(
+def _find_in_search(
     column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]
 ) -> list[Edge]:
-    winner_axes, rival_axes = (_axes(column, some) for some in (winner_rows, rivals))
+    winner_axes, rival_axes = (_read_axes(column, some) for some in (winner_rows, rivals))
     if not winner_axes:
         return []  # fixed in this search
     place = winner_rows[0]["rule"], setting_name(column), winner_rows[0][column]
-    choices = _numbers(value for axis in rival_axes for value in axis.get("choices", ()))
+    choices = _list_numbers(value for axis in rival_axes for value in axis.get("choices", ()))
     if "choices" in winner_axes[0]:
         return of_values(*place, choices, choices)
     ends = [axis[end] for axis in rival_axes for end in ("low", "high") if end in axis]
-    tried = _numbers([*choices, *near, *ends])
-    drawn = _numbers(row[column] for row in rivals)
+    tried = _list_numbers([*choices, *near, *ends])
+    drawn = _list_numbers(row[column] for row in rivals)
     study = winner_rows[0]["slot"].rpartition("/")[0]
     slots = {row["slot"]: row["state"] for row in rivals if row["slot"].rpartition("/")[0] == study}
     trials = sum(state not in UNFINISHED for state in slots.values())
@@ -86,14 +88,14 @@ def _of_search(
     ]
 
 
-def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
+def _read_axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
     """What the studies of some rows searched along a column."""
     studies = dict.fromkeys(row["ranges"] for row in some if row["ranges"])
     axes = (json.loads(ranges).get(setting_name(column)) for ranges in studies)
     return [axis for axis in axes if axis is not None]
 
 
-def _numbers(values: Iterable[Any]) -> list[float]:
+def _list_numbers(values: Iterable[Any]) -> list[float]:
     """The distinct numbers that are there, ascending; nothing if some are no numbers."""
     return numbers(value for value in values if not is_missing(value))
 

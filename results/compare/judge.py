@@ -216,7 +216,7 @@ def judge(
     level *= _POCOCK[min(looks, len(_POCOCK) - 1)] / LEVEL
     column = _Column(rows, higher_is_better, is_share, paired)
     undecided = list(range(len(rows)))
-    decided = first = _decided(column, undecided, level)
+    decided = first = _decide(column, undecided, level)
     gap = first.gaps.gap
     ranks: dict[int, tuple[int, bool]] = {}
     while undecided:
@@ -225,10 +225,10 @@ def judge(
         group = [i for i in undecided if gap[i] < nearest]
         ranks |= {i: (1 + len(rows) - len(undecided), len(group) > 1) for i in group}
         undecided = [i for i in undecided if i not in group]
-        decided = _decided(column, undecided, level) if undecided else first
+        decided = _decide(column, undecided, level) if undecided else first
     moderated = column.own
     return Judgement(
-        tuple(_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
+        tuple(_make_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
         None if moderated is None else math.sqrt(moderated.pooled_variance),
         1.0 if moderated is None else moderated.bartlett,
@@ -261,10 +261,12 @@ class _Column:
         self.own, self.seeds = scatter.own, scatter.seeds
         self._seeds_freedom, self._shares = scatter.seeds_freedom, scatter.shares
         self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
-        self._added = functools.cache(self._of_search)  # that of the best row is asked for by all others
+        self._added = functools.cache(
+            self._tuning_variance
+        )  # that of the best row is asked for by all others
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
-    def _of_search(self, i: int, times: int) -> float:
+    def _tuning_variance(self, i: int, times: int) -> float:
         """What the search adds to the variance of a row, had each of its settings so many times the seeds."""
         search, moderated = self.rows[i].search, self.own
         if search is None or moderated is None or self.n[i] < 2:
@@ -288,7 +290,7 @@ class _Column:
     def against(self, best: int) -> _Gaps:
         """How each row compares with one of them."""
         count = len(self.rows)
-        items, item_freedom, discordant = self._of_items(best)
+        items, item_freedom, discordant = self._compare_items(best)
         if self.own is None:
             seeds, freedom = np.full(count, math.inf), np.ones(count)
         else:
@@ -296,18 +298,20 @@ class _Column:
             together = of_mean + of_mean[best]
             common = self.seeds * ((self._shares - self._shares[best]) ** 2).sum(axis=1)
             freedom = self.own.freedom_beside(best, self.n) if self._has_spread else np.ones(count)
-            seeds, freedom = _sum((together, freedom), (common, np.full(count, self._seeds_freedom)))
+            seeds, freedom = _add_variances(
+                (together, freedom), (common, np.full(count, self._seeds_freedom))
+            )
             untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
             seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
         tuning = self._tuning + self._tuning[best]
         search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
         of_seeds = np.where(np.isfinite(seeds), seeds, 0.0)
-        _, full = _sum((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
+        _, full = _add_variances((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
         gaps = self.means - self.means[best]
         gaps[np.abs(gaps) <= _ROUNDING * np.abs(self.means)] = 0.0
         return _Gaps(gaps, seeds, freedom, tuning, items, full, discordant)
 
-    def _of_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
+    def _compare_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
         """What the test set adds to the variance of each gap, its degrees of freedom, and exact counts."""
         variances, freedoms = np.zeros(len(self.rows)), np.full(len(self.rows), math.inf)
         discordant: list[Discordant | None] = [None] * len(self.rows)
@@ -330,7 +334,7 @@ class _Column:
         return variances, freedoms, discordant
 
 
-def _sum(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
+def _add_variances(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
     """The sum of independent variances, and its degrees of freedom by Satterthwaite."""
     total = np.asarray(sum(variance for variance, _ in parts))
     inverse = sum((variance / np.maximum(total, _TINY)) ** 2 / freedom for variance, freedom in parts)
@@ -416,7 +420,7 @@ class _Decided:
         return Kind.WORSE if self.low[row] > 0 else Kind.UNKNOWN
 
 
-def _decided(column: _Column, undecided: list[int], level: float) -> _Decided:
+def _decide(column: _Column, undecided: list[int], level: float) -> _Decided:
     best = min(undecided, key=lambda i: column.means[i])
     gaps = column.against(best)
     low, high, k = (np.zeros(len(column.rows)) for _ in range(3))
@@ -434,7 +438,7 @@ def _decided(column: _Column, undecided: list[int], level: float) -> _Decided:
     return _Decided(best, gaps, k, low, high, p_value)
 
 
-def _verdict(
+def _make_verdict(
     column: _Column, decided: _Decided, i: int, place: tuple[int, bool], margin: float, level: float
 ) -> Verdict:
     row, gaps, moderated = column.rows[i], decided.gaps, column.own
@@ -454,10 +458,10 @@ def _verdict(
     )
     if kind is not Kind.UNKNOWN or moderated is None or verdict.gap == 0:
         return verdict
-    return replace(verdict, **_outlook(column, decided, i, level))
+    return replace(verdict, **_estimate_needs(column, decided, i, level))
 
 
-def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[str, Any]:
+def _estimate_needs(column: _Column, decided: _Decided, i: int, level: float) -> dict[str, Any]:
     """What would tell an unknown row from the best: seeds, a larger test set, or a better search."""
     from scipy import special
 

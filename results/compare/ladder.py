@@ -25,9 +25,9 @@ from htbench.harness.choice.winner import grouped
 from htbench.harness.store import Store
 from htbench.results.compare.draws import DRAWS, Draws, Estimate, draw_losses, estimate_interval, measure_miss
 from htbench.results.compare.judge import judge
+from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung, find_rungs
 from htbench.results.compare.law import Law, fit_law
 from htbench.results.compare.ranges import Array
-from htbench.results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, find_rungs
 from htbench.results.frames.rows import Frame
 
 SECOND = "muon"
@@ -148,41 +148,41 @@ def fit_ladder(task: str, points: Sequence[Rung], draws: int = DRAWS) -> Ladder:
     times = Counter(point.optimizer for point in points)
     climbing = [point for point in points if times[point.optimizer] > 1]
     if len(climbing) in (0, len(points)):
-        return _ladder(task, points, draws)
-    ladder, every = _ladder(task, climbing, draws), _ladder(task, points, draws)
+        return _fit_points(task, points, draws)
+    ladder, every = _fit_points(task, climbing, draws), _fit_points(task, points, draws)
     asides = [replace(entry, is_main=False) for entry in every.entries if times[entry.rung.optimizer] == 1]
     return replace(
-        ladder, entries=tuple(sorted((*ladder.entries, *asides), key=lambda entry: _order(entry.rung)))
+        ladder, entries=tuple(sorted((*ladder.entries, *asides), key=lambda entry: _sort_key(entry.rung)))
     )
 
 
-def _order(rung: Rung) -> tuple[float, str, int, float, float]:
-    return (rung.parameters, rung.model, rung.batch, rung.tokens, _loss(rung))
+def _sort_key(rung: Rung) -> tuple[float, str, int, float, float]:
+    return (rung.parameters, rung.model, rung.batch, rung.tokens, _mean_loss(rung))
 
 
-def _ladder(task: str, points: Sequence[Rung], draws: int) -> Ladder:
-    batches = _batches(points)
-    ordered = sorted(points, key=_order)
+def _fit_points(task: str, points: Sequence[Rung], draws: int) -> Ladder:
+    batches = _choose_batches(points)
+    ordered = sorted(points, key=_sort_key)
     noise = draw_losses([point.row for point in ordered], [point.place for point in ordered], draws)
-    losses = noise or Draws(np.array([[_loss(point)] for point in ordered]), np.ones(len(ordered)))
+    losses = noise or Draws(np.array([[_mean_loss(point)] for point in ordered]), np.ones(len(ordered)))
     is_main = [point.batch == batches[point.model] for point in ordered]
-    ladder = _with_law(task, ordered, is_main, losses)
+    ladder = _fit_baseline(task, ordered, is_main, losses)
     places = {place: _Place(part) for place, part in grouped(ordered, lambda point: point.place).items()}
     entries = [
-        _entry(point, places[point.place], losses, ladder, main)
+        _make_entry(point, places[point.place], losses, ladder, main)
         for point, losses, main in zip(ordered, losses.losses, is_main, strict=True)
     ]
-    ratio = _ratio([entry.rung for entry in entries if entry.is_main])
-    in_sight = _ratio([entry.rung for entry in entries if entry.tokens and entry.tokens.value]) or ratio
+    ratio = _find_ratio([entry.rung for entry in entries if entry.is_main])
+    in_sight = _find_ratio([entry.rung for entry in entries if entry.tokens and entry.tokens.value]) or ratio
     guards = (*ladder.guards, *(() if noise else (Guard.NO_SPREAD,)))
     return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio, ratio_in_sight=in_sight)
 
 
-def _loss(rung: Rung) -> float:
+def _mean_loss(rung: Rung) -> float:
     return statistics.fmean(rung.row.values.values())
 
 
-def _batches(points: Iterable[Rung]) -> dict[str, int]:
+def _choose_batches(points: Iterable[Rung]) -> dict[str, int]:
     """The batch of each size that is the ladder's."""
 
     def order(same_batch: Sequence[Rung]) -> tuple[int, int, int]:
@@ -196,13 +196,13 @@ def _batches(points: Iterable[Rung]) -> dict[str, int]:
     }
 
 
-def _ratio(points: Sequence[Rung]) -> float:
+def _find_ratio(points: Sequence[Rung]) -> float:
     """The ratio of tokens to parameters that most have; 0 of none."""
     ratios = (point.ratio for point in points)
     return max(ratios, key=lambda ratio: (sum(point.is_at(ratio) for point in points), ratio), default=0.0)
 
 
-def _with_law(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], drawn: Draws) -> Ladder:
+def _fit_baseline(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], drawn: Draws) -> Ladder:
     """The ladder with AdamW's law, without its entries."""
     lengths = grouped(
         (at for at, point in enumerate(ordered) if is_main[at] and point.optimizer == BASELINE),
@@ -224,7 +224,7 @@ def _with_law(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], drawn
         return Ladder(task, sizes)
     tokens = np.array([ordered[at].tokens for at in points])
     losses, variances = drawn.losses[points], drawn.variances[points]
-    check = _without_longest(tokens, groups, losses, variances)
+    check = _check_longest(tokens, groups, losses, variances)
     if check is not None:
         rivals = [
             drawn.losses[at, 0]
@@ -244,7 +244,7 @@ def _with_law(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], drawn
     return Ladder(task, sizes, law, check, (Guard.UNCHECKED,) if check is None else ())
 
 
-def _without_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> Check | None:
+def _check_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> Check | None:
     """What the law says of the longest run of the largest size, fitted without it; None: it has no fit."""
     last = len(tokens) - 1  # rungs are in the order of size and length
     if last < 2 * (groups[last] + 1) + 1:
@@ -280,7 +280,7 @@ class _Place:
         return Estimate(-behind.gap if leads else behind.gap, low, high)
 
 
-def _entry(rung: Rung, place: _Place, losses: Array, ladder: Ladder, is_main: bool) -> Entry:
+def _make_entry(rung: Rung, place: _Place, losses: Array, ladder: Ladder, is_main: bool) -> Entry:
     """What is known of a rung."""
     to_baseline, to_second = (place.distance(rung.optimizer, name) for name in (BASELINE, SECOND))
     guards = (Guard.EDGE,) if rung.at_edge else ()
@@ -299,13 +299,13 @@ def _entry(rung: Rung, place: _Place, losses: Array, ladder: Ladder, is_main: bo
     compute = time = None
     base = place.by_rule.get(BASELINE)
     if base is not None:
-        compute = _times(tokens, base.step_flops, rung.step_flops)
-        time = _times(tokens, base.step_seconds, rung.step_seconds)
+        compute = _convert(tokens, base.step_flops, rung.step_flops)
+        time = _convert(tokens, base.step_seconds, rung.step_seconds)
         time = time if base.conditions == rung.conditions else None
     return replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
 
 
-def _times(tokens: Estimate, of_baseline: float | None, of_rule: float | None) -> Estimate | None:
+def _convert(tokens: Estimate, of_baseline: float | None, of_rule: float | None) -> Estimate | None:
     """An estimate in tokens in another unit, by what a step costs in it."""
     if not of_baseline or not of_rule:
         return None

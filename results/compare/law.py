@@ -99,7 +99,7 @@ def fit_law(x: Array, groups: Sequence[int], losses: Array, variances: Array) ->
     below, at, above = (np.take_along_axis(misfit, best[None] + step, 0)[0] for step in (-1, 0, 1))
     to_vertex = (below - above) / np.maximum(2 * (below - 2 * at + above), _TINY)
     exponent = EXPONENTS[best] * (EXPONENTS[1] / EXPONENTS[0]) ** to_vertex.clip(-1, 1)
-    exponent[0] = _finished(
+    exponent[0] = _refine(
         lambda trial: float(misfits(np.array([trial]), weighted[:, :1])[0, 0]), int(best[0])
     )
     design = matrix(exponent)
@@ -110,7 +110,7 @@ def fit_law(x: Array, groups: Sequence[int], losses: Array, variances: Array) ->
     return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x), ends)
 
 
-def _finished(misfit: Callable[[float], float], at: int) -> float:
+def _refine(misfit: Callable[[float], float], at: int) -> float:
     """The exponent with the least misfit between two of the grid."""
     from scipy import optimize
 

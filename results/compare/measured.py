@@ -10,9 +10,9 @@ from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.status import HOPEFUL_FIRST, Status
 from htbench.harness.store import Store
-from htbench.results.compare import slips
+from htbench.results.compare import paper_errata
 from htbench.results.compare.contender import Contender, make_contender
-from htbench.results.compare.ours import PaperRuns
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import HOURS_TO, Quantity, find_quantity, is_decidable, is_time
 from htbench.results.compare.select import Choice, Row
 from htbench.results.compare.stats import Summary, summarize
@@ -77,7 +77,7 @@ def measure_line(our_runs: PaperRuns, line: Reported) -> Measured:
     by_rate = line.table.startswith("lr_grid")
     if by_rate and our_runs.scale != "paper":
         return Measured(None, {}, UNPLANNED, Note("measured_other_rates"))
-    slip = slips.note_rate(line)
+    slip = paper_errata.note_rate(line)
     rate = line.lr if our_runs.scale == "paper" and (slip or by_rate) else None
     figure = measure_choices(our_runs, line, our_runs.choices(experiments.place(line, our_runs.scale), rate))
     return replace(figure, notes=(*slip, *figure.notes)) if rate is not None else figure
@@ -111,25 +111,27 @@ def measure_choices(
     *earlier, choice = choices
     notes: tuple[Note, ...] = ()
     if earlier:
-        notes = (Note("other_versions", used=_version(choice), others=list(map(_version, earlier))),)
+        notes = (
+            Note("other_versions", used=_name_version(choice), others=list(map(_name_version, earlier))),
+        )
     if choice.winner is None:
         runs = [run for candidate in choice.candidates for run in candidate.runs]
-        return _without_value(metric_of_run.metric, runs, choice, notes)
+        return _explain_missing(metric_of_run.metric, runs, choice, notes)
     searched = of_search or our_runs.scale == "paper"
     runs = choice.winner.runs if searched else choice.replicas
     if not runs:
         reason = Note("measured_no_replicas")
         return Measured(metric_of_run.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
-    return _figure(our_runs, line, metric_of_run, runs, choice, notes, "val" if of_search else "test")
+    return _measure_runs(our_runs, line, metric_of_run, runs, choice, notes, "val" if of_search else "test")
 
 
-def _version(choice: Choice) -> str:
+def _name_version(choice: Choice) -> str:
     """What tells runs of other code, data or workload settings apart."""
     optimizer, setting = choice.fixed["optimizer"], choice.fixed["setting"]
     return f"{optimizer} ({setting})" if setting else str(optimizer)
 
 
-def _figure(
+def _measure_runs(
     our_runs: PaperRuns,
     line: Reported,
     metric_of_run: Quantity,
@@ -139,9 +141,9 @@ def _figure(
     split: str,
 ) -> Measured:
     """The value of some runs. Those that have none are counted in a footnote."""
-    reach = _reach(our_runs, line) if line.metric.startswith(HOURS_TO) else None
+    reach = _share_to_target(our_runs, line) if line.metric.startswith(HOURS_TO) else None
     if is_time(line):
-        runs, left_out = _of_one_machine(runs)
+        runs, left_out = _drop_other_machines(runs)
         notes = (*notes, *left_out)
     values: dict[Seeds, float] = {}
     never = 0  # of how many runs do not reach the target
@@ -159,14 +161,17 @@ def _figure(
         [run for run in runs if (read_seeds(run) in values) is counts] for counts in (True, False)
     )
     if not values:
-        return _without_value(metric_of_run.metric, without, choice, notes)
+        return _explain_missing(metric_of_run.metric, without, choice, notes)
     if without:
-        notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=_tally(without)))
+        notes = (
+            *notes,
+            Note("runs_count", count=len(values), total=len(runs), rest=_count_by_state(without)),
+        )
     questions = metric_of_run.questions.format(split=split)
     return Measured(metric_of_run.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
 
 
-def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
+def _drop_other_machines(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
     """The runs on the machine that most of them had; a footnote names the others. Times are never pooled."""
     machines = Counter(word(run.get("machine")) for run in runs if run["state"] == Status.COMPLETED)
     if len(machines) < 2:
@@ -179,7 +184,9 @@ def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...
     return same_machine, (Note("one_machine", machine=usual, others=names),)
 
 
-def _without_value(metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[Note, ...]) -> Measured:
+def _explain_missing(
+    metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[Note, ...]
+) -> Measured:
     """The state of the run that may still get a value most easily."""
     state = next(state for state in HOPEFUL_FIRST if any(run["state"] == state for run in runs))
     hopeful = [run for run in runs if run["state"] == state]
@@ -188,7 +195,7 @@ def _without_value(metric: Metric, runs: Sequence[Row], choice: Choice, notes: t
     return Measured(metric, {}, state, reason, hopeful, choice, notes)
 
 
-def _tally(runs: Iterable[Row]) -> list[Note]:
+def _count_by_state(runs: Iterable[Row]) -> list[Note]:
     """ "1 not run yet, 2 diverged"."""
     counts = Counter(run["state"] for run in runs)
     kinds = {Status.COMPLETED: "tally_no_figure"}
@@ -199,7 +206,7 @@ def _tally(runs: Iterable[Row]) -> list[Note]:
     ]
 
 
-def _reach(our_runs: PaperRuns, line: Reported) -> Callable[[Row], float | None]:
+def _share_to_target(our_runs: PaperRuns, line: Reported) -> Callable[[Row], float | None]:
     """The share of a run's steps until it has the perplexity that Muon's run ends with; infinite if never."""
     muon = next(
         other

@@ -87,7 +87,7 @@ class Choice:
     @functools.cached_property
     def axes(self) -> list[str]:
         """The tuned columns in which its rows have two values or more, over all sweeps."""
-        return _varied(self.rows, tuned_columns(self.rows))
+        return _find_varied(self.rows, tuned_columns(self.rows))
 
     @property
     def tried(self) -> int:
@@ -126,7 +126,7 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
     stages = grouped(rows(frame), itemgetter("stage"))
     place = itemgetter(*fixed)
-    replicas = grouped(_unique(stages.get(REPLICATE, ())), itemgetter("candidate"))
+    replicas = grouped(_drop_repeated(stages.get(REPLICATE, ())), itemgetter("candidate"))
     dropped, elsewhere = (grouped(stages.get(stage, ()), place) for stage in (DROPPED, ELSEWHERE))
     return [
         _choose(
@@ -140,7 +140,7 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     ]
 
 
-def _unique(runs: Iterable[Row]) -> list[Row]:
+def _drop_repeated(runs: Iterable[Row]) -> list[Row]:
     """The rows by key, in the order of the plan. A run that two sweeps share counts once."""
     unique: dict[str, Row] = {}
     for row in runs:
@@ -155,7 +155,7 @@ def _choose(
     dropped: list[Row],
     elsewhere: list[Row],
 ) -> Choice:
-    group = _unique(rows)
+    group = _drop_repeated(rows)
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
         for name, runs in grouped(group, itemgetter("candidate")).items()
@@ -179,7 +179,7 @@ def _choose(
     ties = [candidates[name] for name in tied]
     counts = planned, planned - planned, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
-    twins = (run for run in _unique([*dropped, *elsewhere]) if run["candidate"] == best)
+    twins = (run for run in _drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
     left_out = [run for run in twins if run["key"] not in reported and not _search_with_seed_of(run, users)]
     return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out)
 
@@ -223,7 +223,7 @@ def has_stages(run: Row) -> bool:
 def find_searched_columns(frame: Frame, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
     groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
-    searched = {name for group in groups for name in _varied(group, columns)}
+    searched = {name for group in groups for name in _find_varied(group, columns)}
     return [name for name in columns if name in searched]
 
 
@@ -234,15 +234,17 @@ def find_axes(choices: Sequence[Choice]) -> list[str]:
     return [name for name in tuned if name in searched]
 
 
-def _varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
+def _find_varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
     """The columns with two values or more, None among them; most are of others, and NaN in all rows."""
     several = [name for name in columns if len({row[name] for row in group}) > 1]
     return [
-        name for name in several if len({x for row in group if (x := _value(row, name)) is not UNSET}) > 1
+        name
+        for name in several
+        if len({x for row in group if (x := _read_value(row, name)) is not UNSET}) > 1
     ]
 
 
-def _value(row: Row, column: str) -> Any:
+def _read_value(row: Row, column: str) -> Any:
     """A setting of a run; UNSET: there is none, or it is not known before the run has ended."""
     if not is_missing(value := row[column]):
         return value

@@ -106,10 +106,10 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
     usual, largest = float(np.median(variances[is_known])), float(variances[is_known].max())
     floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
     variances, freedoms = np.where(is_known, np.maximum(variances, floor), 0), np.where(is_known, freedoms, 0)
-    quiet = _quiet(variances, freedoms)
-    pooled, freedom = _pooled(variances[quiet], freedoms[quiet])
+    quiet = _find_quiet(variances, freedoms)
+    pooled, freedom = _pool(variances[quiet], freedoms[quiet])
     noisy = is_known & ~quiet
-    alike = _bartlett(variances[quiet], freedoms[quiet])
+    alike = _test_bartlett(variances[quiet], freedoms[quiet])
     prior = pooled
     if alike < _UNLIKE:
         half = freedoms[quiet] / 2
@@ -125,11 +125,11 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
         share**2 / np.where(is_known, freedoms, 1),
         pooled,
         noisy,
-        _bartlett(variances[is_known], freedoms[is_known]) if noisy.any() else alike,
+        _test_bartlett(variances[is_known], freedoms[is_known]) if noisy.any() else alike,
     )
 
 
-def _quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
+def _find_quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     """The rows that are not too noisy for the others.
 
     The noisiest row is tested against the pool of the others, then the next without it, down to a third of
@@ -142,7 +142,7 @@ def _quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     end = len(order)
     for count in range(len(order), max(2, len(order) // 3), -1):
         pool, row = order[: count - 1], order[count - 1]
-        pooled, freedom = _pooled(variances[pool], freedoms[pool])
+        pooled, freedom = _pool(variances[pool], freedoms[pool])
         level = np.clip(10 ** (0.7 - 1.5 * freedoms[row]), _NOISY_LEAST, _NOISY)
         if special.fdtrc(freedoms[row], freedom, variances[row] / pooled) * count < level:
             end = count - 1
@@ -151,16 +151,16 @@ def _quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     return quiet
 
 
-def _pooled(variances: Array, freedoms: Array) -> tuple[float, float]:
+def _pool(variances: Array, freedoms: Array) -> tuple[float, float]:
     total = freedoms.sum()
     return float(freedoms @ variances / total), float(total)
 
 
-def _bartlett(variances: Array, freedoms: Array) -> float:
+def _test_bartlett(variances: Array, freedoms: Array) -> float:
     """The p-value of equal variances: `scipy.stats.bartlett` from variances in place of values."""
     from scipy import special
 
-    pooled, total = _pooled(variances, freedoms)
+    pooled, total = _pool(variances, freedoms)
     k = len(variances)
     if k < 2 or pooled == 0:
         return 1.0
@@ -204,7 +204,7 @@ def estimate_spread(values: Array, *, paired: bool) -> Spread:
     freedom = np.maximum(n - 1.0, 0)
     if not paired:
         return Spread(moderate(total, freedom), 0.0, np.inf, np.zeros(values.shape))
-    scatter, far = _weighted(values, there, total, freedom), _far(values, there)
+    scatter, far = _fit_weighted(values, there, total, freedom), _find_far_run(values, there)
     if far is None:
         return scatter
     (row, seed), distance = far
@@ -228,13 +228,13 @@ def estimate_spread(values: Array, *, paired: bool) -> Spread:
     return replace(scatter, own=moderated, seeds=without_run.seeds)
 
 
-def _weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom: Array) -> Spread:
+def _fit_weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom: Array) -> Spread:
     """The spread of paired rows, no run of which lies far out."""
     # With equal weights, many noisy rows would leak into all others at once, and hide.
     usual = np.quantile(total, 0.25)
     weights = usual / (total + usual) if usual > 0 else np.ones(len(values))
     for _ in range(_ROUNDS):
-        residual, leverage = _fitted(values, there, weights)
+        residual, leverage = _fit_effects(values, there, weights)
         freedom_left = np.maximum((there - leverage).sum(axis=1), 0)
         about = (residual**2).sum(axis=1) / np.maximum(freedom_left, _LEAST_LEFT)
         alone = freedom_left < _LEAST_LEFT
@@ -248,11 +248,11 @@ def _weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom: Ar
     return Spread(moderated, max(0.0, float(surplus)), max(1.0, shares.any(axis=0).sum() - 1.0), shares)
 
 
-def _far(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.intp, np.intp], float] | None:
+def _find_far_run(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.intp, np.intp], float] | None:
     """The row and the seed of the run that lies farthest out, if one does, and how far it does."""
     from scipy import special
 
-    residual, leverage = _fitted(values, there, np.ones(len(values)))
+    residual, leverage = _fit_effects(values, there, np.ones(len(values)))
     share_left = there - leverage
     # Of two runs of a seed, or of a row, nothing says which is out.
     is_known = (
@@ -271,7 +271,7 @@ def _far(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.intp, np.int
     return (far[0], far[1]), float(distance[far])
 
 
-def _fitted(values: Array, there: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
+def _fit_effects(values: Array, there: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
     """What a weighted fit of rows and seeds leaves of each value, and its leverage; with holes or without."""
     w = weights[:, None] * there
     y = np.where(there, values, 0)

@@ -11,7 +11,7 @@ from htbench.harness.paper import experiments, scales
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE
 from htbench.results.compare.ladder import Ladder, fit_ladders
-from htbench.results.compare.ours import PaperRuns, select_scale
+from htbench.results.compare.paper_runs import PaperRuns, select_scale
 from htbench.results.frames.rows import Frame, rows
 
 PUBLISHED, RUNS, BOTH = "published", "runs", "both"

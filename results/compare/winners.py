@@ -35,7 +35,7 @@ class Winner:
 def winners(part: Frame) -> list[Winner]:
     """The winner of each optimizer of one workload, in the order of the plan."""
     choices = choose(part, OPTIMIZER)
-    return [Winner(str(choice.fixed["optimizer"]), choice, _reported(choice)) for choice in choices]
+    return [Winner(str(choice.fixed["optimizer"]), choice, _list_reported(choice)) for choice in choices]
 
 
 def winners_along(part: Frame, column: str) -> list[Winner]:
@@ -46,14 +46,14 @@ def winners_along(part: Frame, column: str) -> list[Winner]:
             with_value = [row for row in rows if not is_missing(row[column])]
             choices = choose(with_value, (*OPTIMIZER, column))
             chosen += [
-                Winner(str(choice.fixed["optimizer"]), choice, _reported(choice)) for choice in choices
+                Winner(str(choice.fixed["optimizer"]), choice, _list_reported(choice)) for choice in choices
             ]
         else:
             chosen += winners(rows)
     return chosen
 
 
-def _reported(choice: Choice) -> list[Row]:
+def _list_reported(choice: Choice) -> list[Row]:
     if choice.replicas or choice.winner is None or choice.winner.value("protocol") != "paper":
         return choice.replicas
     return choice.winner.runs

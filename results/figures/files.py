@@ -12,7 +12,7 @@ from htbench.harness.store import Store
 from htbench.harness.store.points import sweep_names
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
-from htbench.results.compare.ours import select_scale
+from htbench.results.compare.paper_runs import select_scale
 from htbench.results.compare.view import BOTH, Side, View
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.kinds import CSV_START, csv_text

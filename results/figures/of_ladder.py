@@ -12,7 +12,7 @@ from htbench.harness.paper import reported
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store
 from htbench.results.compare.ladder import Entry, Ladder, fit_ladders
-from htbench.results.compare.rungs import BASELINE
+from htbench.results.compare.ladder_points import BASELINE
 from htbench.results.compare.view import Side
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, tidy

@@ -127,8 +127,8 @@ def make_answer(outcome: Outcome, whole: Section) -> Answer:
         outcome: what is known of it.
         whole: the table of it, whose footnotes say what could mislead.
     """
-    notes = [_unsaid([note for cell in row for note in cell.notes]) for row in whole.rows]
-    places = [_place(outcome, at, notes[at]) for at in _order(outcome)]
+    notes = [_drop_repeated([note for cell in row for note in cell.notes]) for row in whole.rows]
+    places = [_make_place(outcome, at, notes[at]) for at in _rank_rows(outcome)]
     counts = [cell.spread.n for cell in outcome.tests[outcome.metric] if cell.spread is not None]
     verdict = outcome.verdict
     facts = [(place.name, note) for place in places for note in place.notes]
@@ -136,15 +136,15 @@ def make_answer(outcome: Outcome, whole: Section) -> Answer:
         tuple(filter(None, footnotes.workload_columns(outcome.part).values())),
         outcome.metric,
         (min(counts, default=0), max(counts, default=0)),
-        _verdict(outcome, verdict),
+        _note_verdict(outcome, verdict),
         places,
         dangers([*facts, *(("", note) for note in whole.notes)]),
         [note for note in outcome.open if note.kind != "open_rule"],  # that two rows are one is a danger
-        [*whole.footer, *_footer(outcome, verdict)],
+        [*whole.footer, *_note_methods(outcome, verdict)],
     )
 
 
-def _unsaid(notes: Iterable[Note]) -> tuple[Note, ...]:
+def _drop_repeated(notes: Iterable[Note]) -> tuple[Note, ...]:
     """The notes of a row without those that another one says as well."""
     kinds = [note for note in dict.fromkeys(notes) if note.kind != "budget_unequal"]
     if any(note.kind == "replicas_count" for note in kinds):
@@ -159,10 +159,10 @@ def make_section(outcome: Outcome) -> Section:
     """The table of a workload, and in brief its answer."""
     whole = main_result.make_section(outcome)
     brief = make_answer(outcome, whole)
-    return replace(whole, brief=_screen(brief, whole, outcome))
+    return replace(whole, brief=_make_brief(brief, whole, outcome))
 
 
-def _screen(answer: Answer, whole: Section, outcome: Outcome) -> Section:
+def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
     """The answer as a table that fits into 80 columns."""
     metric, rows = answer.metric, answer.places
     counts = sorted(set(answer.seeds) - {0})
@@ -188,7 +188,7 @@ def _screen(answer: Answer, whole: Section, outcome: Outcome) -> Section:
         Column("value", "mean ± sd", importance=9): [
             replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, answer.wins, strict=True)
         ],
-        Column("gap", "behind best [95 %]", "text", importance=8): _behind(rows, metric.digits),
+        Column("gap", "behind best [95 %]", "text", importance=8): _make_gap_cells(rows, metric.digits),
         Column("ms_per_step", "ms/step", importance=5): [
             Cell(value, digits, notes=row.ms_per_step.notes) for row, value in zip(rows, steps, strict=True)
         ],
@@ -201,7 +201,7 @@ def _screen(answer: Answer, whole: Section, outcome: Outcome) -> Section:
     return replace(section, open=tuple(answer.open), footer=tuple(answer.footer))
 
 
-def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
+def _make_gap_cells(rows: Sequence[Place], digits: int) -> list[Cell]:
     """ "0.22 [-0.15, 0.58]"; the best row has a dash."""
     gaps = ["" if row.gap is None else f"{row.gap:.{digits}f}" for row in rows]
     size = max(map(len, gaps))
@@ -218,12 +218,12 @@ def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
 # --- the rows ---
 
 
-def _order(outcome: Outcome) -> list[int]:
+def _rank_rows(outcome: Outcome) -> list[int]:
     """The rows by their means, the best first; then those without a verdict, last those without a value."""
     sign = -1 if outcome.metric.higher_is_better else 1
 
     def place(at: int) -> tuple[bool, float, bool]:
-        row, value = _judged(outcome, at), outcome.tests[outcome.metric][at].number()
+        row, value = _find_verdict(outcome, at), outcome.tests[outcome.metric][at].number()
         if row is not None:
             return False, row.gap, row.kind is not Kind.BEST
         return True, math.inf if value is None else sign * value, False
@@ -231,12 +231,12 @@ def _order(outcome: Outcome) -> list[int]:
     return sorted(range(len(outcome.names)), key=place)
 
 
-def _judged(outcome: Outcome, at: int) -> Verdict | None:
+def _find_verdict(outcome: Outcome, at: int) -> Verdict | None:
     return outcome.verdict.rows[at] if outcome.verdict is not None else None
 
 
-def _place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
-    row = _judged(outcome, at)
+def _make_place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
+    row = _find_verdict(outcome, at)
     if row is not None and outcome.verdict is not None:
         best = (
             verdict.n for verdict in outcome.verdict.rows if verdict is not None and verdict.kind is Kind.BEST
@@ -244,7 +244,7 @@ def _place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
         row = row if min(row.n, *best) >= MIN_SEEDS else None  # both need enough seeds for a rank
     behind: list[float | None] = [None, None, None]
     if row is not None and row.kind is not Kind.BEST:
-        behind = list(map(_unit(outcome), (row.gap, row.low, row.high)))
+        behind = list(map(_make_converter(outcome), (row.gap, row.low, row.high)))
     gap, low, high = behind
     return Place(
         rank=f"{row.rank}{'=' * row.is_tied}" if row is not None else "",
@@ -260,7 +260,7 @@ def _place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
     )
 
 
-def _unit(outcome: Outcome) -> Callable[[float], float | None]:
+def _make_converter(outcome: Outcome) -> Callable[[float], float | None]:
     """From the scale of the comparison to the unit of the values, at the best row's mean: 0 stays 0."""
     metric, verdict = outcome.metric, outcome.verdict
     assert verdict is not None
@@ -277,10 +277,10 @@ def _unit(outcome: Outcome) -> Callable[[float], float | None]:
 # --- the verdict ---
 
 
-def _verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
-    ahead = outcome.names[_order(outcome)[0]]
+def _note_verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
+    ahead = outcome.names[_rank_rows(outcome)[0]]
     if verdict is None or verdict.judgement is None:
-        return _without_test(outcome, ahead)
+        return _note_no_test(outcome, ahead)
     judged = [row for row in verdict.rows if row is not None]
     if len(judged) == 1:
         return Note("answer_alone", best=ahead)
@@ -290,7 +290,7 @@ def _verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
     beaten = [row.name for row in ranked if row.kind is Kind.WORSE]
     ties = [row.name for row in ranked if row.kind in (Kind.EQUAL, Kind.UNKNOWN)]
     if not beaten:
-        return _undecided(outcome, verdict, ranked)
+        return _note_undecided(outcome, verdict, ranked)
     bold = any(cell.bold for cell in outcome.tests[outcome.metric])
     kind = "answer_ahead" if ties else "answer_best" if bold else "answer_leads"
     few, tied = len(beaten) <= _MOST_NAMES, len(ties) <= _MOST_NAMES
@@ -304,10 +304,10 @@ def _verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
     )
 
 
-def _without_test(outcome: Outcome, ahead: str) -> Note:
+def _note_no_test(outcome: Outcome, ahead: str) -> Note:
     """Why the rows are not compared."""
     if all(cell.spread is None for cell in outcome.tests[outcome.metric]):
-        return _without_values(outcome)
+        return _note_no_values(outcome)
     if len(outcome.names) == 1:
         return Note("answer_alone", best=ahead)
     if outcome.verdict is not None:
@@ -318,7 +318,7 @@ def _without_test(outcome: Outcome, ahead: str) -> Note:
     return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
 
 
-def _without_values(outcome: Outcome) -> Note:
+def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
     ended = []
     for choice, name in zip(outcome.choices, outcome.names, strict=True):
@@ -337,7 +337,7 @@ def _without_values(outcome: Outcome) -> Note:
     return Note("answer_none", rows=ended, over=int(over), lower=int(lower))
 
 
-def _undecided(outcome: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:
+def _note_undecided(outcome: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:
     """No row is worse than the best: what keeps them together?"""
     rivals = [row for row in leaders if row.kind is not Kind.BEST]
     if all(row.kind is Kind.EQUAL for row in rivals):
@@ -352,7 +352,7 @@ def _undecided(outcome: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) 
     return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
 
 
-def _footer(outcome: Outcome, verdict: Verdicts | None) -> list[Note]:
+def _note_methods(outcome: Outcome, verdict: Verdicts | None) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
     tried = sorted({choice.tried for choice in outcome.choices})
     chosen = "answer_chosen_by_search" if outcome.file else "answer_chosen"

@@ -14,10 +14,10 @@ from htbench.harness.show.report import Cell, Section
 from htbench.harness.show.status import Status
 from htbench.harness.store.points import REPLICATE, SEARCH
 from htbench.results.compare.edges import find_edges
-from htbench.results.compare.fixed import note_not_default
 from htbench.results.compare.routes import note_routes
 from htbench.results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary
+from htbench.results.compare.untuned_settings import note_not_default
 from htbench.results.frames.from_csv import file_name
 from htbench.results.frames.identity import DATA
 from htbench.results.frames.metrics import Metric, is_number, word
@@ -163,7 +163,7 @@ def note_caveats(
             (`Verdicts.outlook`); None: rows are not compared.
     """
     assert choice.winner is not None
-    notes: dict[str, tuple[Note, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
+    notes: dict[str, tuple[Note, ...]] = {"lr": _note_ties(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
     for column, beside in find_edges(choice, axes).items():
@@ -172,7 +172,7 @@ def note_caveats(
             "edge",
             column=column,
             value=f"{beside[0].value:g}",
-            where=_where(beside),
+            where=_note_place(beside),
             side="another" if len(beside) > 1 else "higher" if beside[0].upwards else "lower",
             name="" if advice and beside[0].blocks else str(choice.fixed["optimizer"]),
             following=advice,
@@ -204,13 +204,13 @@ def note_choice(
     return (*notes, *note_not_default(choice, {"lr", "routing", *choice.axes, *fixed}))
 
 
-def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
+def _note_ties(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
     names = [axis for axis in axes if to_plain(chosen.value(axis)) is not None]
     settings = [", ".join(f"{name}={word(other.value(name))}" for name in names) for other in tied]
     return (Note("tie", others=settings),) if settings else ()
 
 
-def _where(beside: Sequence[Edge]) -> Note:
+def _note_place(beside: Sequence[Edge]) -> Note:
     """What is missing beside a value: at an end, in a hole, or both."""
     if any(edge.place == "hole" for edge in beside):
         return Note("edge_hole", sides=["above" if edge.upwards else "below" for edge in beside])
@@ -259,17 +259,20 @@ def complete_section(section: Section, part: Frame) -> Section:
         part: the rows of the frame that it was made of.
     """
     by_key = {str(run["key"]): run for run in rows(part) if is_told(run)}
-    cells = [[_marked(cell, by_key) for cell in row] for row in section.rows]
+    cells = [[_mark_cell(cell, by_key) for cell in row] for row in section.rows]
     keys = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
     routed, footer = note_routes(by_key[key] for key in keys if key in by_key)
     runs = [by_key[key] for key in sorted(keys.keys() & by_key.keys())]
-    differences = [*_differences(runs, [(name, name) for name in CAN_CHANGE]), *_of_rows(by_key.values())]
-    versions = _differences(runs, _CANNOT)
+    differences = [
+        *_note_differences(runs, [(name, name) for name in CAN_CHANGE]),
+        *_note_imports(by_key.values()),
+    ]
+    versions = _note_differences(runs, _CANNOT)
     notes = [
         *routed,
         *([Note("mixture", differences=differences)] if differences else []),
         *([Note("versions", versions=versions)] if versions else []),
-        *([_made_by(runs)] if runs else []),
+        *([_note_made_by(runs)] if runs else []),
     ]
     mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
     below, last = (*section.notes, *notes), (*section.footer, *footer)
@@ -277,33 +280,33 @@ def complete_section(section: Section, part: Frame) -> Section:
     return replace(section, rows=cells, mixtures=tuple(mixture), notes=below, footer=last, brief=brief)
 
 
-def _marked(cell: Cell, by_key: Mapping[str, Row]) -> Cell:
+def _mark_cell(cell: Cell, by_key: Mapping[str, Row]) -> Cell:
     runs = [by_key[key] for key in cell.runs if key in by_key]
     columns = [(name, name) for name in (*CAN_CHANGE, OF_A_ROW)]
-    differences = _differences(runs, columns) if len(runs) > 1 else []
+    differences = _note_differences(runs, columns) if len(runs) > 1 else []
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
 
 
-def _of_rows(runs: Iterable[Row]) -> list[Note]:
+def _note_imports(runs: Iterable[Row]) -> list[Note]:
     """Where a part has run code that is not in its key, and not always the same."""
     by_optimizer = grouped(
         (run for run in runs if run["stage"] in (SEARCH, REPLICATE)), itemgetter("optimizer")
     )
     parts = ((row, [(OF_A_ROW, f"imports of {name}")]) for name, row in by_optimizer.items())
-    return [note for row, columns in parts for note in _differences(row, columns)]
+    return [note for row, columns in parts for note in _note_differences(row, columns)]
 
 
-def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:
+def _note_differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:
     """The columns in which some runs differ, each with its name."""
-    values = {name: _values(runs, column) for column, name in columns}
+    values = {name: _list_values(runs, column) for column, name in columns}
     return [Note("differing", name=name, values=words) for name, words in values.items() if len(words) > 1]
 
 
-def _made_by(runs: Sequence[Row]) -> Note:
+def _note_made_by(runs: Sequence[Row]) -> Note:
     compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
-    fields = {name: _values(runs, name) for name in _MADE_BY}
-    return Note("made_by", runs=len(runs), compiled=compiled, data=_values(runs, DATA), **fields)
+    fields = {name: _list_values(runs, name) for name in _MADE_BY}
+    return Note("made_by", runs=len(runs), compiled=compiled, data=_list_values(runs, DATA), **fields)
 
 
-def _values(runs: Iterable[Row], column: str) -> list[str]:
+def _list_values(runs: Iterable[Row], column: str) -> list[str]:
     return sorted({word(value) for value in {run.get(column) for run in runs} - {""}})  # not known

@@ -9,7 +9,7 @@ from htbench.harness.paper.reported import Row, Setting
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.results.compare.measured import UNDECIDABLE
-from htbench.results.compare.ours import PaperRuns
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.select import Choice
 from htbench.results.compare.view import View
 from htbench.results.tables import footnotes
@@ -29,13 +29,13 @@ def make_table(view: View) -> Report:
     workloads = grouped(reported.rows("hyperparameters"), lambda row: (row["dataset"], row["model"]))
     sources: list[PaperRuns | None] = [None] if view.asked else [view.ours(scale) for scale in view.scales]
     sections = [
-        _section(rows, our_runs, view.published) for rows in workloads.values() for our_runs in sources
+        _make_section(rows, our_runs, view.published) for rows in workloads.values() for our_runs in sources
     ]
     notes = footnotes.note_missing_languages(*view.scales)
     return Report("hyperparameters", "settings that were tried and chosen", sections, notes=notes)
 
 
-def _section(rows: Sequence[Row], our_runs: PaperRuns | None, published: bool) -> Section:
+def _make_section(rows: Sequence[Row], our_runs: PaperRuns | None, published: bool) -> Section:
     """The optimizers of one workload: a row of the paper, of our runs, or both.
 
     Fixed: the place (p, interval ...). Selected over: the learning rate.
@@ -43,9 +43,9 @@ def _section(rows: Sequence[Row], our_runs: PaperRuns | None, published: bool) -
     cells = []
     for row in rows:
         if published:
-            cells.append(_of_paper(row))
+            cells.append(_make_paper_row(row))
         if our_runs is not None:
-            cells.append(_of_runs(row, our_runs))
+            cells.append(_make_run_row(row, our_runs))
     scale = our_runs.scale if our_runs is not None else "paper"
     dataset, published_model = rows[0]["dataset"], rows[0]["model"]
     task, model = scales.workload(scale, dataset, published_model)
@@ -61,7 +61,7 @@ def _section(rows: Sequence[Row], our_runs: PaperRuns | None, published: bool) -
     return Section(f"{task}, {model}: {source}", identity, _COLUMNS, cells, notes=tuple(notes))
 
 
-def _of_paper(row: Row) -> list[Cell]:
+def _make_paper_row(row: Row) -> list[Cell]:
     return [
         Cell(row["optimizer"], notes=() if row["stated"] == "yes" else (text(row["stated"]),)),
         Cell("paper"),
@@ -70,7 +70,7 @@ def _of_paper(row: Row) -> list[Cell]:
     ]
 
 
-def _of_runs(row: Row, our_runs: PaperRuns) -> list[Cell]:
+def _make_run_row(row: Row, our_runs: PaperRuns) -> list[Cell]:
     choices = our_runs.choices(find_place(row, our_runs.scale))
     if not choices:
         has_twin = (row["dataset"], row["model"]) in scales.twins(our_runs.scale)
@@ -89,7 +89,7 @@ def _of_runs(row: Row, our_runs: PaperRuns) -> list[Cell]:
         Cell("ours"),
         Cell(" ".join(f"{rate:g}" for rate in rates)),
         best,
-        *(Cell(_value(choice, name)) for name in _FIXED),
+        *(Cell(_read_setting(choice, name)) for name in _FIXED),
     ]
 
 
@@ -101,7 +101,7 @@ def find_place(row: Row, scale: str) -> Place:
     return Place(row["dataset"], row["model"], scales.setting(scale, setting))
 
 
-def _value(choice: Choice, name: str) -> str | float | None:
+def _read_setting(choice: Choice, name: str) -> str | float | None:
     """A setting that the plan fixes; all its values if it does not."""
     cells = [footnotes.to_plain(candidate.runs[0].get(name)) for candidate in choice.candidates]
     values = list(dict.fromkeys(value for value in cells if value is not None))

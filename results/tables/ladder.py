@@ -8,7 +8,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section, by_columns
 from htbench.results.compare.draws import Estimate
 from htbench.results.compare.ladder import SECOND, Entry, Ladder
-from htbench.results.compare.rungs import BASELINE, Guard
+from htbench.results.compare.ladder_points import BASELINE, Guard
 from htbench.results.compare.view import View
 from htbench.results.tables import footnotes
 
@@ -19,14 +19,16 @@ AT_60M = {"muon": 0.0151, "htmuon": 0.0094}
 
 def make_table(view: View) -> Report:
     """Every row of every ladder: its loss, its distance to AdamW and Muon, and what it is worth in tokens."""
-    sections = [footnotes.complete_section(_multipliers(ladder), view.frame or ()) for ladder in view.ladders]
+    sections = [
+        footnotes.complete_section(_make_section(ladder), view.frame or ()) for ladder in view.ladders
+    ]
     return Report("multipliers", f"how many times the tokens {BASELINE} would need", sections)
 
 
 # --- multipliers ---
 
 
-def _multipliers(ladder: Ladder) -> Section:
+def _make_section(ladder: Ladder) -> Section:
     entries = ladder.entries
     columns: dict[Column, Iterable[Any]] = {
         Column("size", kind="text"): [entry.rung.model for entry in entries],
@@ -36,24 +38,26 @@ def _multipliers(ladder: Ladder) -> Section:
         Column("optimizer", kind="text"): [entry.rung.optimizer for entry in entries],
         Column("loss", "test loss", digits=4): [Cell(entry.loss, runs=entry.rung.keys) for entry in entries],
         Column("n"): [len(entry.rung.row.values) for entry in entries],
-        **_numbers(f"to_{BASELINE}", f"to {BASELINE} (nats)", [entry.to_baseline for entry in entries], 4),
-        **_numbers(f"to_{SECOND}", f"to {SECOND} (nats)", [entry.to_second for entry in entries], 4),
-        **_numbers("token_multiplier", "tokens x", [entry.tokens for entry in entries], 2),
-        Column("beyond", kind="text"): [_beyond(entry.tokens) for entry in entries],
-        **_numbers("compute_multiplier", "compute x", [entry.compute for entry in entries], 2),
-        Column("optimizer_percent", "optimizer's %", digits=1): _percents(entries),
-        **_numbers("time_multiplier", "time x", [entry.time for entry in entries], 2),
+        **_make_columns(
+            f"to_{BASELINE}", f"to {BASELINE} (nats)", [entry.to_baseline for entry in entries], 4
+        ),
+        **_make_columns(f"to_{SECOND}", f"to {SECOND} (nats)", [entry.to_second for entry in entries], 4),
+        **_make_columns("token_multiplier", "tokens x", [entry.tokens for entry in entries], 2),
+        Column("beyond", kind="text"): [_format_bound(entry.tokens) for entry in entries],
+        **_make_columns("compute_multiplier", "compute x", [entry.compute for entry in entries], 2),
+        Column("optimizer_percent", "optimizer's %", digits=1): _list_percents(entries),
+        **_make_columns("time_multiplier", "time x", [entry.time for entry in entries], 2),
         Column("guards", kind="text"): [
-            Cell(", ".join(entry.guards), notes=tuple(_guard(guard, entry) for guard in entry.guards))
+            Cell(", ".join(entry.guards), notes=tuple(_note_guard(guard, entry) for guard in entry.guards))
             for entry in entries
         ],
     }
     identity = {"ladder": ladder.task}
-    section = replace(by_columns(columns, title=ladder.task, notes=_notes(ladder)), identity=identity)
-    return replace(section, brief=_brief(ladder))
+    section = replace(by_columns(columns, title=ladder.task, notes=_note_law(ladder)), identity=identity)
+    return replace(section, brief=_make_brief(ladder))
 
 
-def _numbers(
+def _make_columns(
     name: str, label: str, values: Sequence[Estimate | None], digits: int
 ) -> dict[Column, list[Any]]:
     """A column of estimates, and one for each end of their intervals."""
@@ -64,13 +68,13 @@ def _numbers(
     return columns
 
 
-def _percents(entries: Sequence[Entry]) -> list[float | None]:
+def _list_percents(entries: Sequence[Entry]) -> list[float | None]:
     """The optimizer's part of the operations."""
     shares = [entry.rung.optimizer_share for entry in entries]
     return [None if share is None else 100 * share for share in shares]
 
 
-def _brief(ladder: Ladder) -> Section:
+def _make_brief(ladder: Ladder) -> Section:
     """What fits on a screen."""
     entries = ladder.entries
     columns: dict[Column, Iterable[Any]] = {
@@ -80,26 +84,27 @@ def _brief(ladder: Ladder) -> Section:
         Column("optimizer", kind="text", importance=9): [entry.rung.optimizer for entry in entries],
         Column("loss", digits=4, importance=6): [entry.loss for entry in entries],
         Column("to_second", f"to {SECOND} [95 %]", "text", importance=8): [
-            _words(entry.to_second, 4) for entry in entries
+            _format_estimate(entry.to_second, 4) for entry in entries
         ],
         Column("tokens", "tokens x [95 %]", "text", importance=9): [
-            _words(entry.tokens, 2) for entry in entries
+            _format_estimate(entry.tokens, 2) for entry in entries
         ],
         Column("compute", "compute x", "text", importance=4): [
-            _words(entry.compute and replace(entry.compute, low=None, high=None), 2) for entry in entries
+            _format_estimate(entry.compute and replace(entry.compute, low=None, high=None), 2)
+            for entry in entries
         ],
-        Column("optimizer_percent", "opt %", digits=1, importance=3): _percents(entries),
+        Column("optimizer_percent", "opt %", digits=1, importance=3): _list_percents(entries),
         Column("guards", "", "text", importance=7): [", ".join(entry.guards) for entry in entries],
     }
-    return by_columns(columns, title=ladder.task, notes=_notes(ladder))
+    return by_columns(columns, title=ladder.task, notes=_note_law(ladder))
 
 
-def _words(estimate: Estimate | None, digits: int) -> str:
+def _format_estimate(estimate: Estimate | None, digits: int) -> str:
     """ "1.42 [1.20, 1.66]", "> 4.00"; an end beyond what was observed has the sign, too."""
     if estimate is None:
         return ""
     if estimate.value is None:
-        return _beyond(estimate, digits)
+        return _format_bound(estimate, digits)
     if estimate.low is None and estimate.high is None:
         return f"{estimate.value:.{digits}f}"
     low = f"< {estimate.least:.{digits}f}" if estimate.low is None else f"{estimate.low:.{digits}f}"
@@ -107,15 +112,15 @@ def _words(estimate: Estimate | None, digits: int) -> str:
     return f"{estimate.value:.{digits}f} [{low}, {high}]"
 
 
-def _beyond(estimate: Estimate | None, digits: int = 2) -> str:
+def _format_bound(estimate: Estimate | None, digits: int = 2) -> str:
     if estimate is None or not (estimate.is_above or estimate.is_below):
         return ""
     return f"> {estimate.most:.{digits}f}" if estimate.is_above else f"< {estimate.least:.{digits}f}"
 
 
-def _notes(ladder: Ladder) -> tuple[Note, ...]:
+def _note_law(ladder: Ladder) -> tuple[Note, ...]:
     """What the law is, and how it was checked."""
-    notes = [_guard(guard) for guard in ladder.guards if guard is not Guard.MISSED]
+    notes = [_note_guard(guard) for guard in ladder.guards if guard is not Guard.MISSED]
     check = {} if ladder.check is None else {"miss": abs(ladder.check.misses), "nats": abs(ladder.check.nats)}
     if Guard.MISSED in ladder.guards:
         notes.append(Note("ladder_missed", **check))
@@ -133,7 +138,7 @@ def _notes(ladder: Ladder) -> tuple[Note, ...]:
     return (*notes, Note("ladder_share", shares=[f"{100 * x:.1f} % of {name}" for name, x in AT_60M.items()]))
 
 
-def _guard(guard: Guard, entry: Entry | None = None) -> Note:
+def _note_guard(guard: Guard, entry: Entry | None = None) -> Note:
     """A guard as a sentence with its figures."""
     sight = None if entry is None else entry.tokens
     ends = {} if sight is None else {"least": sight.least, "most": sight.most}

@@ -15,10 +15,10 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.results.compare import slips
-from htbench.results.compare.idle import note_idle_settings
+from htbench.results.compare import paper_errata
+from htbench.results.compare.idle_settings import note_idle_settings
 from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
-from htbench.results.compare.ours import PaperRuns
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import find_quantity, is_decidable
 from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE
 from htbench.results.frames.rows import Frame
@@ -32,7 +32,7 @@ FAILED = "failed"
 _VERDICTS = (WITHIN, BETTER, WORSE, NO_SPREAD, NOT_RUN, OTHER_SCALE, OTHER_HARDWARE, FAILED)
 _RULES = (
     Note("ledger_noise", share=1 - SIGNIFICANCE),
-    Note("ledger_no_spread", seeds=MIN_SEEDS, noise=slips.NOISE),
+    Note("ledger_no_spread", seeds=MIN_SEEDS, noise=paper_errata.NOISE),
     Note("ledger_scale"),
 )
 
@@ -48,19 +48,19 @@ def make_ledger(frame: Frame, store: Store, names: Sequence[str] = ()) -> list[R
     runs = {scale: PaperRuns(frame, scale, store) for scale in scales.SCALES}
     planned = [scale for scale, planned_runs in runs.items() if planned_runs]
     return [
-        _full_scale(runs) if scale == FULL else _in_miniature(runs[scale])
+        _make_full_scale(runs) if scale == FULL else _make_miniature(runs[scale])
         for scale in names or planned or [FULL]
     ]
 
 
-def _full_scale(runs: dict[str, PaperRuns]) -> Report:
+def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
     """A section for each published table, a row for each number."""
     elsewhere = [scale_runs for scale, scale_runs in runs.items() if scale != FULL and scale_runs]
     counts: Counter[str] = Counter()
     sections = []
     for name in reported.tables():
         lines = reported.of_table(name)
-        notes = {line: slips.note_line(line) for line in lines}
+        notes = {line: paper_errata.note_line(line) for line in lines}
         shared = [
             note for note in notes[lines[0]] if all(note in line_notes for line_notes in notes.values())
         ]
@@ -72,10 +72,16 @@ def _full_scale(runs: dict[str, PaperRuns]) -> Report:
             difference = Cell(figure.summary.mean - line.value if figure.summary else None, line.digits)
             slip = [note for note in notes[line] if note not in shared]
             rows.append(
-                [*_beside(line, figure, line.metric, line.digits, slip), difference, _word(figure, word)]
+                [
+                    *_make_cells(line, figure, line.metric, line.digits, slip),
+                    difference,
+                    _make_verdict_cell(figure, word),
+                ]
             )
         apart = Column("difference", importance=4)
-        sections.append(_section(FULL, name, apart, rows, tuple(map(slips.make_sentence, shared))))
+        sections.append(
+            _make_section(FULL, name, apart, rows, tuple(map(paper_errata.make_sentence, shared)))
+        )
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
@@ -84,7 +90,7 @@ def _full_scale(runs: dict[str, PaperRuns]) -> Report:
     return Report("ledger", "every published number beside ours at full scale", sections)
 
 
-def _in_miniature(our_runs: PaperRuns) -> Report:
+def _make_miniature(our_runs: PaperRuns) -> Report:
     """The same of all numbers that the scale has something for; the judge compares ours of each workload."""
     sections = []
     for name, layout in paper.LAYOUTS.items():
@@ -106,10 +112,12 @@ def _in_miniature(our_runs: PaperRuns) -> Report:
                 judged.rank, notes=(*judged.notes, *(note_idle_settings(winner.runs[0]) if winner else ()))
             )
             word = judged.kind if figure.summary else judge_line(line, figure, ())
-            cells = _beside(line, figure, figure.metric.label, figure.metric.digits, slips.note_line(line))
-            rows.append([*cells, rank, replace(_word(figure, word), bold=judged.bold)])
+            cells = _make_cells(
+                line, figure, figure.metric.label, figure.metric.digits, paper_errata.note_line(line)
+            )
+            rows.append([*cells, rank, replace(_make_verdict_cell(figure, word), bold=judged.bold)])
         notes = (*ties, *paper.note_stand_ins(figures, our_runs.scale))
-        section = _section(our_runs.scale, name, Column("rank", kind="text", importance=5), rows, notes)
+        section = _make_section(our_runs.scale, name, Column("rank", kind="text", importance=5), rows, notes)
         runs = [run for figure in figures.values() for run in figure.runs]
         sections += [footnotes.complete_section(section, runs)] if rows else []
     title = f"every published number beside ours at {our_runs.scale} scale"
@@ -118,7 +126,7 @@ def _in_miniature(our_runs: PaperRuns) -> Report:
     )
 
 
-def _section(
+def _make_section(
     scale: str, name: str, apart: Column, rows: Sequence[Sequence[Cell]], notes: tuple[Note, ...]
 ) -> Section:
     """The numbers of a table; `apart` says how far ours is from the published one, or from the best."""
@@ -137,7 +145,9 @@ def _section(
     return Section(name, identity, columns, [list(row) for row in rows], notes=notes)
 
 
-def _beside(line: Reported, figure: Measured, metric: str, digits: int, notes: Sequence[Note]) -> list[Cell]:
+def _make_cells(
+    line: Reported, figure: Measured, metric: str, digits: int, notes: Sequence[Note]
+) -> list[Cell]:
     summary = figure.summary
     return [
         Cell(label_line(line)),
@@ -150,7 +160,7 @@ def _beside(line: Reported, figure: Measured, metric: str, digits: int, notes: S
     ]
 
 
-def _word(figure: Measured, word: str) -> Cell:
+def _make_verdict_cell(figure: Measured, word: str) -> Cell:
     reason = f": {figure.reason or figure.state}" if word == FAILED else ""
     return Cell(word + reason)
 

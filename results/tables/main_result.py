@@ -12,7 +12,7 @@ from htbench.harness.show.numbers import listing
 from htbench.harness.show.report import Cell, Column, Section
 from htbench.harness.show.status import Status
 from htbench.harness.store.points import DROPPED, SEARCH
-from htbench.results.compare import axes
+from htbench.results.compare import unlike_searches
 from htbench.results.compare.contender import list_setting_values
 from htbench.results.compare.select import Choice
 from htbench.results.compare.summary import finite_values
@@ -30,15 +30,17 @@ def make_section(outcome: Outcome) -> Section:
     """What is known of one workload, one row per optimizer."""
     part, choices = outcome.part, outcome.choices
     # a column without any text is left out
-    filled = [(column, cells) for column, cells in _columns(outcome) if any(cell.text() for cell in cells)]
+    filled = [
+        (column, cells) for column, cells in _make_columns(outcome) if any(cell.text() for cell in cells)
+    ]
     timed = any(column.name == "ms_per_step" for column, _ in filled)
     verdict, judged = outcome.verdict, outcome.staged or outcome.file
     notes = (
-        _chosen(outcome),
-        *_budgets(choices, outcome.names),
+        _note_choices(outcome),
+        *_note_budgets(choices, outcome.names),
         *outcome.fixed,
-        *_terms(part),
-        *axes.note_unlike_searches(choices, outcome.names),
+        *_note_searches(part),
+        *unlike_searches.note_unlike_searches(choices, outcome.names),
         footnotes.SPREAD,
         *((RULES if verdict is None else verdict.notes(outcome.open)) if judged else ()),
         *([Note("time_step")] if timed else []),
@@ -52,7 +54,7 @@ def make_section(outcome: Outcome) -> Section:
     )
 
 
-def _chosen(outcome: Outcome) -> Note:
+def _note_choices(outcome: Outcome) -> Note:
     """How settings were chosen. Of runs without stages, what chose a setting is reported, too."""
     alone = all(
         (choice.tried if outcome.staged else len(choice.candidates)) == 1 for choice in outcome.choices
@@ -67,12 +69,12 @@ def _chosen(outcome: Outcome) -> Note:
 # --- the columns ---
 
 
-def _columns(outcome: Outcome) -> list[tuple[Column, list[Cell]]]:
+def _make_columns(outcome: Outcome) -> list[tuple[Column, list[Cell]]]:
     """Every column with its cells, one per choice."""
     choices, first, verdict = outcome.choices, outcome.metric, outcome.verdict
     budgets = verdict.budgets if verdict else [()] * len(choices)
     ended = [run for run in rows(outcome.part) if run["state"] == Status.COMPLETED]
-    gone = _dropped_rows(outcome)
+    gone = _note_dropped_rows(outcome)
     once = bool(outcome.file) and all(run[f"val_{first.name}"] == run[f"test_{first.name}"] for run in ended)
     return [
         (
@@ -97,22 +99,22 @@ def _columns(outcome: Outcome) -> list[tuple[Column, list[Cell]]]:
             [
                 Cell(
                     choice.tried,
-                    notes=(*_elsewhere(choice), *footnotes.note_left_out(choice, first), *gone, *notes),
+                    notes=(*_note_elsewhere(choice), *footnotes.note_left_out(choice, first), *gone, *notes),
                 )
                 for choice, notes in zip(choices, budgets, strict=True)
             ],
         ),
         *((make_summary_column(metric, outcome.split), tests) for metric, tests in outcome.tests.items()),
-        (Column("", "n"), _counts(choices, outcome.tests[first])),
+        (Column("", "n"), _make_seed_cells(choices, outcome.tests[first])),
         *(verdict.columns() if verdict else []),
-        *_smaller_budgets(choices, first),
-        (make_summary_column(first, "val"), [] if once else _validations(choices, first)),
-        (Column("val_loss_ratio", "val loss / untrained"), list(map(_untrained_ratio, choices))),
+        *_make_budget_columns(choices, first),
+        (make_summary_column(first, "val"), [] if once else _make_validation_cells(choices, first)),
+        (Column("val_loss_ratio", "val loss / untrained"), list(map(_make_ratio_cell, choices))),
         (Column("ms_per_step", "ms/step", "summary"), outcome.times),
     ]
 
 
-def _smaller_budgets(choices: Sequence[Choice], metric: Metric) -> list[tuple[Column, list[Cell]]]:
+def _make_budget_columns(choices: Sequence[Choice], metric: Metric) -> list[tuple[Column, list[Cell]]]:
     """The best validation result to expect of 3, 10 and 30 settings, where some row has more than that."""
     levels = [list_setting_values(choice, metric) for choice in choices]
     return [
@@ -139,7 +141,7 @@ def make_summary_column(metric: Metric, split: str) -> Column:
     return Column("_".join(name), " ".join(label), "summary", bounds=metric.bounds)
 
 
-def _counts(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
+def _make_seed_cells(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
     """The fresh seeds behind each test metric: how many, with a footnote if others have more."""
     seeds = [cell.spread.n if cell.spread else None for cell in tests]
     numbers = [n for n in seeds if n is not None]
@@ -154,7 +156,7 @@ def _counts(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
     ]
 
 
-def _validations(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
+def _make_validation_cells(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
     """The winners' validation metrics, with a footnote where fewer seeds chose than in other rows."""
     seeds = footnotes.count_search_seeds(choices)
     few = [
@@ -167,7 +169,7 @@ def _validations(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
     ]
 
 
-def _untrained_ratio(choice: Choice) -> Cell:
+def _make_ratio_cell(choice: Choice) -> Cell:
     """The validation loss as a fraction of the untrained model's: has it learned anything?"""
     runs = choice.winner.runs if choice.winner else []
     trained, untrained = (finite_values(runs, name) for name in ("val_loss", "untrained_val_loss"))
@@ -179,9 +181,9 @@ def _untrained_ratio(choice: Choice) -> Cell:
 # --- budgets: more trials make a better best one likelier ---
 
 
-def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
+def _note_budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
     """How many settings of each optimizer were tried."""
-    groups = sorted(_by(lambda at: choices[at].tried, names).items(), reverse=True)
+    groups = sorted(_group_names(lambda at: choices[at].tried, names).items(), reverse=True)
     dropped = [
         Note("budget_of", settings=choice.dropped, name=name)
         for choice, name in zip(choices, names, strict=True)
@@ -203,33 +205,33 @@ def _budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
     return [Note("budget", names=best_tried, count=len(best_tried), most=most, rest=rest), *notes]
 
 
-def _dropped_rows(outcome: Outcome) -> list[Note]:
+def _note_dropped_rows(outcome: Outcome) -> list[Note]:
     """The optimizers that have results of the sweep, but no row any more."""
     counts = Counter(str(run["optimizer"]) for run in rows(outcome.part) if run["stage"] == DROPPED)
     gone = sorted(counts.keys() - set(outcome.names))
     return [Note("row_dropped", name=name, runs=counts[name]) for name in gone]
 
 
-def _elsewhere(choice: Choice) -> tuple[Note, ...]:
+def _note_elsewhere(choice: Choice) -> tuple[Note, ...]:
     """The footnote to a row that was chosen among fewer settings than were tried for it."""
     count = choice.tried - choice.elsewhere
     return (Note("tried_elsewhere", count=count, tried=choice.tried),) if choice.elsewhere else ()
 
 
-def _terms(part: Frame) -> list[Note]:
+def _note_searches(part: Frame) -> list[Note]:
     """How studies searched. Grids say it all by their size, except beside a search."""
     pairs = dict.fromkeys((run["optimizer"], run["search"]) for run in rows(part) if run["stage"] == SEARCH)
     if not any(search for _, search in pairs):
         return []
     by_name = grouped(pairs, lambda pair: str(pair[0]))
     terms = [listing([search or "a grid" for _, search in searches]) for searches in by_name.values()]
-    groups = _by(lambda at: terms[at], list(by_name))
+    groups = _group_names(lambda at: terms[at], list(by_name))
     if len(groups) == 1:
         return [Note("searched", how=terms[0])]
     notes = [Note("searched_by", names=names, how=how) for how, names in groups.items()]
     return [Note("searched_unlike", searches=notes)]
 
 
-def _by(term: Callable[[int], Term], names: Sequence[str]) -> dict[Term, list[str]]:
+def _group_names(term: Callable[[int], Term], names: Sequence[str]) -> dict[Term, list[str]]:
     """The names of each term, in their order."""
     return {key: [names[at] for at in places] for key, places in grouped(range(len(names)), term).items()}

@@ -15,7 +15,7 @@ from htbench.harness.show.report import Cell
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH
-from htbench.results.compare import fixed as fixed_settings
+from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
 from htbench.results.compare.contender import estimate_gains, make_contender
 from htbench.results.compare.defaults import format_setting
@@ -114,18 +114,18 @@ def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
     names = [str(choice.fixed["optimizer"]) for choice in choices]
     axes = find_axes(choices)
     metrics = reported(part)
-    rules, one_rule = fixed_settings.find_rules(choices, names)
-    first = _verdicts(part, choices, rules, metrics[0], store)
+    rules, one_rule = untuned_settings.find_rules(choices, names)
+    first = _judge_metric(part, choices, rules, metrics[0], store)
     # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
     same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
     verdicts = {
-        metric: first if metric in same else _verdicts(part, choices, rules, metric, store)
+        metric: first if metric in same else _judge_metric(part, choices, rules, metric, store)
         for metric in metrics
     }
-    schedules = [_schedules(choice.winner) for choice in choices]
+    schedules = [_format_schedules(choice.winner) for choice in choices]
     columns = tuned_columns(part)
     visible = {"lr", "p", *axes, *(name for schedule in schedules for name in schedule)}
-    not_default, fixed = fixed_settings.note_fixed_settings(
+    not_default, fixed = untuned_settings.note_fixed_settings(
         choices, names, [name for name in columns if name not in visible]
     )
     return Outcome(
@@ -135,10 +135,10 @@ def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
         axes,
         has_stages(rows(part)[0]),
         verdicts,
-        {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics},
+        {metric: _make_test_cells(choices, metric, verdicts[metric]) for metric in metrics},
         timing.make_time_cells(choices),
         [
-            {name: schedule.get(name) or _value(choice, name) for name in columns if name in visible}
+            {name: schedule.get(name) or _read_setting(choice, name) for name in columns if name in visible}
             for choice, schedule in zip(choices, schedules, strict=True)
         ],
         [name for name in columns if name in visible],
@@ -156,7 +156,7 @@ def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
             )
             for choice, notes in zip(choices, not_default, strict=True)
         ],
-        (*one_rule, *fixed, *fixed_settings.note_split(choices, names, columns)),
+        (*one_rule, *fixed, *untuned_settings.note_split(choices, names, columns)),
     )
 
 
@@ -169,7 +169,7 @@ def find_outcome(part: Rows, view: View) -> Outcome:
     return outcome
 
 
-def _verdicts(
+def _judge_metric(
     part: Frame, choices: Sequence[Choice], rules: Mapping[str, str], metric: Metric, store: Store | None
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
@@ -189,11 +189,11 @@ def _verdicts(
     ]
     gains = [estimate_gains(choice, metric) if has_stages(first) else {} for choice in choices]
     looks = max((int(run["look"]) for choice in choices for run in choice.replicas), default=0)
-    twins = fixed_settings.find_twins(choices)
+    twins = untuned_settings.find_twins(choices)
     return compare_rows(contenders, rules, [choice.budget for choice in choices], metric, gains, looks, twins)
 
 
-def _schedules(winner: Candidate | None) -> dict[str, str]:
+def _format_schedules(winner: Candidate | None) -> dict[str, str]:
     """How each hyperparameter with a schedule changes over a run, by its column: {"p": "0.25→-0.25"}."""
     settings = winner.runs[0] if winner is not None else {}
     parts = [hyper_schedules.split(name) for name in settings if isinstance(settings[name], str)]
@@ -203,20 +203,20 @@ def _schedules(winner: Candidate | None) -> dict[str, str]:
     }
 
 
-def _value(choice: Choice, name: str) -> str | float | None:
+def _read_setting(choice: Choice, name: str) -> str | float | None:
     """A chosen setting; "none" only if another one was tried."""
     value = None if choice.winner is None else footnotes.to_plain(choice.winner.value(name))
     return format_setting(value) if value is None and choice.winner and name in choice.axes else value
 
 
-def _tests(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
+def _make_test_cells(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
     """The test cells of all rows, the best one bold if the statistics allow it."""
-    cells = [_test(choice, metric) for choice in choices]
+    cells = [_make_test_cell(choice, metric) for choice in choices]
     bold = verdict.bold if verdict else [False] * len(cells)
     return [replace(cell, bold=best and not cell.notes) for cell, best in zip(cells, bold, strict=True)]
 
 
-def _test(choice: Choice, metric: Metric) -> Cell:
+def _make_test_cell(choice: Choice, metric: Metric) -> Cell:
     """The winner's test metric over its fresh seeds. Search runs never replace them."""
     runs = choice.replicas
     if choice.winner is None:

@@ -17,14 +17,14 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import UNFINISHED, Status
 from htbench.harness.store.points import SEARCH
-from htbench.results.compare import slips
+from htbench.results.compare import paper_errata
 from htbench.results.compare.contender import estimate_gains
-from htbench.results.compare.fixed import find_twins
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_at_rate, measure_line
-from htbench.results.compare.ours import PaperRuns
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
 from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import Summary
+from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
 from htbench.results.frames.metrics import is_missing
 from htbench.results.tables import footnotes, timing
@@ -61,7 +61,7 @@ class Layout:
     fixes: str
 
 
-def _layouts() -> dict[str, Layout]:
+def _read_layouts() -> dict[str, Layout]:
     with Path(__file__).with_name("layouts.csv").open(encoding="utf-8", newline="") as file:
         return {
             row.pop("name"): Layout(
@@ -71,7 +71,7 @@ def _layouts() -> dict[str, Layout]:
         }
 
 
-LAYOUTS = _layouts()
+LAYOUTS = _read_layouts()
 
 
 def make_table(name: str, view: View) -> Report:
@@ -84,7 +84,7 @@ def make_table(name: str, view: View) -> Report:
             [replace(side, ours=None) for side in sides if side.published],
             [Note("asked_of_export")],
         )
-    sections = [_section(layout, lines, side) for lines in parts.values() for side in sides]
+    sections = [_make_section(layout, lines, side) for lines in parts.values() for side in sides]
     empty = [
         scale
         for scale in view.scales
@@ -109,7 +109,7 @@ def read_field(line: Reported, field: str) -> Value:
 
 
 def leaves_p_open(line: Reported) -> bool:
-    """Whether the cell is that of the best p (see `_at_scale`)."""
+    """Whether the cell is that of the best p (see `_list_lines`)."""
     return LAYOUTS[line.table].axis == "p" and read_field(line, "p") is None
 
 
@@ -138,7 +138,7 @@ def word_fields(line: Reported, fields: Iterable[str], scale: str) -> str:
     )
 
 
-def _in_csv(line: Reported, fields: Iterable[str], scale: str) -> tuple[tuple[str, str], ...]:
+def _make_csv_place(line: Reported, fields: Iterable[str], scale: str) -> tuple[tuple[str, str], ...]:
     labels = {field: label_field(line, field, scale) for field in fields}
     missing = {"p": "tuned"}
     return tuple(
@@ -153,22 +153,22 @@ def _in_csv(line: Reported, fields: Iterable[str], scale: str) -> tuple[tuple[st
 # --- a section ---
 
 
-def _section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
+def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
     """The rows in the order of the paper; below a row of published numbers that of ours."""
     scale, our_runs = side.scale, side.ours
     both = side.published and our_runs is not None
-    lines = _at_scale(layout, lines, our_runs) if our_runs is not None else lines
+    lines = _list_lines(layout, lines, our_runs) if our_runs is not None else lines
     heads = grouped(lines, lambda line: read_fields(line, layout.rows))
     steps = grouped(lines, lambda line: read_fields(line, layout.columns))
-    steps = dict(sorted(steps.items(), key=lambda item: _place(layout.columns, item[0])))
+    steps = dict(sorted(steps.items(), key=lambda item: _sort_key(layout.columns, item[0])))
     by_place = {(read_fields(line, layout.rows), read_fields(line, layout.columns)): line for line in lines}
-    cells, notes = _of_runs(layout, our_runs, lines) if our_runs is not None else ({}, ())
+    cells, notes = _make_run_cells(layout, our_runs, lines) if our_runs is not None else ({}, ())
     rows = []
     for head, (first, *_) in heads.items():
         labels = [Cell(label_field(first, field, scale)) for field in layout.rows]
         row_lines = [by_place.get((head, step)) for step in steps]
         if side.published:
-            rows.append([*labels, *([Cell("paper")] if both else []), *map(_published, row_lines)])
+            rows.append([*labels, *([Cell("paper")] if both else []), *map(_make_published_cell, row_lines)])
         if our_runs is not None:
             figures = [cells[line] if line is not None else Cell() for line in row_lines]
             rows.append([*labels, *([Cell("ours")] if both else []), *figures])
@@ -184,18 +184,18 @@ def _section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
         ),
         *notes,
         *(note_stand_ins(lines, scale) if scale != "paper" else ()),
-        *(_on_published(lines) if side.published else ()),
+        *(_note_published(lines) if side.published else ()),
         *(footnotes.note_origin(runs) if runs is not None and len(runs) else ()),
     )
     source = {} if both else {"source": "paper" if our_runs is None else "ours"}
     names = {field: str(label_field(lines[0], field, scale)) for field in layout.sections}
     section = Section(
-        _title(layout, lines, side),
+        _make_title(layout, lines, side),
         {"scale": scale, **names, **source},
         [
             *(Column(name, kind="number" if name in _STEPS else "text") for name in layout.rows),
             *([Column("source", kind="text")] if both else []),
-            *(_column(layout, line, scale) for line, *_ in steps.values()),
+            *(_make_column(layout, line, scale) for line, *_ in steps.values()),
         ],
         rows,
         layout.axis,
@@ -204,13 +204,13 @@ def _section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
     return section if runs is None else footnotes.complete_section(section, runs)
 
 
-def _place(fields: Iterable[str], step: Key) -> tuple[float, ...]:
+def _sort_key(fields: Iterable[str], step: Key) -> tuple[float, ...]:
     """What to sort keys by, so that numbers ascend and words keep their order."""
     pairs = [(field, value) for field, value in zip(fields, step, strict=True) if field in _STEPS]
     return tuple(_LAST.get(field, -1.0) if value is None else float(value) for field, value in pairs)
 
 
-def _column(layout: Layout, line: Reported, scale: str) -> Column:
+def _make_column(layout: Layout, line: Reported, scale: str) -> Column:
     metric = find_metric(line, scale)
     step = read_field(line, layout.axis) if layout.axis else None
     return Column(
@@ -218,12 +218,12 @@ def _column(layout: Layout, line: Reported, scale: str) -> Column:
         word_fields(line, layout.columns, scale),
         "summary",
         across=step if isinstance(step, float) else None,
-        place=_in_csv(line, layout.columns, scale),
+        place=_make_csv_place(line, layout.columns, scale),
         bounds=metric.bounds,
     )
 
 
-def _title(layout: Layout, lines: Sequence[Reported], side: Side) -> str:
+def _make_title(layout: Layout, lines: Sequence[Reported], side: Side) -> str:
     """ "c4, llama-60m: perplexity, published"."""
     where = ", ".join(str(label_field(lines[0], field, side.scale)) for field in layout.sections)
     labels = list(dict.fromkeys(find_metric(line, side.scale).label for line in lines))
@@ -233,7 +233,7 @@ def _title(layout: Layout, lines: Sequence[Reported], side: Side) -> str:
     return ", ".join(filter(None, [where, quantity, source]))
 
 
-def _on_published(lines: Iterable[Reported]) -> list[Note]:
+def _note_published(lines: Iterable[Reported]) -> list[Note]:
     hardware = list(dict.fromkeys(line.hardware for line in lines if line.hardware))
     return [Note("paper_published"), *([Note("paper_hardware", hardware=hardware)] if hardware else [])]
 
@@ -247,7 +247,7 @@ def note_stand_ins(lines: Iterable[Reported], scale: str) -> list[Note]:
     return [Note("miniature", pairs=pairs)] if pairs else []
 
 
-def _at_scale(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) -> list[Reported]:
+def _list_lines(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) -> list[Reported]:
     """The published numbers that a scale has runs for, and further cells that are not printed in the paper.
 
     In miniature a grid has other learning rates: a cell for each of the plan, one without a rate if nothing
@@ -256,7 +256,9 @@ def _at_scale(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) ->
     available = [line for line in lines if find_quantity(line, our_runs.scale) is not None]
     if layout.axis == "lr" and our_runs.scale != "paper":
         without = dict.fromkeys(replace(line, lr=None, printed=_NOT_PRINTED) for line in available)
-        available = [replace(line, lr=rate) for line in without for rate in _planned_rates(line, our_runs)]
+        available = [
+            replace(line, lr=rate) for line in without for rate in _list_planned_rates(line, our_runs)
+        ]
     if layout.axis != "p":
         return available
     tuned = [
@@ -267,7 +269,7 @@ def _at_scale(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) ->
     return [*available, *dict.fromkeys(tuned)]
 
 
-def _planned_rates(line: Reported, our_runs: PaperRuns) -> Sequence[float | None]:
+def _list_planned_rates(line: Reported, our_runs: PaperRuns) -> Sequence[float | None]:
     runs = our_runs.runs(experiments.place(line, our_runs.scale))
     rates = (row["lr"] for row in runs if row["stage"] == SEARCH)
     return sorted({float(rate) for rate in rates if not is_missing(rate)}) or [None]
@@ -276,11 +278,11 @@ def _planned_rates(line: Reported, our_runs: PaperRuns) -> Sequence[float | None
 # --- cells ---
 
 
-def _published(line: Reported | None) -> Cell:
+def _make_published_cell(line: Reported | None) -> Cell:
     """A printed number: one run, without spread. Empty where the paper has none."""
     if line is None or not line.printed:
         return Cell()
-    return Cell(Summary(line.value, None, 1), line.digits, notes=slips.note_rate(line))
+    return Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
 
 
 @dataclass(frozen=True)
@@ -304,7 +306,7 @@ class FigureVerdict:
 NO_VERDICT = FigureVerdict()
 
 
-def _of_runs(
+def _make_run_cells(
     layout: Layout, our_runs: PaperRuns, lines: Sequence[Reported]
 ) -> tuple[dict[Reported, Cell], tuple[Note, ...]]:
     """Our figures beside some published numbers, with footnotes on what is missing and how far to trust them.
@@ -319,20 +321,20 @@ def _of_runs(
         for line in lines
     }
     judged, ties = judge_figures(layout, our_runs, figures)
-    times = _unlike_times(figures)
+    times = _note_unlike_times(figures)
     seeds = [len(figure.sample) for figure in figures.values()]
     cells = {}
     for line, figure in figures.items():
         verdict = judged.get(line, NO_VERDICT)
         few = footnotes.note_fewer_seeds("fewer_seeds", len(figure.sample), seeds) if figure.sample else ()
-        cell = replace(_cell(figure), bold=verdict.bold and not few)
+        cell = replace(_make_cell(figure), bold=verdict.bold and not few)
         cell = cell.noted(*few, *verdict.notes, *times.get(line, ()))
-        cells[line] = _with_choice(layout, our_runs, line, cell, figure, verdict.outlook)
+        cells[line] = _add_choice_notes(layout, our_runs, line, cell, figure, verdict.outlook)
     special = [
         quantity.note for line in figures if (quantity := find_quantity(line, our_runs.scale)) is not None
     ]
     notes = (
-        _reported(layout, our_runs.scale, figures.values()),
+        _note_reported(layout, our_runs.scale, figures.values()),
         *([footnotes.SPREAD] if any(size > 1 for size in seeds) else []),
         *(note for note in dict.fromkeys(special) if note is not None),
         *ties,
@@ -340,7 +342,7 @@ def _of_runs(
     return cells, notes
 
 
-def _cell(figure: Measured) -> Cell:
+def _make_cell(figure: Measured) -> Cell:
     if figure.summary is not None and figure.metric is not None:
         return Cell(figure.summary, figure.metric.digits, notes=figure.notes, runs=figure.keys)
     if figure.state == UNPLANNED:
@@ -352,7 +354,7 @@ def _cell(figure: Measured) -> Cell:
     return footnotes.explain(figure.runs).noted(*figure.notes)
 
 
-def _reported(layout: Layout, scale: str, figures: Iterable[Measured]) -> Note:
+def _note_reported(layout: Layout, scale: str, figures: Iterable[Measured]) -> Note:
     """Which runs are reported, over how many seeds."""
     if scale == "paper":
         return Note("paper_selected")
@@ -363,7 +365,7 @@ def _reported(layout: Layout, scale: str, figures: Iterable[Measured]) -> Note:
     )
 
 
-def _unlike_times(figures: Mapping[Reported, Measured]) -> dict[Reported, tuple[Note, ...]]:
+def _note_unlike_times(figures: Mapping[Reported, Measured]) -> dict[Reported, tuple[Note, ...]]:
     """Footnotes to times that were not measured like most others of their workload."""
     timed = [line for line, figure in figures.items() if is_time(line) and figure.sample]
     groups = grouped(timed, lambda line: (line.model, line.metric))
@@ -376,13 +378,13 @@ def _unlike_times(figures: Mapping[Reported, Measured]) -> dict[Reported, tuple[
     }
 
 
-def _with_choice(
+def _add_choice_notes(
     layout: Layout, our_runs: PaperRuns, line: Reported, cell: Cell, figure: Measured, outlook: Outlook | None
 ) -> Cell:
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
         return cell.noted(
-            *_chosen_p(line, figure.choice),
+            *_note_chosen_p(line, figure.choice),
             *footnotes.note_choice(figure.choice, None, line.setting.hyper, outlook),
         )
     best = our_runs.of(line)[-1] if figure.summary else None
@@ -391,7 +393,7 @@ def _with_choice(
     return replace(cell, chosen=True).noted(*footnotes.note_choice(best, None, line.setting.hyper))
 
 
-def _chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
+def _note_chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
     """The footnote that says which p was chosen, where it was not fixed."""
     if choice is None or choice.winner is None or not leaves_p_open(line):
         return ()
@@ -429,7 +431,7 @@ def judge_figures(
         if metric is None or not all(map(_is_settled, rival_figures)):
             continue
         tested = True
-        head, names = _names(layout, our_runs.scale, lines)
+        head, names = _name_figures(layout, our_runs.scale, lines)
         exact = find_twins(rivals)
         whole = compare_rows(
             [
@@ -467,7 +469,7 @@ def _is_settled(figure: Measured) -> bool:
     return not unfinished and all(run["protocol"] != "paper" for run in runs)
 
 
-def _names(layout: Layout, scale: str, lines: Sequence[Reported]) -> tuple[str, list[str]]:
+def _name_figures(layout: Layout, scale: str, lines: Sequence[Reported]) -> tuple[str, list[str]]:
     """What figures have in common, in words, and what tells them apart."""
     for shared, telling in ((layout.columns, layout.rows), (layout.rows, layout.columns)):
         if len({read_fields(line, shared) for line in lines}) == 1:

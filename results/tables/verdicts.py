@@ -112,7 +112,7 @@ class Verdicts:
                 refused.
             planned: whether a sweep file can ask for more seeds.
         """
-        lines = grouped(sorted(self.untold, key=lambda row: row.gap), _needs)
+        lines = grouped(sorted(self.untold, key=lambda row: row.gap), _find_kind)
         return [self._would_tell(kind, alike, item_word, drawn, planned) for kind, alike in lines.items()]
 
     def _would_tell(
@@ -215,7 +215,7 @@ def compare_rows(
     clear = bool(rivals) and all(
         min(row.n, best.n) >= MIN_SEEDS
         and row.kind is Kind.WORSE
-        and _print(row, metric) != _print(best, metric)
+        and _print_mean(row, metric) != _print_mean(best, metric)
         and not any(row.may_catch_up(gain) for gain in row_gains.values())
         for row, row_gains in rivals
     )
@@ -225,18 +225,18 @@ def compare_rows(
         rows,
         gains,
         [clear and row is best for row in rows],
-        _unequal_budgets(rows, best, names, budgets),
+        _note_budgets(rows, best, names, budgets),
         looks,
         sum(contender.lost for contender in contenders if contender is not None),
         min(map(judge.item_count, judged_rows)),
     )
 
 
-def _print(row: Verdict, metric: Metric) -> str:
+def _print_mean(row: Verdict, metric: Metric) -> str:
     return f"{metric.printed(row.mean):.{metric.digits}f}"
 
 
-def _unequal_budgets(
+def _note_budgets(
     rows: Sequence[Verdict | None], best: Verdict, names: Sequence[str], budgets: Sequence[int]
 ) -> list[tuple[Note, ...]]:
     at = rows.index(best)
@@ -255,7 +255,7 @@ def _amount_needed(row: Verdict) -> float | None:
     return row.items_needed or row.search_seeds_needed
 
 
-def _needs(row: Verdict) -> str:
+def _find_kind(row: Verdict) -> str:
     """The kind of line that says what would tell a row from the best."""
     if row.n < MIN_SEEDS:
         return "open_few"

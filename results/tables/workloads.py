@@ -25,13 +25,13 @@ _FACTORS = (1.01, 1.05)  # times the least perplexity
 
 def make_table(view: View) -> Report:
     """One section on all language models, if two workloads or more have the same two optimizers or more."""
-    losses, notes = _losses(view)
+    losses, notes = _list_losses(view)
     common = [name for name in (losses[0] if losses else ()) if all(name in workload for workload in losses)]
-    sections = [_section(losses, common, notes)] if len(losses) > 1 and len(common) > 1 else []
+    sections = [_make_section(losses, common, notes)] if len(losses) > 1 and len(common) > 1 else []
     return Report("workloads", "optimizers compared over several workloads", sections)
 
 
-def _losses(view: View) -> tuple[list[Losses], Notes]:
+def _list_losses(view: View) -> tuple[list[Losses], Notes]:
     """Of each workload whose reported split chose nothing, and what is to be told of the choices."""
     workloads: list[Losses] = []
     notes: Notes = {}
@@ -51,7 +51,7 @@ def _losses(view: View) -> tuple[list[Losses], Notes]:
     return workloads, notes
 
 
-def _section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Section:
+def _make_section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Section:
     import numpy as np
 
     means = np.array([[statistics.fmean(workload[name]) for workload in losses] for name in names])

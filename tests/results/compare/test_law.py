@@ -10,7 +10,7 @@ from htbench.results.compare import law as laws
 from htbench.results.compare.draws import draw_losses, estimate_interval, measure_miss
 from htbench.results.compare.judge import judge
 from htbench.results.compare.ladder import fit_ladder
-from htbench.results.compare.rungs import Guard
+from htbench.results.compare.ladder_points import Guard
 from tests.helpers import ladders
 from tests.helpers.ladders import (
     BETA,

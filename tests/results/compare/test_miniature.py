@@ -11,7 +11,7 @@ from htbench.harness.paper import reported
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE, REPLICATE, read_points, write_points
 from htbench.results.compare.measured import measure_line
-from htbench.results.compare.ours import PaperRuns
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load, load_rows
 from htbench.results.tables.registry import TABLES

@@ -6,7 +6,7 @@ from docs import reproduction_records as records
 from htbench.harness.paper import reported
 from htbench.harness.show.emit import as_text
 from htbench.results.compare.measured import UNDECIDABLE, measure_line
-from htbench.results.compare.ours import PaperRuns
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load
 from htbench.results.tables.ledger import make_ledger

@@ -1,7 +1,7 @@
 """Slips of the paper, as data: every one touches a number."""
 
 from htbench.harness.paper import reported
-from htbench.results.compare.slips import note_line, note_rate
+from htbench.results.compare.paper_errata import note_line, note_rate
 
 
 def test_every_slip_touches_a_published_number():

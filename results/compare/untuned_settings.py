@@ -20,7 +20,7 @@ from htbench.results.compare.defaults import (
     note_values,
     read_outside,
 )
-from htbench.results.compare.idle import note_idle_settings
+from htbench.results.compare.idle_settings import note_idle_settings
 from htbench.results.compare.select import Choice, Row
 from htbench.results.frames.from_csv import FILE
 from htbench.results.frames.identity import setting_name

@@ -108,7 +108,7 @@ def find_rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
     points = []
     for part in parts(frame, WORKLOAD):
         if reported(part)[0].is_log and has_stages(part[0]) and part[0]["protocol"] != "paper":
-            candidates = (_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
+            candidates = (_make_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
             points += [point for point in candidates if point is not None]
     several = [[rung for _, rung in members] for members in grouped(points, lambda point: point[0]).values()]
     tasks = list(dict.fromkeys(shared for shared, _ in points))
@@ -125,7 +125,7 @@ def _has_lengths(of_baseline: Iterable[tuple[Any, float]]) -> bool:
     return any(len({tokens for _, tokens in size}) >= HORIZONS for size in lengths)
 
 
-def _rung(
+def _make_rung(
     choice: Choice, part: Sequence[Mapping[str, Any]], store: Store
 ) -> tuple[tuple[Any, ...], Rung] | None:
     """What was chosen of a rule; None while a run may still change it."""
