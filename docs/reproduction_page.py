@@ -38,7 +38,7 @@ from htbench.harness.store.points import REPLICATE, SEARCH, sweep_names
 from htbench.results.compare.draws import Estimate
 from htbench.results.compare.judge import Row
 from htbench.results.compare.ladder import Ladder
-from htbench.results.compare.rungs import Rung
+from htbench.results.compare.ladder_points import Rung
 from htbench.results.compare.view import View
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.files import update, views

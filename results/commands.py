@@ -21,8 +21,8 @@ from htbench.results.compare.view import PUBLISHED, RUNS, SOURCES, View
 from htbench.results.frames.from_csv import read_runs
 from htbench.results.frames.load import load_rows
 from htbench.results.tables import answer
-from htbench.results.tables.ledger import ledger as ledger_reports
-from htbench.results.tables.outcome import outcome_of, searched_parts
+from htbench.results.tables.ledger import make_ledger
+from htbench.results.tables.outcome import find_outcome, split_searched
 from htbench.results.tables.registry import TABLES
 
 
@@ -166,7 +166,7 @@ def ledger(args: argparse.Namespace) -> int:
     store = Store(args.root)
     sweeps = naming.chosen(args)
     found = load_rows(store, sweeps or None, say) if sweep_names(args.root) else []
-    emit(ledger_reports(found, store, args.scale), args)
+    emit(make_ledger(found, store, args.scale), args)
     return 0
 
 
@@ -205,8 +205,8 @@ def judge(args: argparse.Namespace) -> int:
         UsageError: the file does not say what is needed.
     """
     view = View(read_runs(args.file, args.row, args.metric, args.higher_is_better), RUNS)
-    parts = searched_parts(view.frame, WORKLOAD)
-    sections = [answer.section(outcome_of(part, view)) for part in each(parts, "workloads")]
+    parts = split_searched(view.frame, WORKLOAD)
+    sections = [answer.make_section(find_outcome(part, view)) for part in each(parts, "workloads")]
     emit(Report("judge", f"the answer of {args.file.name}", sections), args)
     return 0
 

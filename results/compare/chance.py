@@ -14,7 +14,7 @@ _ERRORS = 2  # standard errors of a share of answers by chance
 _FALL = 0.01  # of the untrained loss: less than that is nothing
 
 
-def learned_nothing(runs: Sequence[Row], metric: Metric, store: Store | None = None) -> tuple[Note, ...]:
+def note_learned_nothing(runs: Sequence[Row], metric: Metric, store: Store | None = None) -> tuple[Note, ...]:
     """The footnote to a row that has learned nothing; none if it has, or if nobody knows.
 
     A share of right answers is held against guesses, where the task says among how many classes; a loss
@@ -31,10 +31,10 @@ def learned_nothing(runs: Sequence[Row], metric: Metric, store: Store | None = N
         limit = (1 + _ERRORS * math.sqrt((count - 1) / items)) / count
         return (Note("at_chance", classes=count),) if statistics.fmean(values) <= limit else ()
     if values and metric.is_log:
-        loss, seen = statistics.fmean(values), finite_values(runs, "untrained_val_loss")
-        if not seen and store is not None:
+        loss, untrained = statistics.fmean(values), finite_values(runs, "untrained_val_loss")
+        if not untrained and store is not None:
             first = curve.head(store.files(str(runs[0]["key"])).metrics)
-            seen = [row["loss"] for row in first if row["step"] == 1 and row.get("loss") is not None]
-        if seen and loss > (1 - _FALL) * statistics.fmean(seen):
-            return (Note("as_untrained", loss=loss, untrained=statistics.fmean(seen)),)
+            untrained = [row["loss"] for row in first if row["step"] == 1 and row.get("loss") is not None]
+        if untrained and loss > (1 - _FALL) * statistics.fmean(untrained):
+            return (Note("as_untrained", loss=loss, untrained=statistics.fmean(untrained)),)
     return ()

@@ -13,11 +13,11 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store, items
 from htbench.harness.store.items import TestItems
 from htbench.results.compare import judge
-from htbench.results.compare.edges import along, edges
+from htbench.results.compare.edges import find_candidates_along, find_edges
 from htbench.results.compare.items import Items
 from htbench.results.compare.select import Candidate, Choice, Row
 from htbench.results.compare.summary import finite_values
-from htbench.results.compare.to_target import Seeds, seeds
+from htbench.results.compare.to_target import Seeds, read_seeds
 from htbench.results.compare.tuning import Search, Setting
 from htbench.results.frames.metrics import Metric, is_missing
 
@@ -39,7 +39,7 @@ class Contender:
     scored_on: frozenset[str] = frozenset()
 
 
-def contender(
+def make_contender(
     name: str,
     values: Mapping[Seeds, float],
     metric: Metric,
@@ -61,87 +61,91 @@ def contender(
     """
     if not values:
         return None
-    behind = [run for run in runs if run["state"] == Status.COMPLETED and seeds(run) in values]
-    scored, lost = (None, 0) if store is None else _items(behind, metric, store)
+    behind = [run for run in runs if run["state"] == Status.COMPLETED and read_seeds(run) in values]
+    scored, missing = (None, 0) if store is None else _read_items(behind, metric, store)
     counts = finite_values(behind, questions) if questions else []
     row = judge.Row(
         name,
-        {own: metric.on_scale(value / metric.scale) for own, value in values.items()},
-        None if choice is None else _search(choice, metric),
+        {seed: metric.on_scale(value / metric.scale) for seed, value in values.items()},
+        None if choice is None else _find_search(choice, metric),
         scored,
         int(min(counts)) if counts and len(counts) == len(behind) else None,
     )
-    return Contender(row, lost, frozenset(filter(None, map(_digest, behind))))
+    return Contender(row, missing, frozenset(filter(None, map(_read_digest, behind))))
 
 
-def _digest(run: Row) -> str:
+def _read_digest(run: Row) -> str:
     """Which items of the test split a run was scored on; empty if it kept none."""
-    found = run.get("items_digest")
-    return "" if is_missing(found) else str(found)
+    digest = run.get("items_digest")
+    return "" if is_missing(digest) else str(digest)
 
 
-def _search(choice: Choice, metric: Metric) -> Search | None:
+def _find_search(choice: Choice, metric: Metric) -> Search | None:
     """The settings with a validation result; None if they have none of this metric."""
-    levels = {own.name: _levels(own, metric) for own in choice.candidates}
+    levels = {candidate.name: _list_levels(candidate, metric) for candidate in choice.candidates}
     if choice.winner is None or not levels[choice.winner.name]:
         return None
     settings = [
-        Setting(own.name, levels[own.name], _octave(own.runs[0].get("lr"), choice))
-        for own in choice.candidates
-        if levels[own.name]
+        Setting(candidate.name, levels[candidate.name], _find_octave(candidate.runs[0].get("lr"), choice))
+        for candidate in choice.candidates
+        if levels[candidate.name]
     ]
     again = [metric.on_scale(value) for value in finite_values(choice.replicas, f"val_{metric.name}")]
     return Search(settings, choice.winner.name, statistics.fmean(again) if again else None)
 
 
-def _levels(candidate: Candidate, metric: Metric) -> list[float]:
+def _list_levels(candidate: Candidate, metric: Metric) -> list[float]:
     """The validation results of a setting on the scale of the comparison; none if it can't win."""
     values = finite_values(candidate.runs, f"val_{metric.name}") if candidate.score is not None else []
     return list(map(metric.on_scale, values))
 
 
-def _octave(rate: float | None, choice: Choice) -> float | None:
+def _find_octave(rate: float | None, choice: Choice) -> float | None:
     """Of a learning rate, where nothing else was searched."""
     return math.log2(rate) if choice.axes == ["lr"] and rate is not None and rate > 0 else None
 
 
-def _items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | None, int]:
+def _read_items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | None, int]:
     """Losses or right answers by run and item, and how many runs have lost them.
 
     None unless all runs were scored on the same items.
     """
-    records = [store.record(str(run["key"])) for run in runs if _digest(run)]
+    records = [store.record(str(run["key"])) for run in runs if _read_digest(run)]
     if not records or len(records) < len(runs):
         return None, 0
     import numpy as np
 
-    read = [items.read(store.files(own.key), own) if own is not None else None for own in records]
-    kept = [own for own in read if isinstance(own, TestItems)]
-    lost = len(read) - len(kept)
-    if lost or len({own.digest for own in kept}) > 1:
-        return None, lost
+    results = [
+        items.read(store.files(record.key), record) if record is not None else None for record in records
+    ]
+    sound = [result for result in results if isinstance(result, TestItems)]
+    missing = len(results) - len(sound)
+    if missing or len({scored.digest for scored in sound}) > 1:
+        return None, missing
     if metric.is_share:
-        right = [own.correct for own in kept if own.correct is not None]
-        scored = Items(np.array(right, float), np.ones(len(right[0])), kept[0].clusters) if right else None
-        return scored, lost
+        right = [scored.correct for scored in sound if scored.correct is not None]
+        scored = Items(np.array(right, float), np.ones(len(right[0])), sound[0].clusters) if right else None
+        return scored, missing
     if not metric.is_log:
-        return None, lost
-    texts = [own.by_document() for own in kept]  # which a compact record has only
+        return None, missing
+    texts = [scored.by_document() for scored in sound]  # which a compact record has only
     weights, total = texts[0].counts.astype(float), records[0].test_items if records[0] else 0
-    return Items(np.array([own.sums for own in texts]), weights, texts[0].clusters, total), lost
+    return Items(np.array([text.sums for text in texts]), weights, texts[0].clusters, total), missing
 
 
-def settings_of(choice: Choice, metric: Metric) -> list[float]:
+def list_setting_values(choice: Choice, metric: Metric) -> list[float]:
     """The validation results of all settings with a run that has ended, on the scale of the comparison.
 
     One that diverged, or was pruned, is infinitely bad.
     """
     worst = -math.inf if metric.higher_is_better else math.inf
-    found = [(_levels(own, metric), own.state.has_ended) for own in choice.candidates]
-    return [statistics.fmean(levels) if levels else worst for levels, ended in found if levels or ended]
+    results = [
+        (_list_levels(candidate, metric), candidate.state.has_ended) for candidate in choice.candidates
+    ]
+    return [statistics.fmean(levels) if levels else worst for levels, ended in results if levels or ended]
 
 
-def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
+def estimate_gains(choice: Choice, metric: Metric) -> dict[str, float | None]:
     """How much better a row might get on validation beyond each edge, or in each hole, beside its optimum.
 
     A parabola over the rates tells it where they span three octaves, with all else as chosen: the distance
@@ -152,17 +156,17 @@ def reach(choice: Choice, metric: Metric) -> dict[str, float | None]:
     """
     if choice.winner is None:
         return {}
-    found: dict[str, float | None] = {}
-    for column, beside in edges(choice, choice.axes).items():
+    gains: dict[str, float | None] = {}
+    for column, beside in find_edges(choice, choice.axes).items():
         if all(edge.following is None for edge in beside):
             continue
         sign = -1 if metric.higher_is_better else 1
-        near = along(choice, column) if column in _RATES else []
+        near = find_candidates_along(choice, column) if column in _RATES else []
         levels = {
-            float(own.value(column)): sign * statistics.fmean(values)
-            for own in near
-            if own.value(column) and (values := _levels(own, metric))
+            float(candidate.value(column)): sign * statistics.fmean(values)
+            for candidate in near
+            if candidate.value(column) and (values := _list_levels(candidate, metric))
         }
         fit = parabola.fit(levels)
-        found[column] = None if fit is None else max(0.0, levels[beside[0].value] - fit.least)
-    return found
+        gains[column] = None if fit is None else max(0.0, levels[beside[0].value] - fit.least)
+    return gains

@@ -22,7 +22,7 @@ import numpy as np
 from htbench.results.compare.items import Items
 from htbench.results.compare.judge import Row
 from htbench.results.compare.ranges import Array
-from htbench.results.compare.spread import Spread, spread
+from htbench.results.compare.spread import Spread, estimate_spread
 
 DRAWS = 2000
 LEVEL = 0.05
@@ -31,7 +31,7 @@ _ROUNDING = 1e-9  # of a loss; no variance counts as less
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class Draws:
     """The losses of rows.
 
     Attributes:
@@ -43,7 +43,7 @@ class Drawn:
     variances: Array
 
 
-def drawn(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) -> Drawn | None:
+def draw_losses(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) -> Draws | None:
     """Draw, with a fixed seed; None where no row has two values that differ: nothing tells their noise.
 
     Args:
@@ -61,23 +61,25 @@ def drawn(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) -> Dra
     )
     if (np.isfinite(values).sum(axis=1) < 2).all():
         return None
-    random, found = np.random.RandomState(0), spread(values, paired=True)
-    if math.sqrt(found.own.pooled_variance) <= _ROUNDING * np.nanmax(np.abs(values)):
+    random, scatter = np.random.RandomState(0), estimate_spread(values, paired=True)
+    if math.sqrt(scatter.own.pooled_variance) <= _ROUNDING * np.nanmax(np.abs(values)):
         return None
     means, counts = np.nanmean(values, axis=1), np.isfinite(values).sum(axis=1)
-    scales = _scales(random, found.own.freedom, draws)
-    noise = np.sqrt(found.own.variance / counts)[:, None] * scales * random.standard_normal(scales.shape)
-    together = math.sqrt(found.seeds) * _scales(random, np.array([found.seeds_freedom]), draws)
-    noise += found.shares @ (together * random.standard_normal((len(columns), draws)))
-    shifts = np.array([_shifts(random, row, found, at, scales[at]) for at, row in enumerate(rows)])
-    variances = found.own.variance / counts + found.seeds * (found.shares**2).sum(axis=1) + shifts.var(axis=1)
-    documents = _of_documents(random, [row.items for row in rows], draws)
+    scales = _draw_scales(random, scatter.own.freedom, draws)
+    noise = np.sqrt(scatter.own.variance / counts)[:, None] * scales * random.standard_normal(scales.shape)
+    together = math.sqrt(scatter.seeds) * _draw_scales(random, np.array([scatter.seeds_freedom]), draws)
+    noise += scatter.shares @ (together * random.standard_normal((len(columns), draws)))
+    shifts = np.array([_draw_shifts(random, row, scatter, at, scales[at]) for at, row in enumerate(rows)])
+    variances = (
+        scatter.own.variance / counts + scatter.seeds * (scatter.shares**2).sum(axis=1) + shifts.var(axis=1)
+    )
+    documents = _draw_documents(random, [row.items for row in rows], draws)
     all_noise = noise + shifts + (0.0 if documents is None else documents)
     losses = means[:, None] + np.hstack([np.zeros((len(rows), 1)), all_noise])
-    return Drawn(losses, np.maximum(variances, (_ROUNDING * means) ** 2))
+    return Draws(losses, np.maximum(variances, (_ROUNDING * means) ** 2))
 
 
-def _scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array:
+def _draw_scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array:
     """By how much the true deviation of a row exceeds the estimated one: that of t. One pool errs as one."""
     from scipy import special
 
@@ -87,7 +89,7 @@ def _scales(random: np.random.RandomState, freedoms: Array, draws: int) -> Array
     return np.where(np.isfinite(freedoms)[:, None], scales, 1.0)
 
 
-def _shifts(random: np.random.RandomState, row: Row, found: Spread, at: int, scales: Array) -> Array:
+def _draw_shifts(random: np.random.RandomState, row: Row, scatter: Spread, at: int, scales: Array) -> Array:
     """By how much the setting that each draw chooses is worse than the one that is chosen on average."""
     search = row.search
     if search is None or len(search.settings) < 2:
@@ -97,32 +99,32 @@ def _shifts(random: np.random.RandomState, row: Row, found: Spread, at: int, sca
     )
     worth, fit = search.means, search.parabola
     worth = worth if fit is None else fit
-    sd = np.sqrt(found.own.variance[at] / [len(setting.values) for setting in search.settings])
+    sd = np.sqrt(scatter.own.variance[at] / [len(setting.values) for setting in search.settings])
     noise = sd[:, None] * scales * random.standard_normal((len(worth), len(scales)))
     chosen = (worth[:, None] + noise).argmin(axis=0)
     if fit is None:
-        worth = np.where([own.name == search.chosen for own in search.settings], replicated, worth)
+        worth = np.where([setting.name == search.chosen for setting in search.settings], replicated, worth)
     shifts: Array = worth[chosen] - worth[chosen].mean()
     return shifts
 
 
-def _of_documents(random: np.random.RandomState, items: Sequence[Items | None], draws: int) -> Array | None:
+def _draw_documents(random: np.random.RandomState, items: Sequence[Items | None], draws: int) -> Array | None:
     """What another sample of documents adds to each row; None unless all were scored on the same ones."""
     first = items[0]
     if first is None:
         return None
     sums = []
-    for own in items:
-        if own is None or not np.array_equal(own.clusters, first.clusters):
+    for scored in items:
+        if scored is None or not np.array_equal(scored.clusters, first.clusters):
             return None
-        sums.append(_by_document(own, own.mean_sums))
-    total, weights = np.array(sums), _by_document(first, first.weights)
+        sums.append(_sum_by_document(scored, scored.mean_sums))
+    total, weights = np.array(sums), _sum_by_document(first, first.weights)
     sample = random.multinomial(len(weights), np.full(len(weights), 1 / len(weights)), draws).T
-    found: Array = total @ sample / (weights @ sample) - (total.sum(axis=1) / weights.sum())[:, None]
-    return found
+    noise: Array = total @ sample / (weights @ sample) - (total.sum(axis=1) / weights.sum())[:, None]
+    return noise
 
 
-def _by_document(items: Items, values: Array) -> Array:
+def _sum_by_document(items: Items, values: Array) -> Array:
     sums: Array = np.bincount(np.unique(items.clusters, return_inverse=True)[1], values).astype(float)
     return sums
 
@@ -147,7 +149,7 @@ class Estimate:
     is_below: bool = False
 
 
-def estimate(values: Array, least: float = -math.inf, most: float = math.inf) -> Estimate:
+def estimate_interval(values: Array, least: float = -math.inf, most: float = math.inf) -> Estimate:
     """The estimate from what was measured and its draws.
 
     Args:
@@ -158,15 +160,15 @@ def estimate(values: Array, least: float = -math.inf, most: float = math.inf) ->
     first, rest = float(values[0]), values[1:]
     is_above, is_below = first > most, first < least
     value = None if is_above or is_below or not math.isfinite(first) else first
-    known = rest[~np.isnan(rest)]
-    if not len(rest) or len(rest) - len(known) > LEVEL / 2 * len(rest):
+    finite = rest[~np.isnan(rest)]
+    if not len(rest) or len(rest) - len(finite) > LEVEL / 2 * len(rest):
         return Estimate(value, None, None, least, most, is_above, is_below)
-    ends = np.percentile(known, [50 * LEVEL, 100 - 50 * LEVEL], method="nearest")
+    ends = np.percentile(finite, [50 * LEVEL, 100 - 50 * LEVEL], method="nearest")
     low, high = (float(end) if least <= end <= most and math.isfinite(end) else None for end in ends)
     return Estimate(value, low, high, least, most, is_above, is_below)
 
 
-def miss(differences: Array) -> float | None:
+def measure_miss(differences: Array) -> float | None:
     """What was measured in standard errors, which are half of what holds 68 % of the draws."""
     if len(differences) < 2:
         return None

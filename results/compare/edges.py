@@ -12,7 +12,7 @@ from htbench.results.frames.identity import setting_name
 from htbench.results.frames.metrics import is_missing
 
 
-def edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
+def find_edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     """The edges and holes at which a winner lies, by column.
 
     In a grid its neighbours are the candidates of all sweeps that agree with it in every other tuned setting;
@@ -25,67 +25,77 @@ def edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     """
     assert choice.winner is not None
     rivals = choice.rows
-    own = [row for row in rivals if row["candidate"] == choice.winner.name]
-    from_grid = [row for row in own if not row["slot"]]
+    winner_rows = [row for row in rivals if row["candidate"] == choice.winner.name]
+    from_grid = [row for row in winner_rows if not row["slot"]]
     plain = [row for row in from_grid if not row["allowed"]]
     from_grid = plain or from_grid  # a file to which a value can be added as it is
-    find = _of_grid if from_grid else _of_search
-    blocks = tuple(sorted({row["block"] for row in from_grid or own} - {""}))  # a file of results has none
-    found = {}
+    find = _find_in_grid if from_grid else _find_in_search
+    blocks = tuple(
+        sorted({row["block"] for row in from_grid or winner_rows} - {""})
+    )  # a file of results has none
+    edges = {}
     for column in columns:
-        others = [name for name in choice.axes if name != column]
-        near = _numbers(row[column] for row in rivals if all(agree(row, own[0], name) for name in others))
+        other_axes = [name for name in choice.axes if name != column]
+        near = _list_numbers(
+            row[column] for row in rivals if all(agree(row, winner_rows[0], name) for name in other_axes)
+        )
         beside = [
             replace(edge, blocks=blocks, is_drawn=not from_grid)
-            for edge in find(column, from_grid or own, rivals, near)
-            if edge.place != "hole" or own[0]["protocol"] != "paper"
+            for edge in find(column, from_grid or winner_rows, rivals, near)
+            if edge.place != "hole" or winner_rows[0]["protocol"] != "paper"
         ]
         if beside:
-            found[column] = beside
-    return found
+            edges[column] = beside
+    return edges
 
 
-def _of_grid(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> list[Edge]:
-    blocks = {(row["sweep"], row["block"]) for row in own}
+def _find_in_grid(
+    column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]
+) -> list[Edge]:
+    blocks = {(row["sweep"], row["block"]) for row in winner_rows}
     planned = [row for row in rivals if (row["sweep"], row["block"]) in blocks]
-    listed, allowed = _numbers(row[column] for row in planned), int(own[0]["allowed"])
+    listed, allowed = _list_numbers(row[column] for row in planned), int(winner_rows[0]["allowed"])
     setting = setting_name(column)
-    is_refined = allowed and setting == (own[0]["refines"] or "optimizer.lr")
+    is_refined = allowed and setting == (winner_rows[0]["refines"] or "optimizer.lr")
     # `refine` has each value beside some rates: all that its axes list were tried.
     tried = near if len(near) > 1 and (is_refined or not allowed) else listed
-    found = of_values(own[0]["rule"], setting, own[0][column], tried, () if allowed else listed)
-    known, values = len({row["candidate"] for row in planned}), 0 if is_refined else len(listed)
-    return [edge.beside_trials(allowed, known, values) if allowed else edge for edge in found]
+    edges = of_values(
+        winner_rows[0]["rule"], setting, winner_rows[0][column], tried, () if allowed else listed
+    )
+    trials, values = len({row["candidate"] for row in planned}), 0 if is_refined else len(listed)
+    return [edge.beside_trials(allowed, trials, values) if allowed else edge for edge in edges]
 
 
-def _of_search(column: str, own: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> list[Edge]:
-    mine, others = (_axes(column, some) for some in (own, rivals))
-    if not mine:
+def _find_in_search(
+    column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]
+) -> list[Edge]:
+    winner_axes, rival_axes = (_read_axes(column, some) for some in (winner_rows, rivals))
+    if not winner_axes:
         return []  # fixed in this search
-    place = own[0]["rule"], setting_name(column), own[0][column]
-    choices = _numbers(value for axis in others for value in axis.get("choices", ()))
-    if "choices" in mine[0]:
+    place = winner_rows[0]["rule"], setting_name(column), winner_rows[0][column]
+    choices = _list_numbers(value for axis in rival_axes for value in axis.get("choices", ()))
+    if "choices" in winner_axes[0]:
         return of_values(*place, choices, choices)
-    ends = [axis[end] for axis in others for end in ("low", "high") if end in axis]
-    tried = _numbers([*choices, *near, *ends])
-    drawn = _numbers(row[column] for row in rivals)
-    study = own[0]["slot"].rpartition("/")[0]
+    ends = [axis[end] for axis in rival_axes for end in ("low", "high") if end in axis]
+    tried = _list_numbers([*choices, *near, *ends])
+    drawn = _list_numbers(row[column] for row in rivals)
+    study = winner_rows[0]["slot"].rpartition("/")[0]
     slots = {row["slot"]: row["state"] for row in rivals if row["slot"].rpartition("/")[0] == study}
-    known = sum(state not in UNFINISHED for state in slots.values())
+    trials = sum(state not in UNFINISHED for state in slots.values())
     return [
-        edge.beside_trials(len(slots), known) if edge.place == "hole" else edge
-        for edge in of_range(*place, (tried[0], tried[-1]), drawn, log=bool(mine[0]["log"]))
+        edge.beside_trials(len(slots), trials) if edge.place == "hole" else edge
+        for edge in of_range(*place, (tried[0], tried[-1]), drawn, log=bool(winner_axes[0]["log"]))
     ]
 
 
-def _axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
+def _read_axes(column: str, some: Iterable[Row]) -> list[dict[str, Any]]:
     """What the studies of some rows searched along a column."""
     studies = dict.fromkeys(row["ranges"] for row in some if row["ranges"])
     axes = (json.loads(ranges).get(setting_name(column)) for ranges in studies)
     return [axis for axis in axes if axis is not None]
 
 
-def _numbers(values: Iterable[Any]) -> list[float]:
+def _list_numbers(values: Iterable[Any]) -> list[float]:
     """The distinct numbers that are there, ascending; nothing if some are no numbers."""
     return numbers(value for value in values if not is_missing(value))
 
@@ -98,7 +108,7 @@ def agree(row: Row, chosen: Row, name: str) -> bool:
     return bool(a == b)
 
 
-def along(choice: Choice, column: str) -> list[Candidate]:
+def find_candidates_along(choice: Choice, column: str) -> list[Candidate]:
     """The candidates that differ from the winner in one tuned column only, it among them, ascending there.
 
     Args:
@@ -106,7 +116,11 @@ def along(choice: Choice, column: str) -> list[Candidate]:
         column: of numbers, such as "lr". A candidate without one there is left out.
     """
     assert choice.winner is not None
-    winner, others = choice.winner.runs[0], [name for name in choice.axes if name != column]
-    found = [own for own in choice.candidates if not is_missing(own.value(column))]
-    found = [own for own in found if all(agree(own.runs[0], winner, name) for name in others)]
-    return sorted(found, key=lambda own: float(own.value(column)))
+    winner, other_axes = choice.winner.runs[0], [name for name in choice.axes if name != column]
+    candidates = [candidate for candidate in choice.candidates if not is_missing(candidate.value(column))]
+    candidates = [
+        candidate
+        for candidate in candidates
+        if all(agree(candidate.runs[0], winner, name) for name in other_axes)
+    ]
+    return sorted(candidates, key=lambda candidate: float(candidate.value(column)))

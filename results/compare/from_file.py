@@ -8,7 +8,7 @@ from htbench.results.frames.from_csv import file_name
 from htbench.results.frames.metrics import is_number
 
 
-def misleading(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
+def note_misleading_file(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
     """The footnotes to a row: runs that were stopped before others, a setting chosen by what it reports.
 
     Args:
@@ -18,17 +18,16 @@ def misleading(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
     if not file_name(choice.rows):
         return ()
     notes = []
-    most = max((max(_steps(own), default=0) for own in choices), default=0)
-    if early := [steps for steps in _steps(choice) if steps < most]:
-        notes.append(
-            Note("stopped_early", count=len(early), runs=len(_steps(choice)), first=min(early), most=most)
-        )
+    most = max((max(_list_steps(row), default=0) for row in choices), default=0)
+    lengths = _list_steps(choice)
+    if early := [steps for steps in lengths if steps < most]:
+        notes.append(Note("stopped_early", count=len(early), runs=len(lengths), first=min(early), most=most))
     if not has_stages(choice.rows[0]) and len(choice.candidates) > 1:
         notes.append(Note("chosen_by_reported", settings=len(choice.candidates), axes=choice.axes))
     return tuple(notes)
 
 
-def _steps(choice: Choice) -> list[int]:
+def _list_steps(choice: Choice) -> list[int]:
     """How long each run was that has a value."""
     runs = {run["key"]: run for run in (*choice.rows, *choice.replicas)}.values()
     return [int(run["steps"]) for run in runs if run["state"] == "completed" and is_number(run["steps"])]

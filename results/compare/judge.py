@@ -36,7 +36,7 @@ import numpy as np
 from htbench.results.compare import ranges
 from htbench.results.compare.items import Discordant, Items, paired_variance
 from htbench.results.compare.ranges import Array
-from htbench.results.compare.spread import Moderated, spread
+from htbench.results.compare.spread import Moderated, estimate_spread
 from htbench.results.compare.tuning import Search, tuning_variance
 
 LEVEL = 0.05
@@ -215,23 +215,23 @@ def judge(
         margin = SHARE_MARGIN if is_share else MARGIN
     level *= _POCOCK[min(looks, len(_POCOCK) - 1)] / LEVEL
     column = _Column(rows, higher_is_better, is_share, paired)
-    left = list(range(len(rows)))
-    decided = first = _decided(column, left, level)
+    undecided = list(range(len(rows)))
+    decided = first = _decide(column, undecided, level)
     gap = first.gaps.gap
     ranks: dict[int, tuple[int, bool]] = {}
-    while left:
+    while undecided:
         # Above all that are worse: whoever stands behind one of them shares no rank with the best.
-        nearest = min((gap[i] for i in left if decided.kind(i, margin) is Kind.WORSE), default=math.inf)
-        group = [i for i in left if gap[i] < nearest]
-        ranks |= {i: (1 + len(rows) - len(left), len(group) > 1) for i in group}
-        left = [i for i in left if i not in group]
-        decided = _decided(column, left, level) if left else first
-    own = column.own
+        nearest = min((gap[i] for i in undecided if decided.kind(i, margin) is Kind.WORSE), default=math.inf)
+        group = [i for i in undecided if gap[i] < nearest]
+        ranks |= {i: (1 + len(rows) - len(undecided), len(group) > 1) for i in group}
+        undecided = [i for i in undecided if i not in group]
+        decided = _decide(column, undecided, level) if undecided else first
+    moderated = column.own
     return Judgement(
-        tuple(_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
+        tuple(_make_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
-        None if own is None else math.sqrt(own.pooled_variance),
-        1.0 if own is None else own.bartlett,
+        None if moderated is None else math.sqrt(moderated.pooled_variance),
+        1.0 if moderated is None else moderated.bartlett,
         level,
     )
 
@@ -257,25 +257,27 @@ class _Column:
         self._tuning = np.zeros(len(rows))
         if self.n.max() < 2:
             return
-        found = spread(values, paired=paired)
-        self.own, self.seeds = found.own, found.seeds
-        self._seeds_freedom, self._shares = found.seeds_freedom, found.shares
+        scatter = estimate_spread(values, paired=paired)
+        self.own, self.seeds = scatter.own, scatter.seeds
+        self._seeds_freedom, self._shares = scatter.seeds_freedom, scatter.shares
         self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
-        self._added = functools.cache(self._of_search)  # that of the best row is asked for by all others
+        self._added = functools.cache(
+            self._tuning_variance
+        )  # that of the best row is asked for by all others
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
-    def _of_search(self, i: int, times: int) -> float:
+    def _tuning_variance(self, i: int, times: int) -> float:
         """What the search adds to the variance of a row, had each of its settings so many times the seeds."""
-        search, own = self.rows[i].search, self.own
-        if search is None or own is None or self.n[i] < 2:
+        search, moderated = self.rows[i].search, self.own
+        if search is None or moderated is None or self.n[i] < 2:
             return 0.0
-        of_run, mean = (own.variance[i] / times, own.freedom[i]), self.sign * self.means[i]
+        of_run, mean = (moderated.variance[i] / times, moderated.freedom[i]), self.sign * self.means[i]
         return tuning_variance(search, mean, *of_run, higher_is_better=self.sign < 0)
 
     def search_seeds_needed(self, i: int, best: int, allowed: float) -> int | None:
         """Seeds of each setting with which two searches add no more than so much to the variance of a gap."""
-        found = [row.search for row in (self.rows[i], self.rows[best]) if row.search is not None]
-        had = max(len(setting.values) for search in found for setting in search.settings)
+        searches = [row.search for row in (self.rows[i], self.rows[best]) if row.search is not None]
+        had = max(len(setting.values) for search in searches for setting in search.settings)
 
         def is_enough(times: int) -> bool:
             return self._added(i, times) + self._added(best, times) <= allowed
@@ -288,26 +290,28 @@ class _Column:
     def against(self, best: int) -> _Gaps:
         """How each row compares with one of them."""
         count = len(self.rows)
-        items, item_freedom, discordant = self._of_items(best)
+        items, item_freedom, discordant = self._compare_items(best)
         if self.own is None:
             seeds, freedom = np.full(count, math.inf), np.ones(count)
         else:
-            own, whole = self.own.variance / self.n, self.own.freedom
-            together = own + own[best]
+            of_mean, whole = self.own.variance / self.n, self.own.freedom
+            together = of_mean + of_mean[best]
             common = self.seeds * ((self._shares - self._shares[best]) ** 2).sum(axis=1)
             freedom = self.own.freedom_beside(best, self.n) if self._has_spread else np.ones(count)
-            seeds, freedom = _sum((together, freedom), (common, np.full(count, self._seeds_freedom)))
+            seeds, freedom = _add_variances(
+                (together, freedom), (common, np.full(count, self._seeds_freedom))
+            )
             untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
             seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
         tuning = self._tuning + self._tuning[best]
         search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
-        known = np.where(np.isfinite(seeds), seeds, 0.0)
-        _, full = _sum((known, freedom), (tuning, search_freedom), (items, item_freedom))
+        of_seeds = np.where(np.isfinite(seeds), seeds, 0.0)
+        _, full = _add_variances((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
         gaps = self.means - self.means[best]
         gaps[np.abs(gaps) <= _ROUNDING * np.abs(self.means)] = 0.0
         return _Gaps(gaps, seeds, freedom, tuning, items, full, discordant)
 
-    def _of_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
+    def _compare_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
         """What the test set adds to the variance of each gap, its degrees of freedom, and exact counts."""
         variances, freedoms = np.zeros(len(self.rows)), np.full(len(self.rows), math.inf)
         discordant: list[Discordant | None] = [None] * len(self.rows)
@@ -330,7 +334,7 @@ class _Column:
         return variances, freedoms, discordant
 
 
-def _sum(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
+def _add_variances(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
     """The sum of independent variances, and its degrees of freedom by Satterthwaite."""
     total = np.asarray(sum(variance for variance, _ in parts))
     inverse = sum((variance / np.maximum(total, _TINY)) ** 2 / freedom for variance, freedom in parts)
@@ -366,14 +370,14 @@ class _Gaps:
         """If the rows are the outermost of k."""
         from scipy import special
 
-        found = [
+        p_values = [
             ranges.p_value(self.gap / np.maximum(se, _TINY), k, freedom) for se, freedom in self.errors()
         ]
         exact = np.array([0.0 if counts is None else counts.p_value for counts in self.discordant])
         if exact.any():
             z = special.ndtri(1 - exact / 2)
-            found.append(np.where(exact > 0, ranges.p_value(z, k, np.full(len(z), math.inf)), 0.0))
-        return np.max(found, axis=0)  # type: ignore[no-any-return]
+            p_values.append(np.where(exact > 0, ranges.p_value(z, k, np.full(len(z), math.inf)), 0.0))
+        return np.max(p_values, axis=0)  # type: ignore[no-any-return]
 
     def intervals(self, k: int, level: float) -> tuple[Array, Array]:
         """Those that leave out 0 where the p-value is below the level."""
@@ -416,30 +420,30 @@ class _Decided:
         return Kind.WORSE if self.low[row] > 0 else Kind.UNKNOWN
 
 
-def _decided(column: _Column, left: list[int], level: float) -> _Decided:
-    best = min(left, key=lambda i: column.means[i])
+def _decide(column: _Column, undecided: list[int], level: float) -> _Decided:
+    best = min(undecided, key=lambda i: column.means[i])
     gaps = column.against(best)
     low, high, k = (np.zeros(len(column.rows)) for _ in range(3))
     p_value, largest = np.ones(len(column.rows)), 0.0
-    rivals = [i for i in left if i != best]
+    rivals = [i for i in undecided if i != best]
     while rivals:
         count = len(rivals) + 1
         p_values, (lows, highs) = gaps.p_values(count), gaps.intervals(count, level)
         worst = min(rivals, key=lambda i: (p_values[i], -gaps.gap[i]))
-        done = [worst] if lows[worst] > 0 else rivals
+        settled = [worst] if lows[worst] > 0 else rivals
         largest = max(largest, p_values[worst])
-        for i in done:
+        for i in settled:
             low[i], high[i], k[i], p_value[i] = lows[i], highs[i], count, max(largest, p_values[i])
-        rivals = [i for i in rivals if i not in done]
+        rivals = [i for i in rivals if i not in settled]
     return _Decided(best, gaps, k, low, high, p_value)
 
 
-def _verdict(
+def _make_verdict(
     column: _Column, decided: _Decided, i: int, place: tuple[int, bool], margin: float, level: float
 ) -> Verdict:
-    row, gaps, own = column.rows[i], decided.gaps, column.own
+    row, gaps, moderated = column.rows[i], decided.gaps, column.own
     kind = decided.kind(i, margin)
-    found = Verdict(
+    verdict = Verdict(
         row.name,
         kind,
         *place,
@@ -452,17 +456,17 @@ def _verdict(
         parts=Parts(float(gaps.seeds[i]), float(gaps.tuning[i]), float(gaps.items[i])),
         freedom=float(gaps.freedom[i]),
     )
-    if kind is not Kind.UNKNOWN or own is None or found.gap == 0:
-        return found
-    return replace(found, **_outlook(column, decided, i, level))
+    if kind is not Kind.UNKNOWN or moderated is None or verdict.gap == 0:
+        return verdict
+    return replace(verdict, **_estimate_needs(column, decided, i, level))
 
 
-def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[str, Any]:
+def _estimate_needs(column: _Column, decided: _Decided, i: int, level: float) -> dict[str, Any]:
     """What would tell an unknown row from the best: seeds, a larger test set, or a better search."""
     from scipy import special
 
-    gaps, own, best, k = decided.gaps, column.own, decided.best, int(decided.k[i])
-    assert own is not None
+    gaps, moderated, best, k = decided.gaps, column.own, decided.best, int(decided.k[i])
+    assert moderated is not None
     squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
     gap, items = gaps.gap[i] ** 2, gaps.items[i]
     if gap <= squared * items:
@@ -471,14 +475,14 @@ def _outlook(column: _Column, decided: _Decided, i: int, level: float) -> dict[s
     if gap <= squared * (items + gaps.tuning[i]):
         needed = column.search_seeds_needed(i, best, (gap / squared - items) / 2)
         return {"limited_by_search": True, "search_seeds_needed": needed}
-    freedom = float(min(own.freedom[i], own.freedom[best]))
+    freedom = float(min(moderated.freedom[i], moderated.freedom[best]))
     ends = special.chdtri(freedom, np.array([0.025, 0.975])) / freedom
-    of_run = (own.variance[i] + own.variance[best]) / np.array([1.0, *ends])
+    of_run = (moderated.variance[i] + moderated.variance[best]) / np.array([1.0, *ends])
     # n = (t_critical + t_power)^2 variance / gap^2, where both t depend on n.
     n = np.maximum(2, squared * of_run / (gap - squared * (items + gaps.tuning[i])))
     for _ in range(4):
-        known = freedom / max(1, column.n[[i, best]].min() - 1) * np.maximum(1, n - 1)
-        needed = (ranges.critical(k, known, level) + special.stdtrit(known, POWER)) ** 2
+        freedoms = freedom / max(1, column.n[[i, best]].min() - 1) * np.maximum(1, n - 1)
+        needed = (ranges.critical(k, freedoms, level) + special.stdtrit(freedoms, POWER)) ** 2
         rest = gap - needed * (items + gaps.tuning[i])
         n = np.where(
             rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * MOST_SEEDS), 2 * MOST_SEEDS

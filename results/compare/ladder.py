@@ -23,11 +23,11 @@ import numpy as np
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.store import Store
-from htbench.results.compare.draws import DRAWS, Drawn, Estimate, drawn, estimate, miss
+from htbench.results.compare.draws import DRAWS, Draws, Estimate, draw_losses, estimate_interval, measure_miss
 from htbench.results.compare.judge import judge
-from htbench.results.compare.law import Law, fit
+from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung, find_rungs
+from htbench.results.compare.law import Law, fit_law
 from htbench.results.compare.ranges import Array
-from htbench.results.compare.rungs import BASELINE, HORIZONS, Guard, Rung, rungs
 from htbench.results.frames.rows import Frame
 
 SECOND = "muon"
@@ -102,7 +102,7 @@ class Ladder:
     @property
     def exponent(self) -> Estimate | None:
         """Beta of L = E + A D^-beta."""
-        return None if self.law is None else estimate(self.law.exponent)
+        return None if self.law is None else estimate_interval(self.law.exponent)
 
     @property
     def groups(self) -> dict[str, int]:
@@ -113,24 +113,28 @@ class Ladder:
     def floors(self) -> dict[str, Estimate]:
         """E of each model that has a law."""
         law = self.law
-        return {} if law is None else {one: estimate(law.floors[at]) for one, at in self.groups.items()}
+        return (
+            {}
+            if law is None
+            else {model: estimate_interval(law.floors[at]) for model, at in self.groups.items()}
+        )
 
 
 # --- the law ---
 
 
-def ladders(frame: Frame | None, store: Store | None) -> list[Ladder]:
+def fit_ladders(frame: Frame | None, store: Store | None) -> list[Ladder]:
     """The ladders of a store: where AdamW has three lengths of a size. Others tell nothing new.
 
     Args:
         frame: the tidy frame.
         store: where records and test items are; without it nothing is known of lengths.
     """
-    found = [] if frame is None or store is None else rungs(frame, store)
-    return [ladder(task, own) for task, own in found]
+    by_task = [] if frame is None or store is None else find_rungs(frame, store)
+    return [fit_ladder(task, points) for task, points in by_task]
 
 
-def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
+def fit_ladder(task: str, points: Sequence[Rung], draws: int = DRAWS) -> Ladder:
     """What some rungs say.
 
     A rule at one place only does not climb: it is held against the others there, but how much it scatters
@@ -138,77 +142,79 @@ def ladder(task: str, found: Sequence[Rung], draws: int = DRAWS) -> Ladder:
 
     Args:
         task: of all.
-        found: rungs of one ladder.
+        points: rungs of one ladder.
         draws: of the bootstrap.
     """
-    times = Counter(one.optimizer for one in found)
-    climbing = [one for one in found if times[one.optimizer] > 1]
-    if len(climbing) in (0, len(found)):
-        return _ladder(task, found, draws)
-    own, every = _ladder(task, climbing, draws), _ladder(task, found, draws)
-    asides = [replace(one, is_main=False) for one in every.entries if times[one.rung.optimizer] == 1]
-    return replace(own, entries=tuple(sorted((*own.entries, *asides), key=lambda one: _order(one.rung))))
+    times = Counter(point.optimizer for point in points)
+    climbing = [point for point in points if times[point.optimizer] > 1]
+    if len(climbing) in (0, len(points)):
+        return _fit_points(task, points, draws)
+    ladder, every = _fit_points(task, climbing, draws), _fit_points(task, points, draws)
+    asides = [replace(entry, is_main=False) for entry in every.entries if times[entry.rung.optimizer] == 1]
+    return replace(
+        ladder, entries=tuple(sorted((*ladder.entries, *asides), key=lambda entry: _sort_key(entry.rung)))
+    )
 
 
-def _order(rung: Rung) -> tuple[float, str, int, float, float]:
-    return (rung.parameters, rung.model, rung.batch, rung.tokens, _loss(rung))
+def _sort_key(rung: Rung) -> tuple[float, str, int, float, float]:
+    return (rung.parameters, rung.model, rung.batch, rung.tokens, _mean_loss(rung))
 
 
-def _ladder(task: str, found: Sequence[Rung], draws: int) -> Ladder:
-    batches = _batches(found)
-    own = sorted(found, key=_order)
-    noise = drawn([one.row for one in own], [one.place for one in own], draws)
-    known = noise or Drawn(np.array([[_loss(one)] for one in own]), np.ones(len(own)))
-    is_main = [one.batch == batches[one.model] for one in own]
-    made = _with_law(task, own, is_main, known)
-    places = {place: _Place(part) for place, part in grouped(own, lambda one: one.place).items()}
+def _fit_points(task: str, points: Sequence[Rung], draws: int) -> Ladder:
+    batches = _choose_batches(points)
+    ordered = sorted(points, key=_sort_key)
+    noise = draw_losses([point.row for point in ordered], [point.place for point in ordered], draws)
+    losses = noise or Draws(np.array([[_mean_loss(point)] for point in ordered]), np.ones(len(ordered)))
+    is_main = [point.batch == batches[point.model] for point in ordered]
+    ladder = _fit_baseline(task, ordered, is_main, losses)
+    places = {place: _Place(part) for place, part in grouped(ordered, lambda point: point.place).items()}
     entries = [
-        _entry(one, places[one.place], losses, made, main)
-        for one, losses, main in zip(own, known.losses, is_main, strict=True)
+        _make_entry(point, places[point.place], losses, ladder, main)
+        for point, losses, main in zip(ordered, losses.losses, is_main, strict=True)
     ]
-    ratio = _ratio([one.rung for one in entries if one.is_main])
-    in_sight = _ratio([one.rung for one in entries if one.tokens and one.tokens.value]) or ratio
-    guards = (*made.guards, *(() if noise else (Guard.NO_SPREAD,)))
-    return replace(made, entries=tuple(entries), guards=guards, ratio=ratio, ratio_in_sight=in_sight)
+    ratio = _find_ratio([entry.rung for entry in entries if entry.is_main])
+    in_sight = _find_ratio([entry.rung for entry in entries if entry.tokens and entry.tokens.value]) or ratio
+    guards = (*ladder.guards, *(() if noise else (Guard.NO_SPREAD,)))
+    return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio, ratio_in_sight=in_sight)
 
 
-def _loss(rung: Rung) -> float:
+def _mean_loss(rung: Rung) -> float:
     return statistics.fmean(rung.row.values.values())
 
 
-def _batches(found: Iterable[Rung]) -> dict[str, int]:
+def _choose_batches(points: Iterable[Rung]) -> dict[str, int]:
     """The batch of each size that is the ladder's."""
 
-    def order(own: Sequence[Rung]) -> tuple[int, int, int]:
-        lengths = len({one.tokens for one in own if one.optimizer == BASELINE})
-        return lengths, len(own), -own[0].batch
+    def order(same_batch: Sequence[Rung]) -> tuple[int, int, int]:
+        lengths = len({point.tokens for point in same_batch if point.optimizer == BASELINE})
+        return lengths, len(same_batch), -same_batch[0].batch
 
-    by_size = grouped(found, lambda one: one.model)
+    by_size = grouped(points, lambda point: point.model)
     return {
-        model: max(grouped(own, lambda one: one.batch).values(), key=order)[0].batch
-        for model, own in by_size.items()
+        model: max(grouped(same_size, lambda point: point.batch).values(), key=order)[0].batch
+        for model, same_size in by_size.items()
     }
 
 
-def _ratio(found: Sequence[Rung]) -> float:
+def _find_ratio(points: Sequence[Rung]) -> float:
     """The ratio of tokens to parameters that most have; 0 of none."""
-    ratios = (one.ratio for one in found)
-    return max(ratios, key=lambda own: (sum(one.is_at(own) for one in found), own), default=0.0)
+    ratios = (point.ratio for point in points)
+    return max(ratios, key=lambda ratio: (sum(point.is_at(ratio) for point in points), ratio), default=0.0)
 
 
-def _with_law(task: str, own: Sequence[Rung], is_main: Sequence[bool], known: Drawn) -> Ladder:
+def _fit_baseline(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], drawn: Draws) -> Ladder:
     """The ladder with AdamW's law, without its entries."""
     lengths = grouped(
-        (at for at, one in enumerate(own) if is_main[at] and one.optimizer == BASELINE),
-        lambda at: own[at].model,
+        (at for at, point in enumerate(ordered) if is_main[at] and point.optimizer == BASELINE),
+        lambda at: ordered[at].model,
     )
     sizes: dict[str, int | Guard] = {}
     points: list[int] = []
     groups: list[int] = []
     for model, at in lengths.items():
-        if len({own[i].tokens for i in at}) < HORIZONS:
+        if len({ordered[i].tokens for i in at}) < HORIZONS:
             sizes[model] = Guard.FEW_HORIZONS
-        elif any(own[i].at_edge for i in at):
+        elif any(ordered[i].at_edge for i in at):
             sizes[model] = Guard.BASELINE_EDGE
         else:
             sizes[model] = group = len(set(groups))
@@ -216,41 +222,45 @@ def _with_law(task: str, own: Sequence[Rung], is_main: Sequence[bool], known: Dr
             groups += [group] * len(at)
     if not points:
         return Ladder(task, sizes)
-    tokens = np.array([own[at].tokens for at in points])
-    losses, variances = known.losses[points], known.variances[points]
-    check = _without_longest(tokens, groups, losses, variances)
+    tokens = np.array([ordered[at].tokens for at in points])
+    losses, variances = drawn.losses[points], drawn.variances[points]
+    check = _check_longest(tokens, groups, losses, variances)
     if check is not None:
-        rivals = [known.losses[at, 0] for at, one in enumerate(own) if one.place == own[points[-1]].place]
+        rivals = [
+            drawn.losses[at, 0]
+            for at, point in enumerate(ordered)
+            if point.place == ordered[points[-1]].place
+        ]
         check = replace(check, effect=float(losses[-1, 0] - min(rivals)) or None)
     if check is not None and abs(check.misses) > MISSES:
         missed = {
             model: group if isinstance(group, Guard) else Guard.MISSED for model, group in sizes.items()
         }
         return Ladder(task, missed, None, check, (Guard.MISSED,))
-    law = fit(tokens, groups, losses, variances)
+    law = fit_law(tokens, groups, losses, variances)
     for model, at_size in sizes.items():
         if not isinstance(at_size, Guard) and law.scales[at_size, 0] <= 0:
             sizes[model] = Guard.RISING
     return Ladder(task, sizes, law, check, (Guard.UNCHECKED,) if check is None else ())
 
 
-def _without_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> Check | None:
+def _check_longest(tokens: Array, groups: Sequence[int], losses: Array, variances: Array) -> Check | None:
     """What the law says of the longest run of the largest size, fitted without it; None: it has no fit."""
     last = len(tokens) - 1  # rungs are in the order of size and length
     if last < 2 * (groups[last] + 1) + 1:
         return None
-    law = fit(tokens[:last], groups[:last], losses[:last], variances[:last])
+    law = fit_law(tokens[:last], groups[:last], losses[:last], variances[:last])
     differences = law.loss(tokens[last], groups[last]) - losses[last]
-    misses = miss(differences)
+    misses = measure_miss(differences)
     return None if misses is None else Check(misses, float(differences[0]))
 
 
 class _Place:
     """The rungs of a workload, and what the judge says of them."""
 
-    def __init__(self, found: Sequence[Rung]) -> None:
-        self.by_rule = {one.optimizer: one for one in found}
-        self._judged = judge([one.row for one in self.by_rule.values()])
+    def __init__(self, points: Sequence[Rung]) -> None:
+        self.by_rule = {point.optimizer: point for point in points}
+        self._judged = judge([point.row for point in self.by_rule.values()])
 
     def distance(self, name: str, other: str) -> Estimate | None:
         """The loss of a rule less that of another one; None if that is not here, or the same.
@@ -262,7 +272,7 @@ class _Place:
             return None
         names, judged = [*self.by_rule], self._judged
         if names[judged.best] not in (name, other):
-            names, judged = [name, other], judge([self.by_rule[own].row for own in (name, other)])
+            names, judged = [name, other], judge([self.by_rule[rule].row for rule in (name, other)])
         leads = names[judged.best] == name
         behind = judged.verdicts[names.index(other if leads else name)]
         ends = [end if math.isfinite(end) else None for end in (behind.low, behind.high)]
@@ -270,36 +280,36 @@ class _Place:
         return Estimate(-behind.gap if leads else behind.gap, low, high)
 
 
-def _entry(rung: Rung, place: _Place, losses: Array, made: Ladder, is_main: bool) -> Entry:
+def _make_entry(rung: Rung, place: _Place, losses: Array, ladder: Ladder, is_main: bool) -> Entry:
     """What is known of a rung."""
     to_baseline, to_second = (place.distance(rung.optimizer, name) for name in (BASELINE, SECOND))
     guards = (Guard.EDGE,) if rung.at_edge else ()
     entry = Entry(rung, float(losses[0]), to_baseline, to_second, is_main=is_main, guards=guards)
-    group = made.sizes.get(rung.model, Guard.FEW_HORIZONS)
+    group = ladder.sizes.get(rung.model, Guard.FEW_HORIZONS)
     withheld = [Guard.CONTROL] if not is_main else [group] if isinstance(group, Guard) else []
     if rung.optimizer == BASELINE or withheld or rung.at_edge:
-        told = withheld if rung.optimizer != BASELINE or not is_main else []
-        return replace(entry, guards=(*entry.guards, *told))
-    assert made.law is not None and not isinstance(group, Guard)
-    least, most = (end / rung.tokens for end in made.law.ends[group])
-    values = made.law.inverse(losses, group) / rung.tokens
+        causes = withheld if rung.optimizer != BASELINE or not is_main else []
+        return replace(entry, guards=(*entry.guards, *causes))
+    assert ladder.law is not None and not isinstance(group, Guard)
+    least, most = (end / rung.tokens for end in ladder.law.ends[group])
+    values = ladder.law.inverse(losses, group) / rung.tokens
     # Of a law through its points the ends are those points, but for what rounding does.
-    tokens = estimate(values, least * (1 - 1e-9), most * (1 + 1e-9))
+    tokens = estimate_interval(values, least * (1 - 1e-9), most * (1 + 1e-9))
     beyond = [Guard.ABOVE] if tokens.is_above else [Guard.BELOW] if tokens.is_below else []
     compute = time = None
     base = place.by_rule.get(BASELINE)
     if base is not None:
-        compute = _times(tokens, base.step_flops, rung.step_flops)
-        time = _times(tokens, base.step_seconds, rung.step_seconds)
+        compute = _convert(tokens, base.step_flops, rung.step_flops)
+        time = _convert(tokens, base.step_seconds, rung.step_seconds)
         time = time if base.conditions == rung.conditions else None
     return replace(entry, tokens=tokens, compute=compute, time=time, guards=tuple(beyond))
 
 
-def _times(tokens: Estimate, of_baseline: float | None, own: float | None) -> Estimate | None:
+def _convert(tokens: Estimate, of_baseline: float | None, of_rule: float | None) -> Estimate | None:
     """An estimate in tokens in another unit, by what a step costs in it."""
-    if not of_baseline or not own:
+    if not of_baseline or not of_rule:
         return None
-    factor = of_baseline / own
+    factor = of_baseline / of_rule
     ends = {name: getattr(tokens, name) for name in ("value", "low", "high", "least", "most")}
     times: dict[str, Any] = {name: None if end is None else factor * end for name, end in ends.items()}
     return replace(tokens, **times)

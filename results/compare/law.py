@@ -61,7 +61,7 @@ class Law:
         return np.where(self.scales[group] > 0, np.where(share > 0, x, np.inf), np.nan)
 
 
-def fit(x: Array, groups: Sequence[int], losses: Array, variances: Array) -> Law:
+def fit_law(x: Array, groups: Sequence[int], losses: Array, variances: Array) -> Law:
     """The law of some points.
 
     Args:
@@ -82,33 +82,35 @@ def fit(x: Array, groups: Sequence[int], losses: Array, variances: Array) -> Law
     logs = logs - logs.mean()
     root = 1 / np.sqrt(variances)
     middle = losses.mean(axis=0)  # taken off, so that small residuals keep their digits
-    seen = root[:, None] * (losses - middle)
+    weighted = root[:, None] * (losses - middle)
 
     def matrix(exponents: Array) -> Array:
         powers = np.exp(-exponents[:, None] * logs)[:, :, None] * of_group
         both = [np.broadcast_to(of_group, (len(exponents), *of_group.shape)), powers]
-        made: Array = root[:, None] * np.concatenate(both, axis=2)  # draws, points, unknowns
-        return made
+        design: Array = root[:, None] * np.concatenate(both, axis=2)  # draws, points, unknowns
+        return design
 
     def misfits(exponents: Array, y: Array) -> Array:
         rests = np.linalg.qr(matrix(exponents), mode="complete")[0][:, :, unknowns:]
         return np.array([((rest.T @ y) ** 2).sum(axis=0) for rest in rests])
 
-    left = misfits(EXPONENTS, seen)  # exponents by draws
-    best = left.argmin(axis=0).clip(1, len(EXPONENTS) - 2)
-    below, at, above = (np.take_along_axis(left, best[None] + step, 0)[0] for step in (-1, 0, 1))
+    misfit = misfits(EXPONENTS, weighted)  # exponents by draws
+    best = misfit.argmin(axis=0).clip(1, len(EXPONENTS) - 2)
+    below, at, above = (np.take_along_axis(misfit, best[None] + step, 0)[0] for step in (-1, 0, 1))
     to_vertex = (below - above) / np.maximum(2 * (below - 2 * at + above), _TINY)
     exponent = EXPONENTS[best] * (EXPONENTS[1] / EXPONENTS[0]) ** to_vertex.clip(-1, 1)
-    exponent[0] = _finished(lambda one: float(misfits(np.array([one]), seen[:, :1])[0, 0]), int(best[0]))
+    exponent[0] = _refine(
+        lambda trial: float(misfits(np.array([trial]), weighted[:, :1])[0, 0]), int(best[0])
+    )
     design = matrix(exponent)
     across = design.transpose(0, 2, 1)
-    found = np.linalg.solve(across @ design, across @ seen.T[:, :, None])
-    parts = found[:, :, 0].T
-    ends = [(float(x[own].min()), float(x[own].max())) for own in of_group.T.astype(bool)]
+    solution = np.linalg.solve(across @ design, across @ weighted.T[:, :, None])
+    parts = solution[:, :, 0].T
+    ends = [(float(x[members].min()), float(x[members].max())) for members in of_group.T.astype(bool)]
     return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x), ends)
 
 
-def _finished(misfit: Callable[[float], float], at: int) -> float:
+def _refine(misfit: Callable[[float], float], at: int) -> float:
     """The exponent with the least misfit between two of the grid."""
     from scipy import optimize
 

@@ -10,13 +10,13 @@ from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.status import HOPEFUL_FIRST, Status
 from htbench.harness.store import Store
-from htbench.results.compare import slips
-from htbench.results.compare.contender import Contender, contender
-from htbench.results.compare.ours import Ours
-from htbench.results.compare.quantities import HOURS_TO, Quantity, is_decidable, is_time, quantity
+from htbench.results.compare import paper_errata
+from htbench.results.compare.contender import Contender, make_contender
+from htbench.results.compare.paper_runs import PaperRuns
+from htbench.results.compare.quantities import HOURS_TO, Quantity, find_quantity, is_decidable, is_time
 from htbench.results.compare.select import Choice, Row
 from htbench.results.compare.stats import Summary, summarize
-from htbench.results.compare.to_target import Seeds, evaluations, seeds, steps_to, targets
+from htbench.results.compare.to_target import Seeds, find_steps_to, find_targets, read_evaluations, read_seeds
 from htbench.results.frames.metrics import Metric, word
 
 UNPLANNED = "unplanned"
@@ -62,127 +62,140 @@ class Measured:
         """For the judge, under a name."""
         if self.metric is None:
             return None
-        return contender(name, self.sample, self.metric, self.runs, self.questions, self.choice, store)
+        return make_contender(name, self.sample, self.metric, self.runs, self.questions, self.choice, store)
 
 
-def measured(ours: Ours, line: Reported) -> Measured:
+def measure_line(our_runs: PaperRuns, line: Reported) -> Measured:
     """Our figure beside a published number.
 
     Selected over: the learning rate. Fixed: the place (workload, optimizer, p, interval ...). A table over
-    learning rates fixes the rate, too; it exists at full scale only, see `at_rate`.
+    learning rates fixes the rate, too; it exists at full scale only, see `measure_at_rate`.
 
     The value is that of the fresh seeds (replicate stage), and at full scale that of the chosen search run,
     as in the paper. Times are those of the same runs.
     """
     by_rate = line.table.startswith("lr_grid")
-    if by_rate and ours.scale != "paper":
+    if by_rate and our_runs.scale != "paper":
         return Measured(None, {}, UNPLANNED, Note("measured_other_rates"))
-    slip = slips.of_rate(line)
-    rate = line.lr if ours.scale == "paper" and (slip or by_rate) else None
-    found = of_choices(ours, line, ours.choices(experiments.place(line, ours.scale), rate))
-    return replace(found, notes=(*slip, *found.notes)) if rate is not None else found
+    slip = paper_errata.note_rate(line)
+    rate = line.lr if our_runs.scale == "paper" and (slip or by_rate) else None
+    figure = measure_choices(our_runs, line, our_runs.choices(experiments.place(line, our_runs.scale), rate))
+    return replace(figure, notes=(*slip, *figure.notes)) if rate is not None else figure
 
 
-def at_rate(ours: Ours, line: Reported, lr: float) -> Measured:
+def measure_at_rate(our_runs: PaperRuns, line: Reported, lr: float) -> Measured:
     """The validation metric of the search runs at one learning rate, at the place of a published number.
 
     At full scale the reported split is also called val, so this is the reported metric there.
     """
-    choices = ours.choices(experiments.place(line, ours.scale), lr)
-    return of_choices(ours, line, choices, of_search=True)
+    choices = our_runs.choices(experiments.place(line, our_runs.scale), lr)
+    return measure_choices(our_runs, line, choices, of_search=True)
 
 
-def of_choices(ours: Ours, line: Reported, choices: Sequence[Choice], *, of_search: bool = False) -> Measured:
-    """The figure of what was chosen, as `measured` returns it.
+def measure_choices(
+    our_runs: PaperRuns, line: Reported, choices: Sequence[Choice], *, of_search: bool = False
+) -> Measured:
+    """The figure of what was chosen, as `measure_line` returns it.
 
     Args:
-        ours: the runs of a scale.
+        our_runs: the runs of a scale.
         line: the published number; it says which metric.
         choices: one per version of code and data. The one planned last counts, the others are named.
         of_search: take the validation metric of the search runs also where there are fresh seeds.
     """
-    what = quantity(line, ours.scale)
-    if not is_decidable(line, ours.scale):
-        return Measured(what.metric if what else None, {}, UNPLANNED, UNDECIDABLE)
-    if what is None or not choices:
-        return Measured(what.metric if what else None, {}, UNPLANNED)
-    *others, choice = choices
+    metric_of_run = find_quantity(line, our_runs.scale)
+    if not is_decidable(line, our_runs.scale):
+        return Measured(metric_of_run.metric if metric_of_run else None, {}, UNPLANNED, UNDECIDABLE)
+    if metric_of_run is None or not choices:
+        return Measured(metric_of_run.metric if metric_of_run else None, {}, UNPLANNED)
+    *earlier, choice = choices
     notes: tuple[Note, ...] = ()
-    if others:
-        notes = (Note("other_versions", used=_version(choice), others=list(map(_version, others))),)
+    if earlier:
+        notes = (
+            Note("other_versions", used=_name_version(choice), others=list(map(_name_version, earlier))),
+        )
     if choice.winner is None:
         runs = [run for candidate in choice.candidates for run in candidate.runs]
-        return _without_value(what.metric, runs, choice, notes)
-    searched = of_search or ours.scale == "paper"
+        return _explain_missing(metric_of_run.metric, runs, choice, notes)
+    searched = of_search or our_runs.scale == "paper"
     runs = choice.winner.runs if searched else choice.replicas
     if not runs:
         reason = Note("measured_no_replicas")
-        return Measured(what.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
-    return _figure(ours, line, what, runs, choice, notes, "val" if of_search else "test")
+        return Measured(metric_of_run.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
+    return _measure_runs(our_runs, line, metric_of_run, runs, choice, notes, "val" if of_search else "test")
 
 
-def _version(choice: Choice) -> str:
+def _name_version(choice: Choice) -> str:
     """What tells runs of other code, data or workload settings apart."""
     optimizer, setting = choice.fixed["optimizer"], choice.fixed["setting"]
     return f"{optimizer} ({setting})" if setting else str(optimizer)
 
 
-def _figure(
-    ours: Ours,
+def _measure_runs(
+    our_runs: PaperRuns,
     line: Reported,
-    what: Quantity,
+    metric_of_run: Quantity,
     runs: Sequence[Row],
     choice: Choice,
     notes: tuple[Note, ...],
     split: str,
 ) -> Measured:
     """The value of some runs. Those that have none are counted in a footnote."""
-    reach = _reach(ours, line) if line.metric.startswith(HOURS_TO) else None
+    reach = _share_to_target(our_runs, line) if line.metric.startswith(HOURS_TO) else None
     if is_time(line):
-        runs, left_out = _of_one_machine(runs)
+        runs, left_out = _drop_other_machines(runs)
         notes = (*notes, *left_out)
     values: dict[Seeds, float] = {}
     never = 0  # of how many runs do not reach the target
     for run in runs:
-        value = what.value(run, split) if run["state"] == Status.COMPLETED else None
+        value = metric_of_run.value(run, split) if run["state"] == Status.COMPLETED else None
         share = 1.0 if reach is None else reach(run)
         if value is not None and share is not None:
             never += share > 1
-            values |= {seeds(run): value * share} if share <= 1 else {}
+            values |= {read_seeds(run): value * share} if share <= 1 else {}
     if never:  # a mean of those that reach it would be too good
         reason = Note("censored", count=never, total=never + len(values), reached=sorted(values.values()))
         used = [run for run in runs if run["state"] == Status.COMPLETED]
-        return Measured(what.metric, {}, Status.COMPLETED, reason, used, choice, notes)
-    used, without = ([run for run in runs if (seeds(run) in values) is counts] for counts in (True, False))
+        return Measured(metric_of_run.metric, {}, Status.COMPLETED, reason, used, choice, notes)
+    used, without = (
+        [run for run in runs if (read_seeds(run) in values) is counts] for counts in (True, False)
+    )
     if not values:
-        return _without_value(what.metric, without, choice, notes)
+        return _explain_missing(metric_of_run.metric, without, choice, notes)
     if without:
-        notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=_tally(without)))
-    questions = what.questions.format(split=split)
-    return Measured(what.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
+        notes = (
+            *notes,
+            Note("runs_count", count=len(values), total=len(runs), rest=_count_by_state(without)),
+        )
+    questions = metric_of_run.questions.format(split=split)
+    return Measured(metric_of_run.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
 
 
-def _of_one_machine(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
+def _drop_other_machines(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
     """The runs on the machine that most of them had; a footnote names the others. Times are never pooled."""
     machines = Counter(word(run.get("machine")) for run in runs if run["state"] == Status.COMPLETED)
     if len(machines) < 2:
         return runs, ()
-    (usual, _), *others = machines.most_common()
-    kept = [run for run in runs if run["state"] != Status.COMPLETED or word(run.get("machine")) == usual]
-    names = [f"{n} on {name}" for name, n in sorted(others)]
-    return kept, (Note("one_machine", machine=usual, others=names),)
+    (usual, _), *rare = machines.most_common()
+    same_machine = [
+        run for run in runs if run["state"] != Status.COMPLETED or word(run.get("machine")) == usual
+    ]
+    names = [f"{n} on {name}" for name, n in sorted(rare)]
+    return same_machine, (Note("one_machine", machine=usual, others=names),)
 
 
-def _without_value(metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[Note, ...]) -> Measured:
+def _explain_missing(
+    metric: Metric, runs: Sequence[Row], choice: Choice, notes: tuple[Note, ...]
+) -> Measured:
     """The state of the run that may still get a value most easily."""
     state = next(state for state in HOPEFUL_FIRST if any(run["state"] == state for run in runs))
-    own = [run for run in runs if run["state"] == state]
-    reasons = sorted({str(run["reason"]) for run in own} - {""})
+    hopeful = [run for run in runs if run["state"] == state]
+    reasons = sorted({str(run["reason"]) for run in hopeful} - {""})
     reason = text("; ".join(reasons)) if reasons else None
-    return Measured(metric, {}, state, reason, own, choice, notes)
+    return Measured(metric, {}, state, reason, hopeful, choice, notes)
 
 
-def _tally(runs: Iterable[Row]) -> list[Note]:
+def _count_by_state(runs: Iterable[Row]) -> list[Note]:
     """ "1 not run yet, 2 diverged"."""
     counts = Counter(run["state"] for run in runs)
     kinds = {Status.COMPLETED: "tally_no_figure"}
@@ -193,27 +206,27 @@ def _tally(runs: Iterable[Row]) -> list[Note]:
     ]
 
 
-def _reach(ours: Ours, line: Reported) -> Callable[[Row], float | None]:
+def _share_to_target(our_runs: PaperRuns, line: Reported) -> Callable[[Row], float | None]:
     """The share of a run's steps until it has the perplexity that Muon's run ends with; infinite if never."""
     muon = next(
         other
         for other in reported.of_table("wall_clock")
         if (other.model, other.setting.optimizer, other.metric) == (line.model, "muon", "perplexity")
     )
-    perplexity = quantity(muon, ours.scale)
+    perplexity = find_quantity(muon, our_runs.scale)
     assert perplexity is not None
 
     def end(run: Row) -> float | None:
         return perplexity.value(run, "val")
 
-    goals = targets(measured(ours, muon).runs, end, higher_is_better=False)
+    goals = find_targets(measure_line(our_runs, muon).runs, end, higher_is_better=False)
 
     def share(run: Row) -> float | None:
-        if ours.store is None or seeds(run) not in goals:
+        if our_runs.store is None or read_seeds(run) not in goals:
             return None
-        path = ours.store.files(str(run["key"])).metrics
-        curve = evaluations(path, perplexity.column.format(split="val"), end)
-        step = steps_to(curve, goals[seeds(run)], higher_is_better=False)
+        path = our_runs.store.files(str(run["key"])).metrics
+        curve = read_evaluations(path, perplexity.column.format(split="val"), end)
+        step = find_steps_to(curve, goals[read_seeds(run)], higher_is_better=False)
         return math.inf if step is None and curve else None if step is None else step / float(run["steps"])
 
     return share

@@ -53,16 +53,16 @@ def is_decidable(line: Reported, scale: str) -> bool:
     return has_twin and not (scale == "ladder" and is_time(line))
 
 
-def quantity(line: Reported, scale: str) -> Quantity | None:
+def find_quantity(line: Reported, scale: str) -> Quantity | None:
     """The quantity that stands for a published number at a scale.
 
     At full scale digits and unit are those of the print. A run in miniature takes seconds. None: nothing
     stands for it, as for the accuracies on multiple-choice questions.
     """
-    found = _quantity(line, full=scale == "paper")
-    if found is None or scale != "paper" or not line.printed:
-        return found
-    return replace(found, metric=replace(found.metric, digits=line.digits))
+    quantity = _quantity(line, full=scale == "paper")
+    if quantity is None or scale != "paper" or not line.printed:
+        return quantity
+    return replace(quantity, metric=replace(quantity.metric, digits=line.digits))
 
 
 def _quantity(line: Reported, *, full: bool) -> Quantity | None:
@@ -72,57 +72,65 @@ def _quantity(line: Reported, *, full: bool) -> Quantity | None:
             metrics.PERPLEXITY, _perplexity_of_release, "{split}_loss_biased", note=Note("measured_biased")
         )
     if name == "perplexity":
-        return _of_column(metrics.PERPLEXITY, "{split}_perplexity")
+        return _read_column(metrics.PERPLEXITY, "{split}_perplexity")
     if name == "accuracy":
-        return _of_column(metrics.ACCURACY, "{split}_accuracy", "{split}_samples")
+        return _read_column(metrics.ACCURACY, "{split}_accuracy", "{split}_samples")
     if name == "seconds_per_step":
-        return _time("seconds_per_step", "s/step", 1) if full else _own_time("ms/step", _per_step, 1000)
+        return (
+            _make_time("seconds_per_step", "s/step", 1)
+            if full
+            else _make_own_time("ms/step", _seconds_per_step, 1000)
+        )
     if name == "hours" or name.startswith(HOURS_TO):
-        return _time("useful_seconds", "hours", 1 / 3600) if full else _own_time("seconds", _of_run, 1)
+        return (
+            _make_time("useful_seconds", "hours", 1 / 3600)
+            if full
+            else _make_own_time("seconds", _seconds_of_run, 1)
+        )
     return None
 
 
-def metric_of(line: Reported, scale: str) -> Metric:
+def find_metric(line: Reported, scale: str) -> Metric:
     """The metric of a published number in the words of a scale; in its own words if nothing stands for it."""
-    what = quantity(line, scale)
-    return what.metric if what else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
+    quantity = find_quantity(line, scale)
+    return quantity.metric if quantity else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
 
 
-def _of_column(metric: Metric, column: str, questions: str = "") -> Quantity:
+def _read_column(metric: Metric, column: str, questions: str = "") -> Quantity:
     def value(run: Row, split: str) -> float | None:
-        return _scaled(run.get(column.format(split=split)), metric.scale)
+        return _scale(run.get(column.format(split=split)), metric.scale)
 
     return Quantity(metric, value, column, questions)
 
 
-def _time(column: str, unit: str, factor: float) -> Quantity:
-    return _of_column(Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False), column)
+def _make_time(column: str, unit: str, factor: float) -> Quantity:
+    return _read_column(Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False), column)
 
 
-def _own_time(unit: str, seconds: Callable[[Row], float | None], factor: float) -> Quantity:
+def _make_own_time(unit: str, seconds: Callable[[Row], float | None], factor: float) -> Quantity:
     """A time in miniature, on whatever machine people have."""
     metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
-    return Quantity(metric, lambda run, split: _scaled(seconds(run), factor), note=Note("measured_own_time"))
+    return Quantity(metric, lambda run, split: _scale(seconds(run), factor), note=Note("measured_own_time"))
 
 
-def _per_step(run: Row) -> float | None:
+def _seconds_per_step(run: Row) -> float | None:
     """Seconds per step; of one thread on a CPU those that the process itself had."""
-    own = run.get("cpu_seconds_per_step")
+    cpu_seconds = run.get("cpu_seconds_per_step")
     alone = run.get("device") == "cpu" and run.get("threads") == 1 and run.get("processes") == 1
-    return own if alone and metrics.is_number(own) else run.get("seconds_per_step")
+    return cpu_seconds if alone and metrics.is_number(cpu_seconds) else run.get("seconds_per_step")
 
 
-def _of_run(run: Row) -> float | None:
+def _seconds_of_run(run: Row) -> float | None:
     """The seconds of all steps."""
-    step, steps = _per_step(run), run.get("steps")
-    known = metrics.is_number(step) and metrics.is_number(steps)
-    return step * steps if known and step is not None and steps is not None else run.get("useful_seconds")
+    step, steps = _seconds_per_step(run), run.get("steps")
+    is_timed = metrics.is_number(step) and metrics.is_number(steps)
+    return step * steps if is_timed and step is not None and steps is not None else run.get("useful_seconds")
 
 
 def _perplexity_of_release(run: Row, split: str) -> float | None:
-    loss = _scaled(run.get(f"{split}_loss_biased"), 1)
+    loss = _scale(run.get(f"{split}_loss_biased"), 1)
     return None if loss is None or loss > 700 else math.exp(loss)  # exp(710) overflows
 
 
-def _scaled(value: float | None, factor: float) -> float | None:
+def _scale(value: float | None, factor: float) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value) * factor

@@ -50,9 +50,9 @@ def scales_of(freedom: Array) -> Array:
     from scipy import special
 
     half = np.maximum(freedom, _LEAST_FREEDOM)[..., None] / 2
-    known, (u, _) = np.isfinite(half), nodes()
-    finite = np.where(known, half, 1.0)
-    scales: Array = np.where(known, np.sqrt(special.gammaincinv(finite, u) / finite), 1.0)
+    is_finite, (u, _) = np.isfinite(half), nodes()
+    finite = np.where(is_finite, half, 1.0)
+    scales: Array = np.where(is_finite, np.sqrt(special.gammaincinv(finite, u) / finite), 1.0)
     return scales
 
 

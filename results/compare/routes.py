@@ -13,29 +13,29 @@ from htbench.results.frames.metrics import is_missing, task_kind
 _IN_TEXT = {"two_dimensional": "matrix", "hidden_linear": "hidden"}
 
 
-def routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Note]]:
+def note_routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Note]]:
     """Which parameters the rules of a table have: a note, and the line of a screen that does not warn.
 
     Args:
         runs: rows of the frame, as tables show them. One whose rule has all parameters, and no named groups,
             is not told.
     """
-    told = [run for run in runs if _word(run) or _groups(run)]
+    routed = [run for run in runs if _find_route(run) or _list_groups(run)]
     parts = list[Note]()
     # GaLore has Adam at its own rate for the rest, where others have an AdamW.
-    alike = grouped(told, lambda run: (is_missing(run.get("aux_lr")), _word(run), _groups(run)))
-    for (_, word, named), own in alike.items():
-        where = Note(f"route_{word or 'all'}", images=int(task_kind(own) == "image"))
-        rates = sorted({run["aux_lr"] for run in own if word and not is_missing(run.get("aux_lr"))})
-        having = [Note("route_group", group=name, rule=rule) for name, rule in named]
-        names = list(dict.fromkeys(str(run["optimizer"]) for run in own))
+    alike = grouped(routed, lambda run: (is_missing(run.get("aux_lr")), _find_route(run), _list_groups(run)))
+    for (_, word, group_rules), rows in alike.items():
+        where = Note(f"route_{word or 'all'}", images=int(task_kind(rows) == "image"))
+        rates = sorted({run["aux_lr"] for run in rows if word and not is_missing(run.get("aux_lr"))})
+        having = [Note("route_group", group=name, rule=rule) for name, rule in group_rules]
+        names = list(dict.fromkeys(str(run["optimizer"]) for run in rows))
         parts.append(Note("route", names=names, where=where, rates=rates, groups=having))
-    if len({(word, named) for _, word, named in alike}) > 1:
+    if len({(word, group_rules) for _, word, group_rules in alike}) > 1:
         return [Note("routing_unlike", parts=parts)], []
     return ([Note("routing", parts=parts)], [Note("routed", parts=parts)]) if parts else ([], [])
 
 
-def _word(run: Mapping[str, Any]) -> str:
+def _find_route(run: Mapping[str, Any]) -> str:
     """What the rule has, a key of `optimizers.routing.ROUTES`; empty if it has all parameters."""
     row, word = ZOO.get(str(run["rule"])), run.get("routing")
     if is_missing(word) or (word == "released" if row is None else not row.routed):
@@ -44,14 +44,14 @@ def _word(run: Mapping[str, Any]) -> str:
     return _IN_TEXT.get(word, word) if task_kind([run]) == "lm" else word
 
 
-def _groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _list_groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The named groups with settings of their own, each with its optimizer if that is another one."""
-    known = _of_groups(tuple(run))
-    own = [(name.split(".", 1)[1], str(run[name])) for name in known if not is_missing(run[name])]
-    return tuple((name.rpartition(".")[0], rule if rule != run["rule"] else "") for name, rule in own)
+    columns = _find_group_columns(tuple(run))
+    rules = [(name.split(".", 1)[1], str(run[name])) for name in columns if not is_missing(run[name])]
+    return tuple((name.rpartition(".")[0], rule if rule != run["rule"] else "") for name, rule in rules)
 
 
 @functools.lru_cache  # all rows of a frame have the same hundreds of columns
-def _of_groups(columns: tuple[str, ...]) -> list[str]:
+def _find_group_columns(columns: tuple[str, ...]) -> list[str]:
     """The columns that name the optimizers of groups."""
     return sorted(name for name in columns if name.startswith("groups.") and name.endswith(".optimizer"))

@@ -17,7 +17,7 @@ from htbench.harness.choice.winner import Score, grouped, mean_score, winner
 from htbench.harness.show.status import ENDED, HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from htbench.harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
 from htbench.optimizers.zoo.registry import UNSET
-from htbench.results.compare.defaults import defaults
+from htbench.results.compare.defaults import find_defaults
 from htbench.results.frames.identity import setting_name
 from htbench.results.frames.load import tuned_columns
 from htbench.results.frames.metrics import is_missing
@@ -87,7 +87,7 @@ class Choice:
     @functools.cached_property
     def axes(self) -> list[str]:
         """The tuned columns in which its rows have two values or more, over all sweeps."""
-        return _varied(self.rows, tuned_columns(self.rows))
+        return _find_varied(self.rows, tuned_columns(self.rows))
 
     @property
     def tried(self) -> int:
@@ -126,7 +126,7 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
     stages = grouped(rows(frame), itemgetter("stage"))
     place = itemgetter(*fixed)
-    replicas = grouped(_unique(stages.get(REPLICATE, ())), itemgetter("candidate"))
+    replicas = grouped(_drop_repeated(stages.get(REPLICATE, ())), itemgetter("candidate"))
     dropped, elsewhere = (grouped(stages.get(stage, ()), place) for stage in (DROPPED, ELSEWHERE))
     return [
         _choose(
@@ -140,10 +140,10 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     ]
 
 
-def _unique(found: Iterable[Row]) -> list[Row]:
+def _drop_repeated(runs: Iterable[Row]) -> list[Row]:
     """The rows by key, in the order of the plan. A run that two sweeps share counts once."""
     unique: dict[str, Row] = {}
-    for row in found:
+    for row in runs:
         unique.setdefault(row["key"], row)
     return list(unique.values())
 
@@ -155,7 +155,7 @@ def _choose(
     dropped: list[Row],
     elsewhere: list[Row],
 ) -> Choice:
-    group = _unique(rows)
+    group = _drop_repeated(rows)
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
         for name, runs in grouped(group, itemgetter("candidate")).items()
@@ -173,14 +173,14 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    own = count_settings(group)
-    planned = count_settings(group + dropped) if dropped else own
+    planned = count_settings(group)
+    planned = count_settings(group + dropped) if dropped else planned
     tried = count_settings(group + dropped + elsewhere) if elsewhere else planned
     ties = [candidates[name] for name in tied]
-    counts = own, planned - own, tried - planned
+    counts = planned, planned - planned, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
-    twins = (run for run in _unique([*dropped, *elsewhere]) if run["candidate"] == best)
-    left_out = [one for one in twins if one["key"] not in reported and not _search_with_seed_of(one, users)]
+    twins = (run for run in _drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
+    left_out = [run for run in twins if run["key"] not in reported and not _search_with_seed_of(run, users)]
     return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out)
 
 
@@ -198,7 +198,7 @@ def count_settings(runs: Iterable[Row]) -> int:
             least[name] = {value: max(x for x in few if x <= value) for value in values}
     if not least:
         return len(first)
-    ways = {tuple(least[at].get(own[at]) if at in least else repr(own[at]) for at in tuned) for own in listed}
+    ways = {tuple(least[at].get(run[at]) if at in least else repr(run[at]) for at in tuned) for run in listed}
     return len(first) - len(listed) + len(ways)
 
 
@@ -220,30 +220,32 @@ def has_stages(run: Row) -> bool:
     return bool(run["sweep"])
 
 
-def searched(frame: Frame, columns: Sequence[str]) -> list[str]:
+def find_searched_columns(frame: Frame, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
     groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
-    found = {name for group in groups for name in _varied(group, columns)}
-    return [name for name in columns if name in found]
+    searched = {name for group in groups for name in _find_varied(group, columns)}
+    return [name for name in columns if name in searched]
 
 
-def axes_of(choices: Sequence[Choice]) -> list[str]:
+def find_axes(choices: Sequence[Choice]) -> list[str]:
     """The tuned columns along which any of some choices was searched."""
     tuned = tuned_columns(choices[0].rows) if choices else []
-    found = {name for choice in choices for name in choice.axes}
-    return [name for name in tuned if name in found]
+    searched = {name for choice in choices for name in choice.axes}
+    return [name for name in tuned if name in searched]
 
 
-def _varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
+def _find_varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
     """The columns with two values or more, None among them; most are of others, and NaN in all rows."""
     several = [name for name in columns if len({row[name] for row in group}) > 1]
     return [
-        name for name in several if len({x for row in group if (x := _value(row, name)) is not UNSET}) > 1
+        name
+        for name in several
+        if len({x for row in group if (x := _read_value(row, name)) is not UNSET}) > 1
     ]
 
 
-def _value(row: Row, column: str) -> Any:
+def _read_value(row: Row, column: str) -> Any:
     """A setting of a run; UNSET: there is none, or it is not known before the run has ended."""
     if not is_missing(value := row[column]):
         return value
-    return None if row["state"] in ENDED and column in defaults(row, [column]) else UNSET
+    return None if row["state"] in ENDED and column in find_defaults(row, [column]) else UNSET

@@ -88,7 +88,7 @@ class Moderated:
         return freedom
 
 
-def moderated(variances: Array, freedoms: Array) -> Moderated:
+def moderate(variances: Array, freedoms: Array) -> Moderated:
     """Moderate the variances of some rows.
 
     Args:
@@ -100,16 +100,16 @@ def moderated(variances: Array, freedoms: Array) -> Moderated:
     """
     from scipy import special
 
-    known = freedoms > 0
-    if not known.any():
+    is_known = freedoms > 0
+    if not is_known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
-    usual, largest = float(np.median(variances[known])), float(variances[known].max())
+    usual, largest = float(np.median(variances[is_known])), float(variances[is_known].max())
     floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
-    variances, freedoms = np.where(known, np.maximum(variances, floor), 0), np.where(known, freedoms, 0)
-    quiet = _quiet(variances, freedoms)
-    pooled, freedom = _pooled(variances[quiet], freedoms[quiet])
-    noisy = known & ~quiet
-    alike = _bartlett(variances[quiet], freedoms[quiet])
+    variances, freedoms = np.where(is_known, np.maximum(variances, floor), 0), np.where(is_known, freedoms, 0)
+    quiet = _find_quiet(variances, freedoms)
+    pooled, freedom = _pool(variances[quiet], freedoms[quiet])
+    noisy = is_known & ~quiet
+    alike = _test_bartlett(variances[quiet], freedoms[quiet])
     prior = pooled
     if alike < _UNLIKE:
         half = freedoms[quiet] / 2
@@ -122,14 +122,14 @@ def moderated(variances: Array, freedoms: Array) -> Moderated:
     return Moderated(
         share * variances + (1 - share) * prior,
         (1 - share**2) / freedom,
-        share**2 / np.where(known, freedoms, 1),
+        share**2 / np.where(is_known, freedoms, 1),
         pooled,
         noisy,
-        _bartlett(variances[known], freedoms[known]) if noisy.any() else alike,
+        _test_bartlett(variances[is_known], freedoms[is_known]) if noisy.any() else alike,
     )
 
 
-def _quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
+def _find_quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     """The rows that are not too noisy for the others.
 
     The noisiest row is tested against the pool of the others, then the next without it, down to a third of
@@ -142,7 +142,7 @@ def _quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     end = len(order)
     for count in range(len(order), max(2, len(order) // 3), -1):
         pool, row = order[: count - 1], order[count - 1]
-        pooled, freedom = _pooled(variances[pool], freedoms[pool])
+        pooled, freedom = _pool(variances[pool], freedoms[pool])
         level = np.clip(10 ** (0.7 - 1.5 * freedoms[row]), _NOISY_LEAST, _NOISY)
         if special.fdtrc(freedoms[row], freedom, variances[row] / pooled) * count < level:
             end = count - 1
@@ -151,16 +151,16 @@ def _quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     return quiet
 
 
-def _pooled(variances: Array, freedoms: Array) -> tuple[float, float]:
+def _pool(variances: Array, freedoms: Array) -> tuple[float, float]:
     total = freedoms.sum()
     return float(freedoms @ variances / total), float(total)
 
 
-def _bartlett(variances: Array, freedoms: Array) -> float:
+def _test_bartlett(variances: Array, freedoms: Array) -> float:
     """The p-value of equal variances: `scipy.stats.bartlett` from variances in place of values."""
     from scipy import special
 
-    pooled, total = _pooled(variances, freedoms)
+    pooled, total = _pool(variances, freedoms)
     k = len(variances)
     if k < 2 or pooled == 0:
         return 1.0
@@ -186,7 +186,7 @@ class Spread:
     shares: Array
 
 
-def spread(values: Array, *, paired: bool) -> Spread:
+def estimate_spread(values: Array, *, paired: bool) -> Spread:
     """The spread of rows over seeds.
 
     Args:
@@ -203,63 +203,65 @@ def spread(values: Array, *, paired: bool) -> Spread:
     )
     freedom = np.maximum(n - 1.0, 0)
     if not paired:
-        return Spread(moderated(total, freedom), 0.0, np.inf, np.zeros(values.shape))
-    found, far = _weighted(values, there, total, freedom), _far(values, there)
+        return Spread(moderate(total, freedom), 0.0, np.inf, np.zeros(values.shape))
+    scatter, far = _fit_weighted(values, there, total, freedom), _find_far_run(values, there)
     if far is None:
-        return found
+        return scatter
     (row, seed), distance = far
     without = values.copy()
     without[row, seed] = np.nan
-    others = spread(without, paired=True)
-    own, count, is_row = others.own, n[row], np.arange(len(values)) == row
+    without_run = estimate_spread(without, paired=True)
+    moderated, count, is_row = without_run.own, n[row], np.arange(len(values)) == row
     # The runs of a row that is noisy as a whole are all far out; the rest of it would widen the pool.
-    if own.variance[row] > _LOUD * own.pooled_variance and not own.noisy[row]:
-        return found
+    if moderated.variance[row] > _LOUD * moderated.pooled_variance and not moderated.noisy[row]:
+        return scatter
     # What the run adds to the squares of its row about their mean.
-    itself = ((count - 2) * own.variance[row] + distance**2 * (count - 1) / count) / (count - 1)
-    own = replace(
-        own,
-        variance=np.where(is_row, itself, own.variance),
-        common=np.where(is_row, 0, own.common),
-        alone=np.where(is_row, 1 / (count - 1), own.alone),
-        noisy=own.noisy | is_row,
-        bartlett=found.own.bartlett,
+    itself = ((count - 2) * moderated.variance[row] + distance**2 * (count - 1) / count) / (count - 1)
+    moderated = replace(
+        moderated,
+        variance=np.where(is_row, itself, moderated.variance),
+        common=np.where(is_row, 0, moderated.common),
+        alone=np.where(is_row, 1 / (count - 1), moderated.alone),
+        noisy=moderated.noisy | is_row,
+        bartlett=scatter.own.bartlett,
     )
-    return replace(found, own=own, seeds=others.seeds)
+    return replace(scatter, own=moderated, seeds=without_run.seeds)
 
 
-def _weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom: Array) -> Spread:
+def _fit_weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom: Array) -> Spread:
     """The spread of paired rows, no run of which lies far out."""
     # With equal weights, many noisy rows would leak into all others at once, and hide.
     usual = np.quantile(total, 0.25)
     weights = usual / (total + usual) if usual > 0 else np.ones(len(values))
     for _ in range(_ROUNDS):
-        residual, leverage = _fitted(values, there, weights)
-        left = np.maximum((there - leverage).sum(axis=1), 0)
-        about = (residual**2).sum(axis=1) / np.maximum(left, _LEAST_LEFT)
-        alone = left < _LEAST_LEFT
-        own = moderated(np.where(alone, total, about), np.where(alone, freedom, left))
-        before, weights = weights, own.pooled_variance / own.variance
+        residual, leverage = _fit_effects(values, there, weights)
+        freedom_left = np.maximum((there - leverage).sum(axis=1), 0)
+        about = (residual**2).sum(axis=1) / np.maximum(freedom_left, _LEAST_LEFT)
+        alone = freedom_left < _LEAST_LEFT
+        moderated = moderate(np.where(alone, total, about), np.where(alone, freedom, freedom_left))
+        before, weights = weights, moderated.pooled_variance / moderated.variance
         if np.allclose(before, weights, rtol=1e-3):
             break
     together = weights * ~alone
     surplus = together @ (total - about) / together.sum() if together.any() else 0.0
     shares = there / np.maximum(freedom + 1, 1)[:, None] * ~alone[:, None]
-    return Spread(own, max(0.0, float(surplus)), max(1.0, shares.any(axis=0).sum() - 1.0), shares)
+    return Spread(moderated, max(0.0, float(surplus)), max(1.0, shares.any(axis=0).sum() - 1.0), shares)
 
 
-def _far(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.intp, np.intp], float] | None:
+def _find_far_run(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.intp, np.intp], float] | None:
     """The row and the seed of the run that lies farthest out, if one does, and how far it does."""
     from scipy import special
 
-    residual, leverage = _fitted(values, there, np.ones(len(values)))
-    left = there - leverage
+    residual, leverage = _fit_effects(values, there, np.ones(len(values)))
+    share_left = there - leverage
     # Of two runs of a seed, or of a row, nothing says which is out.
-    is_known = (there.sum(axis=0) > 2) & (there.sum(axis=1, keepdims=True) > 2) & (left > _ROUNDING_SHARE)
-    freedom = left.sum() - 1
+    is_known = (
+        (there.sum(axis=0) > 2) & (there.sum(axis=1, keepdims=True) > 2) & (share_left > _ROUNDING_SHARE)
+    )
+    freedom = share_left.sum() - 1
     if freedom < 1 or not is_known.any():
         return None
-    distance = np.where(is_known, residual, 0) / np.where(is_known, left, 1)
+    distance = np.where(is_known, residual, 0) / np.where(is_known, share_left, 1)
     squares = (residual**2).sum() - residual * distance
     is_known &= squares > _ROUNDING_SHARE * (residual**2).sum()
     ratio = np.where(is_known, residual * distance * freedom / np.where(is_known, squares, 1), 0)
@@ -269,7 +271,7 @@ def _far(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.intp, np.int
     return (far[0], far[1]), float(distance[far])
 
 
-def _fitted(values: Array, there: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
+def _fit_effects(values: Array, there: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
     """What a weighted fit of rows and seeds leaves of each value, and its leverage; with holes or without."""
     w = weights[:, None] * there
     y = np.where(there, values, 0)

@@ -32,5 +32,5 @@ def metric_summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary |
 
 def values_by_seed(runs: Sequence[Row], metric: Metric) -> dict[tuple[int, int], float]:
     """A test metric by (seed, data_seed), in its printed unit; empty if no run has a value."""
-    own = {(run["seed"], run["data_seed"]): finite_values([run], f"test_{metric.name}") for run in runs}
-    return {seed: found[0] * metric.scale for seed, found in own.items() if found}
+    by_seed = {(run["seed"], run["data_seed"]): finite_values([run], f"test_{metric.name}") for run in runs}
+    return {seed: values[0] * metric.scale for seed, values in by_seed.items() if values}

@@ -20,12 +20,12 @@ Seeds = tuple[int, int]  # of the weights and of the data
 Row = Mapping[str, Any]
 
 
-def seeds(run: Row) -> Seeds:
+def read_seeds(run: Row) -> Seeds:
     """The seeds of a row of the frame."""
     return run["seed"], run["data_seed"]
 
 
-def targets(
+def find_targets(
     reference: Iterable[Row], end: Callable[[Row], float | None], *, higher_is_better: bool
 ) -> dict[Seeds, float]:
     """What a run of the same seeds has to reach: where a run of reference ends, of several the worst.
@@ -36,15 +36,15 @@ def targets(
         higher_is_better: of the metric.
     """
     worst = min if higher_is_better else max
-    found: dict[Seeds, float] = {}
+    targets: dict[Seeds, float] = {}
     for run in reference:
         value = end(run)
         if value is not None:
-            found[seeds(run)] = worst(value, found.get(seeds(run), value))
-    return found
+            targets[read_seeds(run)] = worst(value, targets.get(read_seeds(run), value))
+    return targets
 
 
-def evaluations(
+def read_evaluations(
     path: Path, name: str, value: Callable[[Row], float | None] | None = None
 ) -> list[Evaluation]:
     """The finite values of a metric in a curve, by step; empty without a file.
@@ -60,15 +60,15 @@ def evaluations(
         return []
     mark = f'"{name}"'.encode()
     rows = [row for row in atomic.json_objects(line for line in lines if mark in line) if is_row(row)]
-    found = {row["step"]: row.get(name) if value is None else value(row) for row in rows}
+    by_step = {row["step"]: row.get(name) if value is None else value(row) for row in rows}
     return sorted(
         (step, float(figure))
-        for step, figure in found.items()
+        for step, figure in by_step.items()
         if isinstance(figure, int | float) and math.isfinite(figure)
     )
 
 
-def steps_to(curve: Sequence[Evaluation], target: float, *, higher_is_better: bool) -> float | None:
+def find_steps_to(curve: Sequence[Evaluation], target: float, *, higher_is_better: bool) -> float | None:
     """The step of the first evaluation that reaches the target; None if none does.
 
     Args:
@@ -80,14 +80,14 @@ def steps_to(curve: Sequence[Evaluation], target: float, *, higher_is_better: bo
     return next((float(step) for step, value in curve if sign * value <= sign * target), None)
 
 
-def seconds_to(run: Row, steps: float) -> float | None:
+def estimate_seconds(run: Row, steps: float) -> float | None:
     """The seconds that a run took for so many steps, at its mean time of a step; None if it is not known.
 
     Args:
         run: a row of the frame. `useful_seconds` are those of updates only, evaluations are left out.
-        steps: as `steps_to` gives them.
+        steps: as `find_steps_to` gives them.
     """
-    seconds, made = run.get("useful_seconds"), run.get("steps")
-    if seconds is None or made is None or not made or not math.isfinite(seconds):
+    seconds, steps_made = run.get("useful_seconds"), run.get("steps")
+    if seconds is None or steps_made is None or not steps_made or not math.isfinite(seconds):
         return None
-    return float(seconds) * steps / float(made)
+    return float(seconds) * steps / float(steps_made)

@@ -83,14 +83,14 @@ def tuning_variance(
     fit = search.parabola
     worth = search.means if fit is None else fit
     sd = np.sqrt(variance / np.array([len(setting.values) for setting in search.settings]))
-    chances = _chances(worth if higher_is_better else -worth, sd, freedom)
+    chances = _find_chances(worth if higher_is_better else -worth, sd, freedom)
     if fit is None:
         chosen = [setting.name == search.chosen for setting in search.settings]
         worth = np.where(chosen, replicated if search.replicated is None else search.replicated, worth)
     return float(chances @ (worth - chances @ worth) ** 2)
 
 
-def _chances(worth: Array, sd: Array, freedom: float) -> Array:
+def _find_chances(worth: Array, sd: Array, freedom: float) -> Array:
     """The chance of each setting to come out largest, with noise that shares one estimate of its scale.
 
     Given the scale, the noise of settings is normal and independent: setting i comes out at x, and the others

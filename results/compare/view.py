@@ -10,8 +10,8 @@ from typing import Any
 from htbench.harness.paper import experiments, scales
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE
-from htbench.results.compare.ladder import Ladder, ladders
-from htbench.results.compare.ours import Ours, of_scale
+from htbench.results.compare.ladder import Ladder, fit_ladders
+from htbench.results.compare.paper_runs import PaperRuns, select_scale
 from htbench.results.frames.rows import Frame, rows
 
 PUBLISHED, RUNS, BOTH = "published", "runs", "both"
@@ -29,7 +29,7 @@ class Side:
     """
 
     published: bool
-    ours: Ours | None = None
+    ours: PaperRuns | None = None
     asked: bool = False
 
     @property
@@ -90,15 +90,15 @@ class View:
     @functools.cached_property
     def others(self) -> Frame | None:
         """The runs of sweeps that belong to no experiment of the paper, and those of the ladder."""
-        return None if self.frame is None else of_scale(self.frame, "")
+        return None if self.frame is None else select_scale(self.frame, "")
 
     @functools.cached_property
     def ladders(self) -> list[Ladder]:
         """The ladders of all runs."""
-        return ladders(self.frame, self.store)
+        return fit_ladders(self.frame, self.store)
 
     @functools.cache  # noqa: B019 - lives as long as one command
-    def ours(self, scale: str) -> Ours:
+    def ours(self, scale: str) -> PaperRuns:
         """The runs of a scale."""
         assert self.frame is not None
-        return Ours(self.frame, scale, self.store)
+        return PaperRuns(self.frame, scale, self.store)

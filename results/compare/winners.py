@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from htbench.harness.show.status import Status
-from htbench.results.compare.select import OPTIMIZER, Choice, Row, choose, searched
+from htbench.results.compare.select import OPTIMIZER, Choice, Row, choose, find_searched_columns
 from htbench.results.frames.metrics import is_missing
 from htbench.results.frames.rows import Frame, parts
 
@@ -35,28 +35,30 @@ class Winner:
 def winners(part: Frame) -> list[Winner]:
     """The winner of each optimizer of one workload, in the order of the plan."""
     choices = choose(part, OPTIMIZER)
-    return [Winner(str(choice.fixed["optimizer"]), choice, _reported(choice)) for choice in choices]
+    return [Winner(str(choice.fixed["optimizer"]), choice, _list_reported(choice)) for choice in choices]
 
 
 def winners_along(part: Frame, column: str) -> list[Winner]:
     """As `winners`, but one per value of a column for each optimizer that was searched along it."""
-    found = []
-    for own in parts(part, ["optimizer"]):
-        if column in own[0] and searched(own, [column]):
-            known = [row for row in own if not is_missing(row[column])]
-            choices = choose(known, (*OPTIMIZER, column))
-            found += [Winner(str(one.fixed["optimizer"]), one, _reported(one)) for one in choices]
+    chosen = []
+    for rows in parts(part, ["optimizer"]):
+        if column in rows[0] and find_searched_columns(rows, [column]):
+            with_value = [row for row in rows if not is_missing(row[column])]
+            choices = choose(with_value, (*OPTIMIZER, column))
+            chosen += [
+                Winner(str(choice.fixed["optimizer"]), choice, _list_reported(choice)) for choice in choices
+            ]
         else:
-            found += winners(own)
-    return found
+            chosen += winners(rows)
+    return chosen
 
 
-def _reported(choice: Choice) -> list[Row]:
+def _list_reported(choice: Choice) -> list[Row]:
     if choice.replicas or choice.winner is None or choice.winner.value("protocol") != "paper":
         return choice.replicas
     return choice.winner.runs
 
 
-def span(numbers: Sequence[int]) -> str:
+def format_span(numbers: Sequence[int]) -> str:
     """The least and the greatest of some numbers: "3", or "1-3"."""
     return "-".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))

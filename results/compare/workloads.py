@@ -77,7 +77,7 @@ class RuleEffect:
     p_value: float
 
 
-def over_workloads(
+def compare_over_workloads(
     rules: Sequence[str], workloads: Sequence[str], values: Sequence[float], reference: str
 ) -> list[RuleEffect]:
     """The gap of each rule to a reference, where rules differ by more on one workload than on another.

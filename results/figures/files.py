@@ -12,7 +12,7 @@ from htbench.harness.store import Store
 from htbench.harness.store.points import sweep_names
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
-from htbench.results.compare.ours import of_scale
+from htbench.results.compare.paper_runs import select_scale
 from htbench.results.compare.view import BOTH, Side, View
 from htbench.results.figures.declared import FIGURES
 from htbench.results.figures.kinds import CSV_START, csv_text
@@ -172,7 +172,7 @@ def pictures_of(
     figure = FIGURES[name]
     groups = [figure.paper(view) for view in shown] if figure.paper else []
     if figure.sweeps and frame is not None:
-        groups.append(figure.sweeps(of_scale(frame, ""), store))
+        groups.append(figure.sweeps(select_scale(frame, ""), store))
     found = [[marked(panel, known) for panel in group] for group in groups if group]
     return pictures(name, found) if found else []
 

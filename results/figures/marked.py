@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from htbench.harness.show.note import Note
-from htbench.results.compare.contender import reach
+from htbench.results.compare.contender import estimate_gains
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose, has_stages
 from htbench.results.figures.kinds import Panel
 from htbench.results.figures.style import display_name
@@ -52,7 +52,11 @@ def marks(frame: Frame | None) -> Marks:
         for choice in choose(part, OPTIMIZER):
             if choice.winner is None or not has_stages(choice.winner.runs[0]):
                 continue
-            kinds = {"edge": reach(choice, metric), "not_final": choice.unfinished, "stale": choice.stale}
+            kinds = {
+                "edge": estimate_gains(choice, metric),
+                "not_final": choice.unfinished,
+                "stale": choice.stale,
+            }
             kinds["fresh_left_out"] = choice.left_out
             own = tuple(kind for kind, found in kinds.items() if found)
             choices |= {str(run["key"]): own for run in [*choice.winner.runs, *choice.replicas] if own}

@@ -11,8 +11,8 @@ import numpy as np
 from htbench.harness.paper import reported
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store
-from htbench.results.compare.ladder import Entry, Ladder, ladders
-from htbench.results.compare.rungs import BASELINE
+from htbench.results.compare.ladder import Entry, Ladder, fit_ladders
+from htbench.results.compare.ladder_points import BASELINE
 from htbench.results.compare.view import Side
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, tidy
@@ -29,12 +29,12 @@ _POINTS_OF_LAW = 40
 
 def multiplier(frame: Frame, store: Store) -> list[Panel]:
     """The token multiplier of each rule over parameters, where most are known, and published ones."""
-    return [_multiplier(own) for own in ladders(frame, store) if any(one.tokens for one in own.entries)]
+    return [_multiplier(own) for own in fit_ladders(frame, store) if any(one.tokens for one in own.entries)]
 
 
 def horizon(frame: Frame, store: Store) -> list[Panel]:
     """The losses over the length of a run, a panel for each size that has several, with AdamW's law."""
-    return [panel for own in ladders(frame, store) for panel in _horizons(own)]
+    return [panel for own in fit_ladders(frame, store) for panel in _horizons(own)]
 
 
 def published(side: Side) -> list[Panel]:

@@ -8,7 +8,7 @@ from string import ascii_lowercase
 from htbench.harness.paper import experiments, reported, scales
 from htbench.harness.paper.reported import Reported, Setting
 from htbench.harness.show.note import Note
-from htbench.results.compare.measured import Measured, at_rate, measured, of_choices
+from htbench.results.compare.measured import Measured, measure_at_rate, measure_choices, measure_line
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.stats import summarize
 from htbench.results.compare.view import Side
@@ -43,7 +43,7 @@ def values(view: Side, line: Reported, x: float | str) -> list[Row]:
     name, quantity = line.setting.optimizer, _LABELS.get(line.metric, line.metric)
     published = Row(quantity, name, x, line.value, source=kinds.PUBLISHED, optimizer=name)
     found = [published] if view.published else []
-    return found if view.ours is None else [*found, ours(line, measured(view.ours, line), x)]
+    return found if view.ours is None else [*found, ours(line, measure_line(view.ours, line), x)]
 
 
 def ours(line: Reported, found: Measured, x: float | str) -> Row:
@@ -64,8 +64,8 @@ def _at_rate(view: Side, line: Reported, lr: float) -> Measured:
     """Our number beside a line, at full scale with the learning rate of the figure, else with the best."""
     assert view.ours is not None
     if view.scale != "paper":
-        return measured(view.ours, line)
-    return of_choices(view.ours, line, view.ours.choices(experiments.place(line, view.scale), lr))
+        return measure_line(view.ours, line)
+    return measure_choices(view.ours, line, view.ours.choices(experiments.place(line, view.scale), lr))
 
 
 def _completed(found: Measured) -> Sequence[Run]:
@@ -77,7 +77,7 @@ def _spectra(view: Side, own: Iterable[Reported]) -> of_spectra.Measured:
     """Of the runs beside some lines that have measured their weights, by optimizer."""
     if view.ours is None or view.store is None:
         return {}
-    runs = {line.setting.optimizer: _completed(measured(view.ours, line)) for line in own}
+    runs = {line.setting.optimizer: _completed(measure_line(view.ours, line)) for line in own}
     return of_spectra.with_weights({name: spectra_of(found, view.store) for name, found in runs.items()})
 
 
@@ -316,7 +316,7 @@ def _at_rates(view: Side, own: Sequence[Reported]) -> list[Row]:
         return sorted(both, key=lambda row: row.source != kinds.PUBLISHED)
     choices = view.ours.of(own[0])[-1:]
     rates = sorted({float(one.value("lr")) for choice in choices for one in choice.candidates})
-    return [ours(own[0], at_rate(view.ours, own[0], lr), lr) for lr in rates]
+    return [ours(own[0], measure_at_rate(view.ours, own[0], lr), lr) for lr in rates]
 
 
 def interval(view: Side) -> list[Panel]:

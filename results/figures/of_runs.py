@@ -10,14 +10,20 @@ from htbench.harness.choice.rates import rate_width as width_of
 from htbench.harness.show.note import Note, text
 from htbench.harness.store import Store
 from htbench.harness.store.points import REPLICATE, SEARCH
-from htbench.results.compare.contender import settings_of
-from htbench.results.compare.edges import along
-from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, searched
+from htbench.results.compare.contender import list_setting_values
+from htbench.results.compare.edges import find_candidates_along
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, find_searched_columns
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.stats import Summary, summarize
 from htbench.results.compare.summary import finite_values, metric_summary
-from htbench.results.compare.to_target import evaluations, seconds_to, seeds, steps_to, targets
-from htbench.results.compare.winners import Winner, span, winners, winners_along
+from htbench.results.compare.to_target import (
+    estimate_seconds,
+    find_steps_to,
+    find_targets,
+    read_evaluations,
+    read_seeds,
+)
+from htbench.results.compare.winners import Winner, format_span, winners, winners_along
 from htbench.results.compare.workloads import expected_best
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, tidy, worst_shown
@@ -90,7 +96,7 @@ def lr_curve(frame: Frame, _: Store) -> list[Panel]:
 
 def p_curve(frame: Frame, _: Store) -> list[Panel]:
     """The validation metric against p at each p's best lr, beside Muon's, where p was searched."""
-    own = (part for part in workloads(frame) if "p" in part[0] and searched(part, ["p"]))
+    own = (part for part in workloads(frame) if "p" in part[0] and find_searched_columns(part, ["p"]))
     return [_against(part, "p", "powers") for part in own]
 
 
@@ -112,7 +118,7 @@ def best_of_k(frame: Frame, _: Store) -> list[Panel]:
 
 
 def _of_budgets(choice: Choice, metric: Metric) -> list[Row]:
-    levels = settings_of(choice, metric)
+    levels = list_setting_values(choice, metric)
     if len(levels) < 2 or all(map(math.isinf, levels)):
         return []
     name = str(choice.fixed["optimizer"])
@@ -134,7 +140,7 @@ def _against(part: Rows, axis: str, kind: str) -> Panel:
     rows = []
     known = [run for run in part if not is_missing(run[axis]) and run["optimizer"] in overall]
     for own in parts(known, ["optimizer"]):
-        if axis == "lr" or searched(own, [axis]):
+        if axis == "lr" or find_searched_columns(own, [axis]):
             name = str(own[0]["optimizer"])
             winner = overall[name].winner
             rows += _along(own, name, axis, metric, winner.value(axis) if winner else None)
@@ -390,7 +396,7 @@ def _widths(of: About, entries: list[list[Row]]) -> Panel:
 def _width_of(part: Rows, one: Winner) -> list[Row]:
     if one.choice.winner is None:
         return entry("widths", kinds.AXES["lr"], one.optimizer, text=str(one.choice.state))
-    found = along(one.choice, "lr")
+    found = find_candidates_along(one.choice, "lr")
     metric = reported(part)[0]
     means = {float(own.value("lr")): metric_summary(own.runs, "val", metric) for own in found}
     levels = {lr: mean.mean for lr, mean in means.items() if mean is not None}
@@ -432,22 +438,24 @@ def _targets(part: Rows, store: Store) -> list[Panel]:
     metric, found = reported(part)[0], winners(part)
     goals, target = _goals(found, metric, published_target(part))
     runs = [run for one in found for run in one.runs if run["state"] in _ENDED]
-    curves = {run["key"]: evaluations(store.files(run["key"]).metrics, f"val_{metric.name}") for run in runs}
+    curves = {
+        run["key"]: read_evaluations(store.files(run["key"]).metrics, f"val_{metric.name}") for run in runs
+    }
     if not goals or max(map(len, curves.values()), default=0) < _FEWEST:
         return []
     reached: dict[str, list[tuple[Run, float | None]]] = {}  # steps to the target by optimizer and run
     for one in found:
-        own = [(run, goals.get(seeds(run), goals.get(None))) for run in one.runs if run["key"] in curves]
+        own = [(run, goals.get(read_seeds(run), goals.get(None))) for run in one.runs if run["key"] in curves]
         better = metric.higher_is_better
         reached[one.optimizer] = [
-            (run, steps_to(curves[run["key"]], goal, higher_is_better=better))
+            (run, find_steps_to(curves[run["key"]], goal, higher_is_better=better))
             for run, goal in own
             if goal is not None
         ]
     hardware = timings(runs)
     counts = [len(curve) for curve in curves.values() if curve]
     of = replace(about(part, "validation", found), seeds=[len(own) for own in reached.values() if own])
-    of = of.noted(target, Note("evaluations", count=span(counts)), _mixed(hardware))
+    of = of.noted(target, Note("evaluations", count=format_span(counts)), _mixed(hardware))
     panels = [_reached(of, found, reached, "steps to target")]
     times = [_seconds(run, steps) for own in reached.values() for run, steps in own]
     if hardware <= 1 and any(times):  # others need not have told them
@@ -468,7 +476,7 @@ def _goals(found: Sequence[Winner], metric: Metric, published: float | None) -> 
     for one in found:
         winner = one.choice.winner
         if winner is not None and winner.value("rule") == _REFERENCE:
-            if goals := targets(one.runs, end, higher_is_better=better):
+            if goals := find_targets(one.runs, end, higher_is_better=better):
                 return dict(goals), Note("target_of", whose=display_name(one.optimizer))
     ends = [value for one in found for run in one.runs if (value := end(run)) is not None]
     worst = min if better else max
@@ -477,7 +485,7 @@ def _goals(found: Sequence[Winner], metric: Metric, published: float | None) -> 
 
 def _seconds(run: Run, steps: float | None) -> float | None:
     """To the target, or to the end of a run that misses it."""
-    return seconds_to(run, float(run["steps"]) if steps is None else steps)
+    return estimate_seconds(run, float(run["steps"]) if steps is None else steps)
 
 
 def _reached(

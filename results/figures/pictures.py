@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
-from htbench.results.compare.winners import span
+from htbench.results.compare.winners import format_span
 from htbench.results.figures.kinds import Panel
 
 MOST_PANELS = 6  # of a picture
@@ -84,10 +84,10 @@ def _picture(figure: str, name: str, groups: Sequence[Sequence[Panel]]) -> Pictu
     metrics = list(dict.fromkeys(one.metric for one in about if one.metric))
     sample = Note(
         "figure_sample",
-        seeds=span(seeds) if seeds else "",
+        seeds=format_span(seeds) if seeds else "",
         most=max(seeds, default=0),
         fresh=all(one.fresh for one in about),
-        tried=span(tried) if max(tried, default=1) > 1 else "",
+        tried=format_span(tried) if max(tried, default=1) > 1 else "",
     )
     shared = [fact for fact in about[0].facts if all(fact in one.facts for one in about)]
     return Picture(

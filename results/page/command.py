@@ -17,7 +17,7 @@ from htbench.results.figures.marked import marks
 from htbench.results.frames.load import load
 from htbench.results.frames.rows import Rows, rows
 from htbench.results.page.page import MARK, write
-from htbench.results.tables.outcome import searched_parts
+from htbench.results.tables.outcome import split_searched
 
 MOST_WORKLOADS = 24  # whose pictures fit on a page: each takes seconds to draw
 
@@ -46,7 +46,7 @@ def report(args: argparse.Namespace) -> int:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
     shown = rows(frame)
-    few = len(searched_parts(shown, WORKLOAD)) <= MOST_WORKLOADS
+    few = len(split_searched(shown, WORKLOAD)) <= MOST_WORKLOADS
     text = write(store, frame, _figures(store, shown, figures) if few else None)
     if not out.exists() or out.read_bytes() != text.encode():
         atomic.write_text(out, text)

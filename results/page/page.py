@@ -24,8 +24,8 @@ from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.page import overview
 from htbench.results.tables import answer, footnotes
-from htbench.results.tables.ledger import ledger
-from htbench.results.tables.outcome import outcome_of, searched_parts
+from htbench.results.tables.ledger import make_ledger
+from htbench.results.tables.outcome import find_outcome, split_searched
 from htbench.results.tables.registry import TABLES
 from htbench.results.tables.verdicts import RULES
 
@@ -74,10 +74,11 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
     """
     view = View(frame, store=store)
     answers = [
-        _answer(answer.section(outcome_of(part, view))) for part in searched_parts(view.frame, WORKLOAD)
+        _answer(answer.make_section(find_outcome(part, view)))
+        for part in split_searched(view.frame, WORKLOAD)
     ]
     tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
-    claims = list(map(_once, ledger(view.frame or (), store))) if view.scales else []
+    claims = list(map(_once, make_ledger(view.frame or (), store))) if view.scales else []
     many = (Note("page_no_figures", workloads=len(answers)),) if figures is None else ()
     parts = [
         Part("figures", "Figures", rules=many, figures=figures or {}),

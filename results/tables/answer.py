@@ -21,7 +21,7 @@ from htbench.results.compare.view import View
 from htbench.results.frames.metrics import Metric
 from htbench.results.frames.rows import Frame, rows
 from htbench.results.tables import footnotes, main_result
-from htbench.results.tables.outcome import Outcome, outcome_of, searched_parts
+from htbench.results.tables.outcome import Outcome, find_outcome, split_searched
 from htbench.results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
@@ -116,66 +116,66 @@ def answers(frame: Frame, store: Store | None = None, view: View | None = None) 
         view: of the frame, if tables are made of it, too; None: there is none.
     """
     view = View(frame, store=store) if view is None else view
-    found = [outcome_of(part, view) for part in each(searched_parts(view.frame, WORKLOAD), "workloads")]
-    return [answer(own, main_result.section(own)) for own in found]
+    outcomes = [find_outcome(part, view) for part in each(split_searched(view.frame, WORKLOAD), "workloads")]
+    return [make_answer(outcome, main_result.make_section(outcome)) for outcome in outcomes]
 
 
-def answer(found: Outcome, whole: Section) -> Answer:
+def make_answer(outcome: Outcome, whole: Section) -> Answer:
     """What a person needs of a workload.
 
     Args:
-        found: what is known of it.
+        outcome: what is known of it.
         whole: the table of it, whose footnotes say what could mislead.
     """
-    notes = [_unsaid([note for cell in row for note in cell.notes]) for row in whole.rows]
-    places = [_place(found, at, notes[at]) for at in _order(found)]
-    counts = [cell.spread.n for cell in found.tests[found.metric] if cell.spread is not None]
-    verdict = found.verdict
+    notes = [_drop_repeated([note for cell in row for note in cell.notes]) for row in whole.rows]
+    places = [_make_place(outcome, at, notes[at]) for at in _rank_rows(outcome)]
+    counts = [cell.spread.n for cell in outcome.tests[outcome.metric] if cell.spread is not None]
+    verdict = outcome.verdict
     facts = [(place.name, note) for place in places for note in place.notes]
     return Answer(
-        tuple(filter(None, footnotes.identity(found.part).values())),
-        found.metric,
+        tuple(filter(None, footnotes.workload_columns(outcome.part).values())),
+        outcome.metric,
         (min(counts, default=0), max(counts, default=0)),
-        _verdict(found, verdict),
+        _note_verdict(outcome, verdict),
         places,
         dangers([*facts, *(("", note) for note in whole.notes)]),
-        [note for note in found.open if note.kind != "open_rule"],  # that two rows are one is a danger
-        [*whole.footer, *_footer(found, verdict)],
+        [note for note in outcome.open if note.kind != "open_rule"],  # that two rows are one is a danger
+        [*whole.footer, *_note_methods(outcome, verdict)],
     )
 
 
-def _unsaid(notes: Iterable[Note]) -> tuple[Note, ...]:
+def _drop_repeated(notes: Iterable[Note]) -> tuple[Note, ...]:
     """The notes of a row without those that another one says as well."""
-    found = [note for note in dict.fromkeys(notes) if note.kind != "budget_unequal"]
-    if any(note.kind == "replicas_count" for note in found):
-        found = [note for note in found if note.kind != "fewer_reported"]
-    return tuple(found)
+    kinds = [note for note in dict.fromkeys(notes) if note.kind != "budget_unequal"]
+    if any(note.kind == "replicas_count" for note in kinds):
+        kinds = [note for note in kinds if note.kind != "fewer_reported"]
+    return tuple(kinds)
 
 
 # --- the screen ---
 
 
-def section(found: Outcome) -> Section:
+def make_section(outcome: Outcome) -> Section:
     """The table of a workload, and in brief its answer."""
-    whole = main_result.section(found)
-    own = answer(found, whole)
-    return replace(whole, brief=_screen(own, whole, found))
+    whole = main_result.make_section(outcome)
+    brief = make_answer(outcome, whole)
+    return replace(whole, brief=_make_brief(brief, whole, outcome))
 
 
-def _screen(own: Answer, whole: Section, found: Outcome) -> Section:
+def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
     """The answer as a table that fits into 80 columns."""
-    metric, rows = own.metric, own.places
-    counts = sorted(set(own.seeds) - {0})
+    metric, rows = answer.metric, answer.places
+    counts = sorted(set(answer.seeds) - {0})
     title = Note(
         "answer_title",
-        workload=own.workload,
-        split=found.split,
+        workload=answer.workload,
+        split=outcome.split,
         metric=metric.words,
         unit=metric.unit,
         arrow="↑" if metric.higher_is_better else "↓",
-        seeds=counts if found.staged else [],
-        runs=counts if not found.staged else [],
-        count=max(own.seeds),
+        seeds=counts if outcome.staged else [],
+        runs=counts if not outcome.staged else [],
+        count=max(answer.seeds),
     )
     size = max(len(row.rank) for row in rows)
     steps = [row.ms_per_step.number() for row in rows]
@@ -183,12 +183,12 @@ def _screen(own: Answer, whole: Section, found: Outcome) -> Section:
     columns = {
         Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
         Column("optimizer", kind="text", importance=10): [
-            Cell(row.name, bold=wins, notes=row.of_value) for row, wins in zip(rows, own.wins, strict=True)
+            Cell(row.name, bold=wins, notes=row.of_value) for row, wins in zip(rows, answer.wins, strict=True)
         ],
         Column("value", "mean ± sd", importance=9): [
-            replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, own.wins, strict=True)
+            replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, answer.wins, strict=True)
         ],
-        Column("gap", "behind best [95 %]", "text", importance=8): _behind(rows, metric.digits),
+        Column("gap", "behind best [95 %]", "text", importance=8): _make_gap_cells(rows, metric.digits),
         Column("ms_per_step", "ms/step", importance=5): [
             Cell(value, digits, notes=row.ms_per_step.notes) for row, value in zip(rows, steps, strict=True)
         ],
@@ -196,12 +196,12 @@ def _screen(own: Answer, whole: Section, found: Outcome) -> Section:
             Cell(" ".join(f"{name} {plain(value)}" for name, value in row.setting.items())) for row in rows
         ],
     }
-    shown = {column: cells for column, cells in columns.items() if any(cell.text() for cell in cells)}
-    made = by_columns(shown, title=str(title), notes=whole.notes, above=[own.verdict])
-    return replace(made, open=tuple(own.open), footer=tuple(own.footer))
+    filled = {column: cells for column, cells in columns.items() if any(cell.text() for cell in cells)}
+    section = by_columns(filled, title=str(title), notes=whole.notes, above=[answer.verdict])
+    return replace(section, open=tuple(answer.open), footer=tuple(answer.footer))
 
 
-def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
+def _make_gap_cells(rows: Sequence[Place], digits: int) -> list[Cell]:
     """ "0.22 [-0.15, 0.58]"; the best row has a dash."""
     gaps = ["" if row.gap is None else f"{row.gap:.{digits}f}" for row in rows]
     size = max(map(len, gaps))
@@ -218,51 +218,53 @@ def _behind(rows: Sequence[Place], digits: int) -> list[Cell]:
 # --- the rows ---
 
 
-def _order(found: Outcome) -> list[int]:
+def _rank_rows(outcome: Outcome) -> list[int]:
     """The rows by their means, the best first; then those without a verdict, last those without a value."""
-    sign = -1 if found.metric.higher_is_better else 1
+    sign = -1 if outcome.metric.higher_is_better else 1
 
     def place(at: int) -> tuple[bool, float, bool]:
-        row, value = _judged(found, at), found.tests[found.metric][at].number()
+        row, value = _find_verdict(outcome, at), outcome.tests[outcome.metric][at].number()
         if row is not None:
             return False, row.gap, row.kind is not Kind.BEST
         return True, math.inf if value is None else sign * value, False
 
-    return sorted(range(len(found.names)), key=place)
+    return sorted(range(len(outcome.names)), key=place)
 
 
-def _judged(found: Outcome, at: int) -> Verdict | None:
-    return found.verdict.rows[at] if found.verdict is not None else None
+def _find_verdict(outcome: Outcome, at: int) -> Verdict | None:
+    return outcome.verdict.rows[at] if outcome.verdict is not None else None
 
 
-def _place(found: Outcome, at: int, own: tuple[Note, ...]) -> Place:
-    row = _judged(found, at)
-    if row is not None and found.verdict is not None:
-        best = (own.n for own in found.verdict.rows if own is not None and own.kind is Kind.BEST)
+def _make_place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
+    row = _find_verdict(outcome, at)
+    if row is not None and outcome.verdict is not None:
+        best = (
+            verdict.n for verdict in outcome.verdict.rows if verdict is not None and verdict.kind is Kind.BEST
+        )
         row = row if min(row.n, *best) >= MIN_SEEDS else None  # both need enough seeds for a rank
     behind: list[float | None] = [None, None, None]
     if row is not None and row.kind is not Kind.BEST:
-        behind = list(map(_unit(found), (row.gap, row.low, row.high)))
+        behind = list(map(_make_converter(outcome), (row.gap, row.low, row.high)))
     gap, low, high = behind
     return Place(
         rank=f"{row.rank}{'=' * row.is_tied}" if row is not None else "",
-        name=found.names[at],
-        value=found.tests[found.metric][at],
+        name=outcome.names[at],
+        value=outcome.tests[outcome.metric][at],
         gap=gap,
         low=low,
         high=high,
         kind=row.kind if row is not None else None,
-        ms_per_step=found.times[at],
-        setting={name: value for name, value in found.settings[at].items() if value is not None},
-        notes=own,
+        ms_per_step=outcome.times[at],
+        setting={name: value for name, value in outcome.settings[at].items() if value is not None},
+        notes=notes,
     )
 
 
-def _unit(found: Outcome) -> Callable[[float], float | None]:
+def _make_converter(outcome: Outcome) -> Callable[[float], float | None]:
     """From the scale of the comparison to the unit of the values, at the best row's mean: 0 stays 0."""
-    metric, verdict = found.metric, found.verdict
+    metric, verdict = outcome.metric, outcome.verdict
     assert verdict is not None
-    best = found.tests[metric][found.names.index(verdict.best)].number()
+    best = outcome.tests[metric][outcome.names.index(verdict.best)].number()
 
     def converted(gap: float) -> float | None:
         if not math.isfinite(gap):
@@ -275,21 +277,21 @@ def _unit(found: Outcome) -> Callable[[float], float | None]:
 # --- the verdict ---
 
 
-def _verdict(found: Outcome, verdict: Verdicts | None) -> Note:
-    ahead = found.names[_order(found)[0]]
+def _note_verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
+    ahead = outcome.names[_rank_rows(outcome)[0]]
     if verdict is None or verdict.judgement is None:
-        return _without_test(found, ahead)
-    known = [row for row in verdict.rows if row is not None]
-    if len(known) == 1:
+        return _note_no_test(outcome, ahead)
+    judged = [row for row in verdict.rows if row is not None]
+    if len(judged) == 1:
         return Note("answer_alone", best=ahead)
-    ranked = sorted((row for row in known if row.n >= MIN_SEEDS), key=lambda row: row.gap)
+    ranked = sorted((row for row in judged if row.n >= MIN_SEEDS), key=lambda row: row.gap)
     if len(ranked) < 2 or not any(row.kind is Kind.BEST for row in ranked):
         return Note("answer_few_seeds", seeds=MIN_SEEDS)
     beaten = [row.name for row in ranked if row.kind is Kind.WORSE]
     ties = [row.name for row in ranked if row.kind in (Kind.EQUAL, Kind.UNKNOWN)]
     if not beaten:
-        return _undecided(found, verdict, ranked)
-    bold = any(cell.bold for cell in found.tests[found.metric])
+        return _note_undecided(outcome, verdict, ranked)
+    bold = any(cell.bold for cell in outcome.tests[outcome.metric])
     kind = "answer_ahead" if ties else "answer_best" if bold else "answer_leads"
     few, tied = len(beaten) <= _MOST_NAMES, len(ties) <= _MOST_NAMES
     return Note(
@@ -302,34 +304,40 @@ def _verdict(found: Outcome, verdict: Verdicts | None) -> Note:
     )
 
 
-def _without_test(found: Outcome, ahead: str) -> Note:
+def _note_no_test(outcome: Outcome, ahead: str) -> Note:
     """Why the rows are not compared."""
-    if all(cell.spread is None for cell in found.tests[found.metric]):
-        return _without_values(found)
-    if len(found.names) == 1:
+    if all(cell.spread is None for cell in outcome.tests[outcome.metric]):
+        return _note_no_values(outcome)
+    if len(outcome.names) == 1:
         return Note("answer_alone", best=ahead)
-    if found.verdict is not None:
+    if outcome.verdict is not None:
         return Note("answer_other_items")
-    if not found.staged and not found.file:
+    if not outcome.staged and not outcome.file:
         return Note("answer_unplanned", best=ahead)
-    fair = found.staged and rows(found.part)[0]["protocol"] != "paper"
+    fair = outcome.staged and rows(outcome.part)[0]["protocol"] != "paper"
     return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
 
 
-def _without_values(found: Outcome) -> Note:
+def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
-    told = []
-    for choice, name in zip(found.choices, found.names, strict=True):
-        runs = choice.replicas if choice.winner else [run for own in choice.candidates for run in own.runs]
+    ended = []
+    for choice, name in zip(outcome.choices, outcome.names, strict=True):
+        runs = (
+            choice.replicas
+            if choice.winner
+            else [run for candidate in choice.candidates for run in candidate.runs]
+        )
         if runs and all(Status(run["state"]).is_settled for run in runs):
             step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
             fresh = "fresh seeds" if choice.winner else ""
-            told.append(Note("answer_ended", name=name, fresh=fresh, rest=footnotes.tally(runs), step=step))
-    over, lower = len(told) == len(found.names), any(note["step"] for note in told)
-    return Note("answer_none", rows=told, over=int(over), lower=int(lower))
+            ended.append(
+                Note("answer_ended", name=name, fresh=fresh, rest=footnotes.count_by_state(runs), step=step)
+            )
+    over, lower = len(ended) == len(outcome.names), any(note["step"] for note in ended)
+    return Note("answer_none", rows=ended, over=int(over), lower=int(lower))
 
 
-def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:
+def _note_undecided(outcome: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:
     """No row is worse than the best: what keeps them together?"""
     rivals = [row for row in leaders if row.kind is not Kind.BEST]
     if all(row.kind is Kind.EQUAL for row in rivals):
@@ -338,16 +346,16 @@ def _undecided(found: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) ->
         return Note("answer_rule", rows=len(leaders))
     apart = [row for row in rivals if row.gap > 0 and not row.is_same_rule]
     if apart and all(row.limited_by_test_set for row in apart):
-        return Note("answer_items", rows=len(leaders), items=verdict.items, what=found.items)
+        return Note("answer_items", rows=len(leaders), items=verdict.items, what=outcome.items)
     if apart and all(row.limited_by_search for row in apart):
         return Note("answer_search", rows=len(leaders))
     return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
 
 
-def _footer(found: Outcome, verdict: Verdicts | None) -> list[Note]:
+def _note_methods(outcome: Outcome, verdict: Verdicts | None) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
-    tried = sorted({own.tried for own in found.choices})
-    chosen = "answer_chosen_by_search" if found.file else "answer_chosen"
-    kind = "answer_one_setting" if tried == [1] else chosen if found.staged else "answer_settings"
-    compared = verdict is not None and verdict.judgement is not None and len(found.names) > 1
+    tried = sorted({choice.tried for choice in outcome.choices})
+    chosen = "answer_chosen_by_search" if outcome.file else "answer_chosen"
+    kind = "answer_one_setting" if tried == [1] else chosen if outcome.staged else "answer_settings"
+    compared = verdict is not None and verdict.judgement is not None and len(outcome.names) > 1
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

@@ -19,7 +19,7 @@ FILE = Path(__file__).with_suffix(".csv")
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedUpdate:
     """The update of the matrices of one shape by one optimizer with its default settings.
 
     Attributes:
@@ -41,27 +41,30 @@ class Counted:
     decompositions: int
 
 
-def kept() -> list[Counted]:
+def read_counted() -> list[CountedUpdate]:
     """What the file has, in its order."""
     with open(FILE, encoding="utf-8", newline="") as file:
-        return [Counted(**{name: _value(word) for name, word in row.items()}) for row in csv.DictReader(file)]
+        return [
+            CountedUpdate(**{name: _value(word) for name, word in row.items()})
+            for row in csv.DictReader(file)
+        ]
 
 
 def _value(word: str) -> Any:
     return int(word) if word.isdigit() else word
 
 
-def count(task: str, model: str, optimizer: str) -> Iterator[Counted]:
+def count_updates(task: str, model: str, optimizer: str) -> Iterator[CountedUpdate]:
     """Count the updates of a workload on tensors without memory."""
     from htbench.harness.cost import shapes, update
 
     settings = {"task": task, "model": model, "optimizer.name": optimizer, "steps": 1}
     config = resolve_config(settings | {"data_fingerprint": "0" * 16})
     for shape, number, products, decompositions in update.matrices(config, shapes.of(config)):
-        yield Counted(task, model, *shape, number, optimizer, products, decompositions)
+        yield CountedUpdate(task, model, *shape, number, optimizer, products, decompositions)
 
 
-def text() -> str:
+def make_text() -> str:
     """The file as it has to be: the paper's workloads, then their twins in miniature and on the ladder."""
     import pandas as pd
 
@@ -70,13 +73,13 @@ def text() -> str:
         update
         for task, model in dict.fromkeys(workloads)
         for optimizer in OPTIMIZERS
-        for update in count(task, model, optimizer)
+        for update in count_updates(task, model, optimizer)
     ]
     return pd.DataFrame(updates).to_csv(index=False, lineterminator="\n")
 
 
 if __name__ == "__main__":
     if "--write" in sys.argv:
-        FILE.write_text(text())
+        FILE.write_text(make_text())
     else:
-        sys.exit(0 if FILE.read_text() == text() else f"{FILE} is not what this code counts: --write")
+        sys.exit(0 if FILE.read_text() == make_text() else f"{FILE} is not what this code counts: --write")

@@ -9,7 +9,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.results.compare.view import View
 from htbench.results.tables import counted
-from htbench.results.tables.counted import Counted
+from htbench.results.tables.counted import CountedUpdate
 
 P, NS_STEPS = 0.125, 5  # of the paper's experiments and of all released code
 _GIGA = 1e9
@@ -45,40 +45,40 @@ def htmuon_ns(m: int, n: int, p: float = P, ns_steps: int = NS_STEPS) -> float:
     return muon(m, n) + 4.0 * m * n**2 + 6.0 * levels * ns_steps * n**3
 
 
-def table(view: View) -> Report:
+def make_table(view: View) -> Report:
     """One section per model: those of the paper, and of the scales that are shown."""
-    found = grouped(counted.kept(), lambda update: (update.task, update.model))
+    by_model = grouped(counted.read_counted(), lambda update: (update.task, update.model))
     names = [*(["paper"] if view.published else []), *view.scales] if view.asked or view.scales else []
-    wanted = dict.fromkeys(twin for name in names for twin in scales.twins(name).values())
-    sections = [_section(*place, found[place]) for place in wanted]
+    places = dict.fromkeys(twin for name in names for twin in scales.twins(name).values())
+    sections = [_make_section(*place, by_model[place]) for place in places]
     return Report("flops", "operations of an update, by the paper's formulas and counted", sections)
 
 
-def _section(task: str, model: str, updates: Iterable[Counted]) -> Section:
+def _make_section(task: str, model: str, updates: Iterable[CountedUpdate]) -> Section:
     """The largest matrices first, then their sum."""
-    by_shape = grouped(sorted(updates, key=_shape), _shape)
+    by_shape = grouped(sorted(updates, key=_sort_key), _sort_key)
     rows, total = [], [0.0] * 6
-    for (_, m, n, number), own in by_shape.items():
-        made = {update.optimizer: update for update in own}
+    for (_, m, n, number), same_shape in by_shape.items():
+        by_optimizer = {update.optimizer: update for update in same_shape}
         operations = [
             muon(m, n),
-            made["muon"].products,
+            by_optimizer["muon"].products,
             htmuon_ns(m, n),
-            made["htmuon_ns"].products,
-            made["htmuon"].products,
-            made["htmuon"].decompositions,
+            by_optimizer["htmuon_ns"].products,
+            by_optimizer["htmuon"].products,
+            by_optimizer["htmuon"].decompositions,
         ]
-        rows.append([Cell(f"{m} x {n}"), Cell(number), *map(_cell, operations)])
+        rows.append([Cell(f"{m} x {n}"), Cell(number), *map(_make_cell, operations)])
         total = [sum_ + number * own_ for sum_, own_ in zip(total, operations, strict=True)]
-    rows.append([Cell("all"), Cell(sum(number for *_, number in by_shape)), *map(_cell, total)])
+    rows.append([Cell("all"), Cell(sum(number for *_, number in by_shape)), *map(_make_cell, total)])
     return Section(f"{task}, {model}", {"task": task, "model": model}, _COLUMNS, rows, notes=_NOTES)
 
 
-def _shape(update: Counted) -> tuple[int, int, int, int]:
+def _sort_key(update: CountedUpdate) -> tuple[int, int, int, int]:
     return -update.rows * update.columns, update.rows, update.columns, update.number
 
 
-def _cell(operations: float) -> Cell:
+def _make_cell(operations: float) -> Cell:
     """In GFLOP, with decimals that leave three digits or more."""
     value = operations / _GIGA
     return Cell(value, digits=max(0, 2 - math.floor(math.log10(value))) if value else 0)

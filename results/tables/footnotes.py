@@ -13,11 +13,11 @@ from htbench.harness.show.note import Note, text
 from htbench.harness.show.report import Cell, Section
 from htbench.harness.show.status import Status
 from htbench.harness.store.points import REPLICATE, SEARCH
-from htbench.results.compare.edges import edges
-from htbench.results.compare.fixed import not_default
-from htbench.results.compare.routes import routes
+from htbench.results.compare.edges import find_edges
+from htbench.results.compare.routes import note_routes
 from htbench.results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary
+from htbench.results.compare.untuned_settings import note_not_default
 from htbench.results.frames.from_csv import file_name
 from htbench.results.frames.identity import DATA
 from htbench.results.frames.metrics import Metric, is_number, word
@@ -36,19 +36,19 @@ _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
 # --- the workload ---
 
 
-def title(part: Frame) -> str:
+def make_title(part: Frame) -> str:
     """The workload of a part of the frame: "pydocs, llama-nano (steps=100)"."""
-    task, model, setting = identity(part).values()
+    task, model, setting = workload_columns(part).values()
     return ", ".join(filter(None, (task, model))) + (f" ({setting})" if setting else "")
 
 
-def identity(part: Frame) -> dict[str, str]:
+def workload_columns(part: Frame) -> dict[str, str]:
     """The workload as CSV columns."""
     first = rows(part)[0]
     return {name: str(first[name]) for name in WORKLOAD}
 
 
-def origin(part: Frame) -> tuple[Note, ...]:
+def note_origin(part: Frame) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
     if file := file_name(part):
         return (Note("origin_file", file=file),)
@@ -59,7 +59,7 @@ def origin(part: Frame) -> tuple[Note, ...]:
     return (*published_way, Note("origin_ours", data=data))
 
 
-def without_languages(*shown: str) -> list[Note]:
+def note_missing_languages(*shown: str) -> list[Note]:
     """What is told of the scales among these that have no language model."""
     return [Note("undecidable_languages", scale=scale) for scale in shown if not scales.has_languages(scale)]
 
@@ -67,20 +67,20 @@ def without_languages(*shown: str) -> list[Note]:
 # --- cells ---
 
 
-def validation(choice: Choice, metric: Metric) -> Cell:
+def make_validation_cell(choice: Choice, metric: Metric) -> Cell:
     """The winner's validation metric over its search seeds, or why there is none."""
     if choice.winner is None:
-        return missing(choice)
+        return explain_missing(choice)
     runs = choice.winner.runs
-    return Cell(metric_summary(runs, "val", metric), metric.digits, runs=keys(runs))
+    return Cell(metric_summary(runs, "val", metric), metric.digits, runs=list_keys(runs))
 
 
-def keys(runs: Iterable[Row]) -> tuple[str, ...]:
+def list_keys(runs: Iterable[Row]) -> tuple[str, ...]:
     """The keys of those runs that exist: an empty slot has none."""
     return tuple(str(run["key"]) for run in runs if run["key"] != run["slot"])
 
 
-def missing(choice: Choice) -> Cell:
+def explain_missing(choice: Choice) -> Cell:
     """Why a group has no winner."""
     runs = [run for candidate in choice.candidates for run in candidate.runs]
     return explain([run for run in runs if run["state"] == choice.state])
@@ -103,10 +103,10 @@ def explain(runs: Sequence[Row]) -> Cell:
     elif state is Status.DIVERGED:
         steps = sorted(int(run["steps"]) for run in runs if is_number(run["steps"]))
         detail = "@" + "-".join(map(str, dict.fromkeys((steps[0], steps[-1])))) if steps else ""
-    return Cell(state=state, detail=detail, notes=tuple(notes), runs=keys(runs))
+    return Cell(state=state, detail=detail, notes=tuple(notes), runs=list_keys(runs))
 
 
-def tally(runs: Iterable[Row]) -> list[Note]:
+def count_by_state(runs: Iterable[Row]) -> list[Note]:
     """Numbers of runs by state: "1 running, 2 not run yet"."""
     counts = Counter(run["state"] for run in runs)
     return [Note(f"tally_{state}", count=counts[state]) for state in Status if counts[state]]
@@ -115,39 +115,43 @@ def tally(runs: Iterable[Row]) -> list[Note]:
 # --- how far to trust a choice ---
 
 
-def unfinished(choice: Choice) -> tuple[Note, ...]:
+def note_unfinished(choice: Choice) -> tuple[Note, ...]:
     """The footnote to a choice that may still change."""
     states = [{"state": state} for state in choice.unfinished.elements()]
     total = len(choice.candidates)
-    return (Note("not_final", done=total - len(states), total=total, rest=tally(states)),) if states else ()
+    return (
+        (Note("not_final", done=total - len(states), total=total, rest=count_by_state(states)),)
+        if states
+        else ()
+    )
 
 
-def stale(choice: Choice) -> tuple[Note, ...]:
+def note_stale(choice: Choice) -> tuple[Note, ...]:
     """The footnotes on replicas that are not fresh."""
     return tuple(Note("stale", count=count, sweep=sweep) for sweep, count in sorted(choice.stale.items()))
 
 
-def left_out(choice: Choice, metric: Metric) -> tuple[Note, ...]:
+def note_left_out(choice: Choice, metric: Metric) -> tuple[Note, ...]:
     """The footnote on fresh runs of the chosen settings that the store has, and the row not."""
     runs = choice.left_out
     mean = metric_summary(runs, "test", metric)
     rest = [run for run in runs if not finite_values([run], f"test_{metric.name}")]
-    fields = {"mean": round(mean.mean, metric.digits) if mean else None, "rest": tally(rest)}
+    fields = {"mean": round(mean.mean, metric.digits) if mean else None, "rest": count_by_state(rest)}
     return (Note("fresh_left_out", count=len(runs), **fields),) if runs else ()
 
 
-def fewer(kind: str, seeds: int, others: Iterable[int]) -> tuple[Note, ...]:
+def note_fewer_seeds(kind: str, seeds: int, other_rows: Iterable[int]) -> tuple[Note, ...]:
     """The footnote to a value over fewer seeds than others: "chosen on 1 seed, others on 3"."""
-    most = max(others, default=seeds)
+    most = max(other_rows, default=seeds)
     return (Note(kind, seeds=seeds, most=most),) if seeds < most else ()
 
 
-def seeds_of_search(choices: Iterable[Choice]) -> list[int]:
+def count_search_seeds(choices: Iterable[Choice]) -> list[int]:
     """On how many seeds each candidate was searched."""
     return [len(candidate.runs) for choice in choices for candidate in choice.candidates]
 
 
-def caveats(
+def note_caveats(
     choice: Choice, axes: list[str], outlook: Callable[[str], Note | str] | None = None
 ) -> dict[str, tuple[Note, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
@@ -159,16 +163,16 @@ def caveats(
             (`Verdicts.outlook`); None: rows are not compared.
     """
     assert choice.winner is not None
-    notes: dict[str, tuple[Note, ...]] = {"lr": _tie(choice.winner, choice.tied, axes)}
+    notes: dict[str, tuple[Note, ...]] = {"lr": _note_ties(choice.winner, choice.tied, axes)}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
-    for column, beside in edges(choice, axes).items():
-        advice = following(beside)
+    for column, beside in find_edges(choice, axes).items():
+        advice = advise_next(beside)
         note = Note(
             "edge",
             column=column,
             value=f"{beside[0].value:g}",
-            where=_where(beside),
+            where=_note_place(beside),
             side="another" if len(beside) > 1 else "higher" if beside[0].upwards else "lower",
             name="" if advice and beside[0].blocks else str(choice.fixed["optimizer"]),
             following=advice,
@@ -178,7 +182,7 @@ def caveats(
     return notes
 
 
-def on_choice(
+def note_choice(
     choice: Choice | None,
     axes: list[str] | None,
     fixed: Collection[str] = (),
@@ -188,42 +192,42 @@ def on_choice(
 
     Args:
         choice: None: nothing is planned.
-        axes, outlook: as for `caveats`; None: those that a cell of the paper's tables leaves open, without p.
+        axes, outlook: as for `note_caveats`; None: all that a cell of the paper's tables leaves open, but p.
         fixed: what the place of the choice fixes; it needs no footnote.
     """
     if choice is None:
         return ()
-    notes = [*unfinished(choice), *stale(choice)]
+    notes = [*note_unfinished(choice), *note_stale(choice)]
     if choice.winner is not None:
         axes = axes if axes is not None else [name for name in choice.axes if name != "p"] or ["lr"]
-        notes += [note for own in caveats(choice, axes, outlook).values() for note in own]
-    return (*notes, *not_default(choice, {"lr", "routing", *choice.axes, *fixed}))
+        notes += [note for caveats in note_caveats(choice, axes, outlook).values() for note in caveats]
+    return (*notes, *note_not_default(choice, {"lr", "routing", *choice.axes, *fixed}))
 
 
-def _tie(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
-    names = [axis for axis in axes if plain(chosen.value(axis)) is not None]
-    others = [", ".join(f"{name}={word(other.value(name))}" for name in names) for other in tied]
-    return (Note("tie", others=others),) if others else ()
+def _note_ties(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
+    names = [axis for axis in axes if to_plain(chosen.value(axis)) is not None]
+    settings = [", ".join(f"{name}={word(other.value(name))}" for name in names) for other in tied]
+    return (Note("tie", others=settings),) if settings else ()
 
 
-def _where(beside: Sequence[Edge]) -> Note:
+def _note_place(beside: Sequence[Edge]) -> Note:
     """What is missing beside a value: at an end, in a hole, or both."""
     if any(edge.place == "hole" for edge in beside):
         return Note("edge_hole", sides=["above" if edge.upwards else "below" for edge in beside])
     return Note("edge_of", place="grid" if beside[0].place == "grid" else "searched range")
 
 
-def following(beside: Sequence[Edge]) -> Note | str:
+def advise_next(beside: Sequence[Edge]) -> Note | str:
     """What to do next, so that the file which it is about takes it; empty if no value is allowed."""
-    wanted = [edge for edge in beside if edge.following is not None]
-    if not wanted:
+    missing = [edge for edge in beside if edge.following is not None]
+    if not missing:
         return ""
-    first = wanted[0]
+    first = missing[0]
     if not first.blocks:
-        return Note("edge_run", values=[f"{edge.following:g}" for edge in wanted])
+        return Note("edge_run", values=[f"{edge.following:g}" for edge in missing])
     if first.is_searched:
         return Note("edge_trials", trials=first.trials) if first.trials else Note("edge_goes_on")
-    alike = [edge for edge in wanted if edge.is_listed == first.is_listed]
+    alike = [edge for edge in missing if edge.is_listed == first.is_listed]
     kind = "edge_widen" if first.place == "range" else "edge_listed" if first.is_listed else "edge_add"
     return Note(
         kind,
@@ -237,7 +241,7 @@ def following(beside: Sequence[Edge]) -> Note | str:
     )
 
 
-def plain(value: Any) -> str | float | None:
+def to_plain(value: Any) -> str | float | None:
     """A setting as a cell's value: numbers stay numbers, NaN is nothing, the rest is words."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return None if value != value else value
@@ -247,25 +251,28 @@ def plain(value: Any) -> str | float | None:
 # --- the runs behind a section ---
 
 
-def complete(section: Section, part: Frame) -> Section:
+def complete_section(section: Section, part: Frame) -> Section:
     """The section with marks at the cells of mixed runs, and notes on all runs behind it, also in brief.
 
     Args:
         section: of a table.
         part: the rows of the frame that it was made of.
     """
-    known = {str(run["key"]): run for run in rows(part) if is_told(run)}
-    cells = [[_marked(cell, known) for cell in row] for row in section.rows]
-    shown = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
-    routed, footer = routes(known[key] for key in shown if key in known)
-    runs = [known[key] for key in sorted(shown.keys() & known.keys())]
-    differences = [*_differences(runs, [(name, name) for name in CAN_CHANGE]), *_of_rows(known.values())]
-    versions = _differences(runs, _CANNOT)
+    by_key = {str(run["key"]): run for run in rows(part) if is_told(run)}
+    cells = [[_mark_cell(cell, by_key) for cell in row] for row in section.rows]
+    keys = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
+    routed, footer = note_routes(by_key[key] for key in keys if key in by_key)
+    runs = [by_key[key] for key in sorted(keys.keys() & by_key.keys())]
+    differences = [
+        *_note_differences(runs, [(name, name) for name in CAN_CHANGE]),
+        *_note_imports(by_key.values()),
+    ]
+    versions = _note_differences(runs, _CANNOT)
     notes = [
         *routed,
         *([Note("mixture", differences=differences)] if differences else []),
         *([Note("versions", versions=versions)] if versions else []),
-        *([_made_by(runs)] if runs else []),
+        *([_note_made_by(runs)] if runs else []),
     ]
     mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
     below, last = (*section.notes, *notes), (*section.footer, *footer)
@@ -273,31 +280,33 @@ def complete(section: Section, part: Frame) -> Section:
     return replace(section, rows=cells, mixtures=tuple(mixture), notes=below, footer=last, brief=brief)
 
 
-def _marked(cell: Cell, known: Mapping[str, Row]) -> Cell:
-    runs = [known[key] for key in cell.runs if key in known]
+def _mark_cell(cell: Cell, by_key: Mapping[str, Row]) -> Cell:
+    runs = [by_key[key] for key in cell.runs if key in by_key]
     columns = [(name, name) for name in (*CAN_CHANGE, OF_A_ROW)]
-    differences = _differences(runs, columns) if len(runs) > 1 else []
+    differences = _note_differences(runs, columns) if len(runs) > 1 else []
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
 
 
-def _of_rows(runs: Iterable[Row]) -> list[Note]:
+def _note_imports(runs: Iterable[Row]) -> list[Note]:
     """Where a part has run code that is not in its key, and not always the same."""
-    own = grouped((run for run in runs if run["stage"] in (SEARCH, REPLICATE)), itemgetter("optimizer"))
-    parts = ((row, [(OF_A_ROW, f"imports of {name}")]) for name, row in own.items())
-    return [note for row, columns in parts for note in _differences(row, columns)]
+    by_optimizer = grouped(
+        (run for run in runs if run["stage"] in (SEARCH, REPLICATE)), itemgetter("optimizer")
+    )
+    parts = ((row, [(OF_A_ROW, f"imports of {name}")]) for name, row in by_optimizer.items())
+    return [note for row, columns in parts for note in _note_differences(row, columns)]
 
 
-def _differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:
+def _note_differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:
     """The columns in which some runs differ, each with its name."""
-    values = {name: _values(runs, column) for column, name in columns}
-    return [Note("differing", name=name, values=own) for name, own in values.items() if len(own) > 1]
+    values = {name: _list_values(runs, column) for column, name in columns}
+    return [Note("differing", name=name, values=words) for name, words in values.items() if len(words) > 1]
 
 
-def _made_by(runs: Sequence[Row]) -> Note:
+def _note_made_by(runs: Sequence[Row]) -> Note:
     compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
-    fields = {name: _values(runs, name) for name in _MADE_BY}
-    return Note("made_by", runs=len(runs), compiled=compiled, data=_values(runs, DATA), **fields)
+    fields = {name: _list_values(runs, name) for name in _MADE_BY}
+    return Note("made_by", runs=len(runs), compiled=compiled, data=_list_values(runs, DATA), **fields)
 
 
-def _values(runs: Iterable[Row], column: str) -> list[str]:
+def _list_values(runs: Iterable[Row], column: str) -> list[str]:
     return sorted({word(value) for value in {run.get(column) for run in runs} - {""}})  # not known

@@ -5,7 +5,7 @@ from typing import Any
 
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Section
-from htbench.results.compare.select import OPTIMIZER, axes_of, choose
+from htbench.results.compare.select import OPTIMIZER, choose, find_axes
 from htbench.results.frames.metrics import is_missing, reported
 from htbench.results.frames.rows import Frame, rows
 from htbench.results.tables import footnotes
@@ -13,7 +13,7 @@ from htbench.results.tables import footnotes
 COLUMN_AXIS = "lr"
 
 
-def section(part: Frame, row_axis: str) -> Section:
+def make_section(part: Frame, row_axis: str) -> Section:
     """The validation metric by `row_axis` and lr.
 
     Fixed: task, model, setting, optimizer, lr and `row_axis`. Selected over: all else that was searched.
@@ -24,28 +24,30 @@ def section(part: Frame, row_axis: str) -> Section:
     """
     metric = reported(part)[0]
     choices = choose(part, OPTIMIZER)
-    axes = axes_of(choices)
+    axes = find_axes(choices)
     both = (COLUMN_AXIS, row_axis)
-    known = [row for row in rows(part) if not any(is_missing(row.get(axis)) for axis in both)]
+    complete = [row for row in rows(part) if not any(is_missing(row.get(axis)) for axis in both)]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
     # the best candidate of each cell; numeric rows ascend, optimizers stay in the order of the plan
-    grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(known, fixed)}
+    grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(complete, fixed)}
     heads = list(dict.fromkeys(head for head, _ in grid))
     heads = heads if row_axis == "optimizer" else sorted(heads)
     rates = sorted({rate for _, rate in grid})
-    seeds = footnotes.seeds_of_search(grid.values())
+    seeds = footnotes.count_search_seeds(grid.values())
     chosen = {choice.winner.name: choice for choice in choices if choice.winner is not None}
     best = {choice.winner.value(COLUMN_AXIS) for choice in chosen.values() if choice.winner is not None}
 
     def cell(head: Any, rate: float) -> Cell:
         choice = grid.get((head, rate))
         if choice is None or choice.winner is None:
-            return Cell() if choice is None else footnotes.missing(choice)
-        made = footnotes.validation(choice, metric).noted(*footnotes.unfinished(choice))
+            return Cell() if choice is None else footnotes.explain_missing(choice)
+        cell = footnotes.make_validation_cell(choice, metric).noted(*footnotes.note_unfinished(choice))
         if choice.winner.name in chosen:
-            caveats = footnotes.caveats(chosen[choice.winner.name], axes)
-            made = replace(made, chosen=True).noted(*(note for own in caveats.values() for note in own))
-        return made.noted(*footnotes.fewer("fewer_seeds", len(choice.winner.runs), seeds))
+            caveats = footnotes.note_caveats(chosen[choice.winner.name], axes)
+            cell = replace(cell, chosen=True).noted(
+                *(note for column_notes in caveats.values() for note in column_notes)
+            )
+        return cell.noted(*footnotes.note_fewer_seeds("fewer_seeds", len(choice.winner.runs), seeds))
 
     columns = [
         Column(row_axis, kind="text" if row_axis == "optimizer" else "number"),
@@ -61,15 +63,15 @@ def section(part: Frame, row_axis: str) -> Section:
             for rate in rates
         ),
     ]
-    others = [axis for axis in axes if axis not in (row_axis, COLUMN_AXIS)]
+    other_axes = [axis for axis in axes if axis not in (row_axis, COLUMN_AXIS)]
     notes = (
-        Note("grid", metric=metric.label, others=others, seeds=sorted(set(seeds))),
+        Note("grid", metric=metric.label, others=other_axes, seeds=sorted(set(seeds))),
         *((footnotes.SPREAD,) if max(seeds) > 1 else ()),
-        *footnotes.origin(part),
+        *footnotes.note_origin(part),
     )
-    title, identity = footnotes.title(part), footnotes.identity(part)
+    title, identity = footnotes.make_title(part), footnotes.workload_columns(part)
     if row_axis != "optimizer":
         optimizer = str(rows(part)[0]["optimizer"])
         title, identity = f"{title}: {optimizer}", {**identity, "optimizer": optimizer}
     cells = [[Cell(head), *(cell(head, rate) for rate in rates)] for head in heads]
-    return footnotes.complete(Section(title, identity, columns, cells, COLUMN_AXIS, notes), part)
+    return footnotes.complete_section(Section(title, identity, columns, cells, COLUMN_AXIS, notes), part)

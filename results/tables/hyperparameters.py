@@ -9,7 +9,7 @@ from htbench.harness.paper.reported import Row, Setting
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.results.compare.measured import UNDECIDABLE
-from htbench.results.compare.ours import Ours
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.select import Choice
 from htbench.results.compare.view import View
 from htbench.results.tables import footnotes
@@ -24,16 +24,18 @@ _COLUMNS = (
 )
 
 
-def table(view: View) -> Report:
+def make_table(view: View) -> Report:
     """One section per workload and scale, the optimizers in the order of the paper."""
     workloads = grouped(reported.rows("hyperparameters"), lambda row: (row["dataset"], row["model"]))
-    shown: list[Ours | None] = [None] if view.asked else [view.ours(scale) for scale in view.scales]
-    sections = [_section(rows, ours, view.published) for rows in workloads.values() for ours in shown]
-    notes = footnotes.without_languages(*view.scales)
+    sources: list[PaperRuns | None] = [None] if view.asked else [view.ours(scale) for scale in view.scales]
+    sections = [
+        _make_section(rows, our_runs, view.published) for rows in workloads.values() for our_runs in sources
+    ]
+    notes = footnotes.note_missing_languages(*view.scales)
     return Report("hyperparameters", "settings that were tried and chosen", sections, notes=notes)
 
 
-def _section(rows: Sequence[Row], ours: Ours | None, published: bool) -> Section:
+def _make_section(rows: Sequence[Row], our_runs: PaperRuns | None, published: bool) -> Section:
     """The optimizers of one workload: a row of the paper, of our runs, or both.
 
     Fixed: the place (p, interval ...). Selected over: the learning rate.
@@ -41,25 +43,25 @@ def _section(rows: Sequence[Row], ours: Ours | None, published: bool) -> Section
     cells = []
     for row in rows:
         if published:
-            cells.append(_of_paper(row))
-        if ours is not None:
-            cells.append(_of_runs(row, ours))
-    scale = ours.scale if ours is not None else "paper"
+            cells.append(_make_paper_row(row))
+        if our_runs is not None:
+            cells.append(_make_run_row(row, our_runs))
+    scale = our_runs.scale if our_runs is not None else "paper"
     dataset, published_model = rows[0]["dataset"], rows[0]["model"]
     task, model = scales.workload(scale, dataset, published_model)
     notes = [Note("hyper_paper")] if published else []
-    if ours is not None:
+    if our_runs is not None:
         notes.append(Note("hyper_ladder" if scale == "ladder" else "hyper_ours"))
     if scale != "paper" and (dataset, published_model) in scales.twins(scale):
         notes.append(
             Note("hyper_miniature", task=task, model=model, dataset=dataset, published=published_model)
         )
-    source = f"{scale} scale" if ours is not None else "published"
+    source = f"{scale} scale" if our_runs is not None else "published"
     identity = {"scale": scale, "dataset": task, "model": model}
     return Section(f"{task}, {model}: {source}", identity, _COLUMNS, cells, notes=tuple(notes))
 
 
-def _of_paper(row: Row) -> list[Cell]:
+def _make_paper_row(row: Row) -> list[Cell]:
     return [
         Cell(row["optimizer"], notes=() if row["stated"] == "yes" else (text(row["stated"]),)),
         Cell("paper"),
@@ -68,30 +70,30 @@ def _of_paper(row: Row) -> list[Cell]:
     ]
 
 
-def _of_runs(row: Row, ours: Ours) -> list[Cell]:
-    choices = ours.choices(place(row, ours.scale))
+def _make_run_row(row: Row, our_runs: PaperRuns) -> list[Cell]:
+    choices = our_runs.choices(find_place(row, our_runs.scale))
     if not choices:
-        has_twin = (row["dataset"], row["model"]) in scales.twins(ours.scale)
+        has_twin = (row["dataset"], row["model"]) in scales.twins(our_runs.scale)
         why = Note("hyper_unplanned") if has_twin else UNDECIDABLE
         unplanned = Cell(row["optimizer"], notes=(why,))
         return [unplanned, Cell("ours"), *[Cell()] * (len(_COLUMNS) - 2)]
     choice = choices[-1]  # of several versions of code or data the one planned last
     rates = sorted({candidate.value("lr") for candidate in choice.candidates} - {None})
     if choice.winner is None:
-        best = footnotes.missing(choice)
+        best = footnotes.explain_missing(choice)
     else:
-        notes = footnotes.caveats(choice, ["lr"]).get("lr", ())
-        best = Cell(choice.winner.value("lr"), notes=notes, runs=footnotes.keys(choice.winner.runs))
+        notes = footnotes.note_caveats(choice, ["lr"]).get("lr", ())
+        best = Cell(choice.winner.value("lr"), notes=notes, runs=footnotes.list_keys(choice.winner.runs))
     return [
-        Cell(row["optimizer"], notes=footnotes.unfinished(choice)),
+        Cell(row["optimizer"], notes=footnotes.note_unfinished(choice)),
         Cell("ours"),
         Cell(" ".join(f"{rate:g}" for rate in rates)),
         best,
-        *(Cell(_value(choice, name)) for name in _FIXED),
+        *(Cell(_read_setting(choice, name)) for name in _FIXED),
     ]
 
 
-def place(row: Row, scale: str) -> Place:
+def find_place(row: Row, scale: str) -> Place:
     """The runs of a row of `hyperparameters.csv` at a scale."""
     numbers = {name: float(row[name]) if row[name] else None for name in ("p", "rank_exponent")}
     interval = int(row["interval"]) if row["interval"] else None
@@ -99,8 +101,8 @@ def place(row: Row, scale: str) -> Place:
     return Place(row["dataset"], row["model"], scales.setting(scale, setting))
 
 
-def _value(choice: Choice, name: str) -> str | float | None:
+def _read_setting(choice: Choice, name: str) -> str | float | None:
     """A setting that the plan fixes; all its values if it does not."""
-    known = [footnotes.plain(one.runs[0].get(name)) for one in choice.candidates]
-    values = list(dict.fromkeys(value for value in known if value is not None))
+    cells = [footnotes.to_plain(candidate.runs[0].get(name)) for candidate in choice.candidates]
+    values = list(dict.fromkeys(value for value in cells if value is not None))
     return values[0] if len(values) == 1 else " ".join(map(str, values)) or None

@@ -15,11 +15,11 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.results.compare import slips
-from htbench.results.compare.idle import idle
-from htbench.results.compare.measured import UNPLANNED, Measured, measured
-from htbench.results.compare.ours import Ours
-from htbench.results.compare.quantities import is_decidable, quantity
+from htbench.results.compare import paper_errata
+from htbench.results.compare.idle_settings import note_idle_settings
+from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
+from htbench.results.compare.paper_runs import PaperRuns
+from htbench.results.compare.quantities import find_quantity, is_decidable
 from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE
 from htbench.results.frames.rows import Frame
 from htbench.results.tables import footnotes, paper
@@ -32,46 +32,56 @@ FAILED = "failed"
 _VERDICTS = (WITHIN, BETTER, WORSE, NO_SPREAD, NOT_RUN, OTHER_SCALE, OTHER_HARDWARE, FAILED)
 _RULES = (
     Note("ledger_noise", share=1 - SIGNIFICANCE),
-    Note("ledger_no_spread", seeds=MIN_SEEDS, noise=slips.NOISE),
+    Note("ledger_no_spread", seeds=MIN_SEEDS, noise=paper_errata.NOISE),
     Note("ledger_scale"),
 )
 
 
-def ledger(frame: Frame, store: Store, wanted: Sequence[str] = ()) -> list[Report]:
+def make_ledger(frame: Frame, store: Store, names: Sequence[str] = ()) -> list[Report]:
     """One report per scale.
 
     Args:
         frame: the tidy frame of the whole store.
         store: where the curves are.
-        wanted: scales; none means those that the store has planned, or full scale if it has none.
+        names: scales; none means those that the store has planned, or full scale if it has none.
     """
-    runs = {scale: Ours(frame, scale, store) for scale in scales.SCALES}
-    planned = [scale for scale, ours in runs.items() if ours]
+    runs = {scale: PaperRuns(frame, scale, store) for scale in scales.SCALES}
+    planned = [scale for scale, planned_runs in runs.items() if planned_runs]
     return [
-        _full_scale(runs) if scale == FULL else _in_miniature(runs[scale])
-        for scale in wanted or planned or [FULL]
+        _make_full_scale(runs) if scale == FULL else _make_miniature(runs[scale])
+        for scale in names or planned or [FULL]
     ]
 
 
-def _full_scale(runs: dict[str, Ours]) -> Report:
+def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
     """A section for each published table, a row for each number."""
-    others = [ours for scale, ours in runs.items() if scale != FULL and ours]
+    elsewhere = [scale_runs for scale, scale_runs in runs.items() if scale != FULL and scale_runs]
     counts: Counter[str] = Counter()
     sections = []
     for name in reported.tables():
         lines = reported.of_table(name)
-        notes = {line: slips.of_line(line) for line in lines}
-        shared = [note for note in notes[lines[0]] if all(note in own for own in notes.values())]
+        notes = {line: paper_errata.note_line(line) for line in lines}
+        shared = [
+            note for note in notes[lines[0]] if all(note in line_notes for line_notes in notes.values())
+        ]
         rows = []
         for line in lines:
-            own = measured(runs[FULL], line)
-            word = verdict(line, own, others)
+            figure = measure_line(runs[FULL], line)
+            word = judge_line(line, figure, elsewhere)
             counts[word] += 1
-            difference = Cell(own.summary.mean - line.value if own.summary else None, line.digits)
+            difference = Cell(figure.summary.mean - line.value if figure.summary else None, line.digits)
             slip = [note for note in notes[line] if note not in shared]
-            rows.append([*_beside(line, own, line.metric, line.digits, slip), difference, _word(own, word)])
+            rows.append(
+                [
+                    *_make_cells(line, figure, line.metric, line.digits, slip),
+                    difference,
+                    _make_verdict_cell(figure, word),
+                ]
+            )
         apart = Column("difference", importance=4)
-        sections.append(_section(FULL, name, apart, rows, tuple(map(slips.sentence, shared))))
+        sections.append(
+            _make_section(FULL, name, apart, rows, tuple(map(paper_errata.make_sentence, shared)))
+        )
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
@@ -80,35 +90,43 @@ def _full_scale(runs: dict[str, Ours]) -> Report:
     return Report("ledger", "every published number beside ours at full scale", sections)
 
 
-def _in_miniature(ours: Ours) -> Report:
+def _make_miniature(our_runs: PaperRuns) -> Report:
     """The same of all numbers that the scale has something for; the judge compares ours of each workload."""
     sections = []
     for name, layout in paper.LAYOUTS.items():
-        known = {
-            line: measured(ours, line)
+        figures = {
+            line: measure_line(our_runs, line)
             for line in reported.of_table(name)
-            if layout.axis != "lr" and is_decidable(line, ours.scale) and quantity(line, ours.scale)
+            if layout.axis != "lr"
+            and is_decidable(line, our_runs.scale)
+            and find_quantity(line, our_runs.scale)
         }
-        planned = {line: own for line, own in known.items() if own.choice is not None}
-        verdicts, ties = paper.verdicts(layout, ours, planned)
+        planned = {line: figure for line, figure in figures.items() if figure.choice is not None}
+        verdicts, ties = paper.judge_figures(layout, our_runs, planned)
         rows = []
-        for line, own in known.items():
-            assert own.metric is not None
+        for line, figure in figures.items():
+            assert figure.metric is not None
             judged = verdicts.get(line, paper.NO_VERDICT)
-            winner = own.choice.winner if own.choice is not None else None
-            rank = Cell(judged.rank, notes=(*judged.notes, *(idle(winner.runs[0]) if winner else ())))
-            word = judged.kind if own.summary else verdict(line, own, ())
-            cells = _beside(line, own, own.metric.label, own.metric.digits, slips.of_line(line))
-            rows.append([*cells, rank, replace(_word(own, word), bold=judged.bold)])
-        notes = (*ties, *paper.stand_ins(known, ours.scale))
-        section = _section(ours.scale, name, Column("rank", kind="text", importance=5), rows, notes)
-        runs = [run for own in known.values() for run in own.runs]
-        sections += [footnotes.complete(section, runs)] if rows else []
-    title = f"every published number beside ours at {ours.scale} scale"
-    return Report(f"ledger_{ours.scale}", title, sections, notes=footnotes.without_languages(ours.scale))
+            winner = figure.choice.winner if figure.choice is not None else None
+            rank = Cell(
+                judged.rank, notes=(*judged.notes, *(note_idle_settings(winner.runs[0]) if winner else ()))
+            )
+            word = judged.kind if figure.summary else judge_line(line, figure, ())
+            cells = _make_cells(
+                line, figure, figure.metric.label, figure.metric.digits, paper_errata.note_line(line)
+            )
+            rows.append([*cells, rank, replace(_make_verdict_cell(figure, word), bold=judged.bold)])
+        notes = (*ties, *paper.note_stand_ins(figures, our_runs.scale))
+        section = _make_section(our_runs.scale, name, Column("rank", kind="text", importance=5), rows, notes)
+        runs = [run for figure in figures.values() for run in figure.runs]
+        sections += [footnotes.complete_section(section, runs)] if rows else []
+    title = f"every published number beside ours at {our_runs.scale} scale"
+    return Report(
+        f"ledger_{our_runs.scale}", title, sections, notes=footnotes.note_missing_languages(our_runs.scale)
+    )
 
 
-def _section(
+def _make_section(
     scale: str, name: str, apart: Column, rows: Sequence[Sequence[Cell]], notes: tuple[Note, ...]
 ) -> Section:
     """The numbers of a table; `apart` says how far ours is from the published one, or from the best."""
@@ -127,25 +145,27 @@ def _section(
     return Section(name, identity, columns, [list(row) for row in rows], notes=notes)
 
 
-def _beside(line: Reported, own: Measured, metric: str, digits: int, notes: Sequence[Note]) -> list[Cell]:
-    summary = own.summary
+def _make_cells(
+    line: Reported, figure: Measured, metric: str, digits: int, notes: Sequence[Note]
+) -> list[Cell]:
+    summary = figure.summary
     return [
-        Cell(label(line)),
+        Cell(label_line(line)),
         Cell(line.dataset),
         Cell(line.model),
         Cell(metric),
         Cell(line.value, line.digits, notes=tuple(notes)),
-        Cell(summary, digits, notes=own.notes, runs=own.keys),
+        Cell(summary, digits, notes=figure.notes, runs=figure.keys),
         Cell(summary.n if summary else None),
     ]
 
 
-def _word(own: Measured, word: str) -> Cell:
-    reason = f": {own.reason or own.state}" if word == FAILED else ""
+def _make_verdict_cell(figure: Measured, word: str) -> Cell:
+    reason = f": {figure.reason or figure.state}" if word == FAILED else ""
     return Cell(word + reason)
 
 
-def label(line: Reported) -> str:
+def label_line(line: Reported) -> str:
     """The row of a number, with what its table varies: "htmuon, p=0.1"."""
     setting, varies = line.setting, line.table.startswith
     parts = [line.row]
@@ -155,32 +175,32 @@ def label(line: Reported) -> str:
     return ", ".join(parts)
 
 
-def verdict(line: Reported, own: Measured, elsewhere: Iterable[Ours]) -> str:
+def judge_line(line: Reported, figure: Measured, elsewhere: Iterable[PaperRuns]) -> str:
     """One of `_VERDICTS` on a number.
 
     Args:
         line: the published number.
-        own: ours at full scale.
+        figure: ours at full scale.
         elsewhere: the runs at other scales.
     """
-    summary = own.summary
+    summary = figure.summary
     if summary is None:
-        if own.state not in (UNPLANNED, Status.WAITING, Status.RUNNING):
+        if figure.state not in (UNPLANNED, Status.WAITING, Status.RUNNING):
             return FAILED
         in_miniature = any(choice.winner is not None for other in elsewhere for choice in other.of(line))
-        return OTHER_SCALE if in_miniature and own.state == UNPLANNED else NOT_RUN
+        return OTHER_SCALE if in_miniature and figure.state == UNPLANNED else NOT_RUN
     if summary.std is None or summary.n < MIN_SEEDS:
         return NO_SPREAD
     if line.hardware:  # such as "4x A6000"
         number, _, name = line.hardware.partition("x ")
-        if any(name not in str(run["machine"]) or run["processes"] != int(number) for run in own.runs):
+        if any(name not in str(run["machine"]) or run["processes"] != int(number) for run in figure.runs):
             return OTHER_HARDWARE
     from scipy import special
 
-    assert own.metric is not None
+    assert figure.metric is not None
     quantile = float(special.stdtrit(summary.n - 1, 1 - SIGNIFICANCE / 2))
     reach = quantile * summary.std * math.sqrt(1 + 1 / summary.n)
     difference = summary.mean - line.value
     if abs(difference) <= reach or f"{summary.mean:.{line.digits}f}" == line.printed:
         return WITHIN
-    return BETTER if (difference > 0) == own.metric.higher_is_better else WORSE
+    return BETTER if (difference > 0) == figure.metric.higher_is_better else WORSE

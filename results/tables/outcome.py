@@ -15,12 +15,12 @@ from htbench.harness.show.report import Cell
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH
-from htbench.results.compare import fixed as fixed_settings
-from htbench.results.compare.chance import learned_nothing
-from htbench.results.compare.contender import contender, reach
-from htbench.results.compare.defaults import setting_word
-from htbench.results.compare.from_file import misleading
-from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, axes_of, choose, has_stages
+from htbench.results.compare import untuned_settings
+from htbench.results.compare.chance import note_learned_nothing
+from htbench.results.compare.contender import estimate_gains, make_contender
+from htbench.results.compare.defaults import format_setting
+from htbench.results.compare.from_file import note_misleading_file
+from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, choose, find_axes, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
 from htbench.results.compare.view import View
 from htbench.results.frames import from_csv
@@ -28,7 +28,7 @@ from htbench.results.frames.load import tuned_columns
 from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, reported, task_kind
 from htbench.results.frames.rows import Frame, Rows, parts, rows
 from htbench.results.tables import footnotes, timing
-from htbench.results.tables.verdicts import Verdicts, compare
+from htbench.results.tables.verdicts import Verdicts, compare_rows
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Outcome:
         return self.verdicts[self.metric]
 
 
-def outcome(part: Frame, store: Store | None = None) -> Outcome:
+def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
     """Choose and judge.
 
     Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
@@ -112,20 +112,22 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
     """
     choices = choose(part, OPTIMIZER)
     names = [str(choice.fixed["optimizer"]) for choice in choices]
-    axes = axes_of(choices)
+    axes = find_axes(choices)
     metrics = reported(part)
-    rules, one_rule = fixed_settings.rules(choices, names)
-    first = _verdicts(part, choices, rules, metrics[0], store)
+    rules, one_rule = untuned_settings.find_rules(choices, names)
+    first = _judge_metric(part, choices, rules, metrics[0], store)
     # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
     same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
     verdicts = {
-        metric: first if metric in same else _verdicts(part, choices, rules, metric, store)
+        metric: first if metric in same else _judge_metric(part, choices, rules, metric, store)
         for metric in metrics
     }
-    schedules = [_schedules(choice.winner) for choice in choices]
+    schedules = [_format_schedules(choice.winner) for choice in choices]
     columns = tuned_columns(part)
-    shown = {"lr", "p", *axes, *(name for own in schedules for name in own)}
-    not_default, fixed = fixed_settings.notes(choices, names, [name for name in columns if name not in shown])
+    visible = {"lr", "p", *axes, *(name for schedule in schedules for name in schedule)}
+    not_default, fixed = untuned_settings.note_fixed_settings(
+        choices, names, [name for name in columns if name not in visible]
+    )
     return Outcome(
         part,
         choices,
@@ -133,42 +135,46 @@ def outcome(part: Frame, store: Store | None = None) -> Outcome:
         axes,
         has_stages(rows(part)[0]),
         verdicts,
-        {metric: _tests(choices, metric, verdicts[metric]) for metric in metrics},
-        timing.cells(choices),
+        {metric: _make_test_cells(choices, metric, verdicts[metric]) for metric in metrics},
+        timing.make_time_cells(choices),
         [
-            {name: own.get(name) or _value(choice, name) for name in columns if name in shown}
-            for choice, own in zip(choices, schedules, strict=True)
+            {name: schedule.get(name) or _read_setting(choice, name) for name in columns if name in visible}
+            for choice, schedule in zip(choices, schedules, strict=True)
         ],
-        [name for name in columns if name in shown],
+        [name for name in columns if name in visible],
         [
-            footnotes.caveats(own, axes, functools.partial(first.outlook, at) if first else None)
-            if own.winner
+            footnotes.note_caveats(choice, axes, functools.partial(first.outlook, at) if first else None)
+            if choice.winner
             else {}
-            for at, own in enumerate(choices)
+            for at, choice in enumerate(choices)
         ],
         [
-            (*learned_nothing(own.replicas, metrics[0], store), *misleading(own, choices), *notes)
-            for own, notes in zip(choices, not_default, strict=True)
+            (
+                *note_learned_nothing(choice.replicas, metrics[0], store),
+                *note_misleading_file(choice, choices),
+                *notes,
+            )
+            for choice, notes in zip(choices, not_default, strict=True)
         ],
-        (*one_rule, *fixed, *fixed_settings.split(choices, names, columns)),
+        (*one_rule, *fixed, *untuned_settings.note_split(choices, names, columns)),
     )
 
 
-def outcome_of(part: Rows, view: View) -> Outcome:
+def find_outcome(part: Rows, view: View) -> Outcome:
     """The same of some rows of a view, found once: answers and tables of a page ask for it."""
     at = tuple(map(id, part))
     if at not in view.known:
-        view.known[at] = outcome(part, view.store)
-    found: Outcome = view.known[at]
-    return found
+        view.known[at] = judge_workload(part, view.store)
+    outcome: Outcome = view.known[at]
+    return outcome
 
 
-def _verdicts(
+def _judge_metric(
     part: Frame, choices: Sequence[Choice], rules: Mapping[str, str], metric: Metric, store: Store | None
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
     first = rows(part)[0]
-    fair = all(own.is_settled for own in choices) and first["protocol"] != "paper"
+    fair = all(choice.is_settled for choice in choices) and first["protocol"] != "paper"
     if not has_stages(first):  # what chose a setting is reported, too
         is_file = from_csv.file_name(part) != ""
         fair = fair and is_file and all(len(choice.candidates) == 1 for choice in choices)
@@ -176,16 +182,18 @@ def _verdicts(
         return None
     questions = "test_samples" if metric.is_share else ""
     contenders = [
-        contender(name, values_by_seed(own.replicas, metric), metric, own.replicas, questions, own, store)
-        for name, own in zip(rules, choices, strict=True)
+        make_contender(
+            name, values_by_seed(choice.replicas, metric), metric, choice.replicas, questions, choice, store
+        )
+        for name, choice in zip(rules, choices, strict=True)
     ]
-    gains = [reach(own, metric) if has_stages(first) else {} for own in choices]
-    looks = max((int(run["look"]) for own in choices for run in own.replicas), default=0)
-    exact = fixed_settings.twins(choices)
-    return compare(contenders, rules, [own.budget for own in choices], metric, gains, looks, exact)
+    gains = [estimate_gains(choice, metric) if has_stages(first) else {} for choice in choices]
+    looks = max((int(run["look"]) for choice in choices for run in choice.replicas), default=0)
+    twins = untuned_settings.find_twins(choices)
+    return compare_rows(contenders, rules, [choice.budget for choice in choices], metric, gains, looks, twins)
 
 
-def _schedules(winner: Candidate | None) -> dict[str, str]:
+def _format_schedules(winner: Candidate | None) -> dict[str, str]:
     """How each hyperparameter with a schedule changes over a run, by its column: {"p": "0.25→-0.25"}."""
     settings = winner.runs[0] if winner is not None else {}
     parts = [hyper_schedules.split(name) for name in settings if isinstance(settings[name], str)]
@@ -195,37 +203,37 @@ def _schedules(winner: Candidate | None) -> dict[str, str]:
     }
 
 
-def _value(choice: Choice, name: str) -> str | float | None:
+def _read_setting(choice: Choice, name: str) -> str | float | None:
     """A chosen setting; "none" only if another one was tried."""
-    value = None if choice.winner is None else footnotes.plain(choice.winner.value(name))
-    return setting_word(value) if value is None and choice.winner and name in choice.axes else value
+    value = None if choice.winner is None else footnotes.to_plain(choice.winner.value(name))
+    return format_setting(value) if value is None and choice.winner and name in choice.axes else value
 
 
-def _tests(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
+def _make_test_cells(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
     """The test cells of all rows, the best one bold if the statistics allow it."""
-    cells = [_test(choice, metric) for choice in choices]
+    cells = [_make_test_cell(choice, metric) for choice in choices]
     bold = verdict.bold if verdict else [False] * len(cells)
     return [replace(cell, bold=best and not cell.notes) for cell, best in zip(cells, bold, strict=True)]
 
 
-def _test(choice: Choice, metric: Metric) -> Cell:
+def _make_test_cell(choice: Choice, metric: Metric) -> Cell:
     """The winner's test metric over its fresh seeds. Search runs never replace them."""
     runs = choice.replicas
     if choice.winner is None:
-        return footnotes.missing(choice)
+        return footnotes.explain_missing(choice)
     if not runs:
-        return Cell(state=Status.WAITING, notes=(Note("no_replicas"), *footnotes.stale(choice)))
+        return Cell(state=Status.WAITING, notes=(Note("no_replicas"), *footnotes.note_stale(choice)))
     rest = [run for run in runs if not finite_values([run], f"test_{metric.name}")]
     count = {"count": len(runs) - len(rest), "total": len(runs)}
-    notes = (Note("replicas_count", rest=footnotes.tally(rest), **count),) if rest else ()
+    notes = (Note("replicas_count", rest=footnotes.count_by_state(rest), **count),) if rest else ()
     if len(rest) < len(runs):
         value = metric_summary(runs, "test", metric)
-        return Cell(value, metric.digits, notes=notes, runs=footnotes.keys(runs))
+        return Cell(value, metric.digits, notes=notes, runs=footnotes.list_keys(runs))
     state = next(state for state in Status if any(run["state"] == state for run in rest))
     return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
 
 
-def searched_parts(frame: Frame | None, columns: Sequence[str]) -> list[Rows]:
+def split_searched(frame: Frame | None, columns: Sequence[str]) -> list[Rows]:
     """The parts of the frame that agree in some columns, but for replicas whose search has no run there.
 
     Data may have changed between the two.

@@ -10,25 +10,25 @@ from htbench.results.compare.stats import summarize
 from htbench.results.compare.summary import finite_values
 from htbench.results.frames.metrics import is_number, word
 from htbench.results.frames.provenance import TIMING, timing
-from htbench.results.tables.footnotes import keys
+from htbench.results.tables.footnotes import list_keys
 
 _CPU = "cpu_seconds_per_step"
 _SHARED_BELOW = 0.9  # below this ratio of CPU time to wall time, a process of one thread has shared its core
 Conditions = tuple[str, ...]  # the values of TIMING
 
 
-def cells(choices: Iterable[Choice]) -> list[Cell]:
+def make_time_cells(choices: Iterable[Choice]) -> list[Cell]:
     """Milliseconds per step, one cell per choice. Footnotes mark rows not measured like most others.
 
     Times under unlike conditions are never pooled: a cell is the mean over the runs under the conditions of
     most rows, else over those that most of its own runs share.
     """
-    timed = [_timed_runs(choice) for choice in choices]
-    usual = _usual(timed)
-    return [_cell(runs, usual) if runs else Cell() for runs in timed]
+    timed = [_list_timed_runs(choice) for choice in choices]
+    usual = _find_usual(timed)
+    return [_make_cell(runs, usual) if runs else Cell() for runs in timed]
 
 
-def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[Note, ...]]:
+def note_other_conditions(timed: Sequence[Sequence[Row]]) -> list[tuple[Note, ...]]:
     """Per row the footnote that says why its time can't be compared with most others.
 
     It does not ask whether a core was shared: the paper's tables show a process's own time.
@@ -36,49 +36,51 @@ def notes(timed: Sequence[Sequence[Row]]) -> list[tuple[Note, ...]]:
     Args:
         timed: the runs behind each row's time, under the same conditions; empty for a row without any.
     """
-    usual = _usual(timed)
-    return [_other_conditions(_most_common(map(timing, runs)), usual) if runs else () for runs in timed]
+    usual = _find_usual(timed)
+    return [_note_conditions(_find_most_common(map(timing, runs)), usual) if runs else () for runs in timed]
 
 
-def _usual(timed: Iterable[Sequence[Row]]) -> Conditions:
+def _find_usual(timed: Iterable[Sequence[Row]]) -> Conditions:
     """The conditions of most rows."""
-    return _most_common(_most_common(map(timing, runs)) for runs in timed if runs)
+    return _find_most_common(_find_most_common(map(timing, runs)) for runs in timed if runs)
 
 
-def _most_common(conditions: Iterable[Conditions]) -> Conditions:
+def _find_most_common(conditions: Iterable[Conditions]) -> Conditions:
     counts = Counter(conditions).most_common(1)
     return counts[0][0] if counts else ()
 
 
-def _timed_runs(choice: Choice) -> list[Row]:
+def _list_timed_runs(choice: Choice) -> list[Row]:
     """The runs of the chosen setting (search and replicate stage) that have a time per step."""
     runs = [*choice.winner.runs, *choice.replicas] if choice.winner else []
     unique = {run["key"]: run for run in runs}.values()  # of others' runs both lists have the same
     return [run for run in unique if finite_values([run], "seconds_per_step")]
 
 
-def _cell(timed: Sequence[Row], usual: Conditions) -> Cell:
-    own = set(map(timing, timed))
-    used = usual if usual in own else _most_common(map(timing, timed))
+def _make_cell(timed: Sequence[Row], usual: Conditions) -> Cell:
+    conditions_seen = set(map(timing, timed))
+    used = usual if usual in conditions_seen else _find_most_common(map(timing, timed))
     runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    found = [*_other_conditions(used, usual), *_shared_cores(runs)]
+    notes = [*_note_conditions(used, usual), *_note_shared_cores(runs)]
     if len(runs) < len(timed):
-        others = [_differing(conditions, used) for conditions in sorted(own - {used})]
-        found.append(Note("time_left_out", count=len(timed) - len(runs), conditions=others))
-    return Cell(mean, digits=2, notes=tuple(found), runs=keys(runs))
+        other_times = [
+            _format_differences(conditions, used) for conditions in sorted(conditions_seen - {used})
+        ]
+        notes.append(Note("time_left_out", count=len(timed) - len(runs), conditions=other_times))
+    return Cell(mean, digits=2, notes=tuple(notes), runs=list_keys(runs))
 
 
-def _other_conditions(used: Conditions, usual: Conditions) -> tuple[Note, ...]:
-    return () if used == usual else (Note("time_other", conditions=_differing(used, usual)),)
+def _note_conditions(used: Conditions, usual: Conditions) -> tuple[Note, ...]:
+    return () if used == usual else (Note("time_other", conditions=_format_differences(used, usual)),)
 
 
-def _differing(conditions: Conditions, usual: Conditions) -> str:
+def _format_differences(conditions: Conditions, usual: Conditions) -> str:
     pairs = zip(TIMING, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
 
 
-def _shared_cores(runs: Sequence[Row]) -> tuple[Note, ...]:
+def _note_shared_cores(runs: Sequence[Row]) -> tuple[Note, ...]:
     """The footnote for runs whose CPU time shows that other programs used the same cores."""
     shared = [run for run in runs if _cpu_per_wall(run) < _SHARED_BELOW]
     if not shared:

@@ -63,7 +63,7 @@ class Verdicts:
             column: of the edge.
         """
         row = self.rows[at]
-        if row is None or column not in self.gains[at] or sum(own is not None for own in self.rows) < 2:
+        if row is None or column not in self.gains[at] or sum(other is not None for other in self.rows) < 2:
             return ""
         gain = self.gains[at][column]
         if row.kind is Kind.BEST:
@@ -103,19 +103,21 @@ class Verdicts:
             (Column("seeds_needed_high", "to"), numbers(needed("high"), 0)),
         ]
 
-    def would_tell(self, what: str, drawn: bool, planned: bool) -> list[Note]:
+    def would_tell(self, item_word: str, drawn: bool, planned: bool) -> list[Note]:
         """What would tell the other rows from the best one, by distance; rows that need the same are a line.
 
         Args:
-            what: test items are called.
+            item_word: test items are called.
             drawn: whether a search drew settings. It has one seed for each, and a file that asks for more is
                 refused.
             planned: whether a sweep file can ask for more seeds.
         """
-        lines = grouped(sorted(self.untold, key=lambda row: row.gap), _needs)
-        return [self._would_tell(kind, own, what, drawn, planned) for kind, own in lines.items()]
+        lines = grouped(sorted(self.untold, key=lambda row: row.gap), _find_kind)
+        return [self._would_tell(kind, alike, item_word, drawn, planned) for kind, alike in lines.items()]
 
-    def _would_tell(self, kind: str, rows: Sequence[Verdict], what: str, drawn: bool, planned: bool) -> Note:
+    def _would_tell(
+        self, kind: str, rows: Sequence[Verdict], item_word: str, drawn: bool, planned: bool
+    ) -> Note:
         scale, unit = self.metric.gap
         drawn = drawn and kind == "open_search"
         needed = [None if drawn else _amount_needed(row) for row in rows]
@@ -134,7 +136,7 @@ class Verdicts:
             margin=f"{scale * self.metric.margin:g}",
             unit=unit,
             items=self.items,
-            what=what,
+            what=item_word,
         )
 
     def notes(self, untold: Sequence[Note]) -> tuple[Note, ...]:
@@ -149,8 +151,8 @@ class Verdicts:
         parts = [row.parts for row in self.rows if row is not None]
         causes = [
             Note("cause_seeds"),
-            *((Note("cause_search"),) if any(own.tuning > 0 for own in parts) else ()),
-            *((Note("cause_items"),) if any(own.items > 0 for own in parts) else ()),
+            *((Note("cause_search"),) if any(part.tuning > 0 for part in parts) else ()),
+            *((Note("cause_items"),) if any(part.items > 0 for part in parts) else ()),
         ]
         return (
             *((Note("untold", rows=untold),) if untold else ()),
@@ -162,7 +164,7 @@ class Verdicts:
         )
 
 
-def compare(
+def compare_rows(
     contenders: Sequence[Contender | None],
     rules: Mapping[str, str],
     budgets: Sequence[int],
@@ -183,31 +185,39 @@ def compare(
         exact: rows that are another one under a second name (`fixed.twins`): they have no verdict.
     """
     names = list(rules)
-    contenders = [None if name in exact else own for name, own in zip(names, contenders, strict=True)]
-    known = [own.row for own in contenders if own is not None]
-    scored_on = {digest for own in contenders if own is not None for digest in own.scored_on}
-    if not known or len(scored_on) > 1:
+    contenders = [
+        None if name in exact else contender for name, contender in zip(names, contenders, strict=True)
+    ]
+    judged_rows = [contender.row for contender in contenders if contender is not None]
+    scored_on = {
+        digest for contender in contenders if contender is not None for digest in contender.scored_on
+    }
+    if not judged_rows or len(scored_on) > 1:
         return Verdicts(metric, None, [None] * len(names), gains, [False] * len(names), [()] * len(names))
     judged = judge.judge(
-        known,
+        judged_rows,
         higher_is_better=metric.higher_is_better,
         is_share=metric.is_share,
         margin=metric.margin,
         looks=looks,
     )
-    found = iter(judged.verdicts)
-    rows = [None if own is None else next(found) for own in contenders]
+    verdicts = iter(judged.verdicts)
+    rows = [None if contender is None else next(verdicts) for contender in contenders]
     best = next(row for row in rows if row is not None and row.kind is Kind.BEST)
     for at, row in enumerate(rows):
         if row is not None and row is not best and rules[row.name] == rules[best.name]:
             rows[at] = replace(row, is_same_rule=True, seeds_needed=None)
-    rivals = [(row, own) for row, own in zip(rows, gains, strict=True) if row is not None and row is not best]
+    rivals = [
+        (row, row_gains)
+        for row, row_gains in zip(rows, gains, strict=True)
+        if row is not None and row is not best
+    ]
     clear = bool(rivals) and all(
         min(row.n, best.n) >= MIN_SEEDS
         and row.kind is Kind.WORSE
-        and _print(row, metric) != _print(best, metric)
-        and not any(row.may_catch_up(gain) for gain in own.values())
-        for row, own in rivals
+        and _print_mean(row, metric) != _print_mean(best, metric)
+        and not any(row.may_catch_up(gain) for gain in row_gains.values())
+        for row, row_gains in rivals
     )
     return Verdicts(
         metric,
@@ -215,26 +225,26 @@ def compare(
         rows,
         gains,
         [clear and row is best for row in rows],
-        _unequal_budgets(rows, best, names, budgets),
+        _note_budgets(rows, best, names, budgets),
         looks,
-        sum(own.lost for own in contenders if own is not None),
-        min(map(judge.item_count, known)),
+        sum(contender.lost for contender in contenders if contender is not None),
+        min(map(judge.item_count, judged_rows)),
     )
 
 
-def _print(row: Verdict, metric: Metric) -> str:
+def _print_mean(row: Verdict, metric: Metric) -> str:
     return f"{metric.printed(row.mean):.{metric.digits}f}"
 
 
-def _unequal_budgets(
+def _note_budgets(
     rows: Sequence[Verdict | None], best: Verdict, names: Sequence[str], budgets: Sequence[int]
 ) -> list[tuple[Note, ...]]:
     at = rows.index(best)
     return [
-        (Note("budget_unequal", own=own, best=budgets[at], name=names[at]),)
-        if row is not None and own != budgets[at]
+        (Note("budget_unequal", own=budget, best=budgets[at], name=names[at]),)
+        if row is not None and budget != budgets[at]
         else ()
-        for row, own in zip(rows, budgets, strict=True)
+        for row, budget in zip(rows, budgets, strict=True)
     ]
 
 
@@ -245,7 +255,7 @@ def _amount_needed(row: Verdict) -> float | None:
     return row.items_needed or row.search_seeds_needed
 
 
-def _needs(row: Verdict) -> str:
+def _find_kind(row: Verdict) -> str:
     """The kind of line that says what would tell a row from the best."""
     if row.n < MIN_SEEDS:
         return "open_few"

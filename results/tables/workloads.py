@@ -13,7 +13,7 @@ from htbench.results.compare.select import WORKLOAD, has_stages
 from htbench.results.compare.summary import values_by_seed
 from htbench.results.compare.view import View
 from htbench.results.compare.winners import winners
-from htbench.results.compare.workloads import LEAST_OF_PROFILE, over_workloads, performance_profile
+from htbench.results.compare.workloads import LEAST_OF_PROFILE, compare_over_workloads, performance_profile
 from htbench.results.frames.metrics import reported
 from htbench.results.frames.rows import parts
 from htbench.results.tables import footnotes
@@ -23,41 +23,46 @@ Notes = dict[str, dict[Note, None]]  # on the choices of an optimizer
 _FACTORS = (1.01, 1.05)  # times the least perplexity
 
 
-def table(view: View) -> Report:
+def make_table(view: View) -> Report:
     """One section on all language models, if two workloads or more have the same two optimizers or more."""
-    losses, notes = _losses(view)
-    common = [name for name in (losses[0] if losses else ()) if all(name in own for own in losses)]
-    sections = [_section(losses, common, notes)] if len(losses) > 1 and len(common) > 1 else []
+    losses, notes = _list_losses(view)
+    common = [name for name in (losses[0] if losses else ()) if all(name in workload for workload in losses)]
+    sections = [_make_section(losses, common, notes)] if len(losses) > 1 and len(common) > 1 else []
     return Report("workloads", "optimizers compared over several workloads", sections)
 
 
-def _losses(view: View) -> tuple[list[Losses], Notes]:
+def _list_losses(view: View) -> tuple[list[Losses], Notes]:
     """Of each workload whose reported split chose nothing, and what is to be told of the choices."""
-    found: list[Losses] = []
+    workloads: list[Losses] = []
     notes: Notes = {}
     for part in parts(view.frame, WORKLOAD):
         metric = reported(part)[0]
         if not metric.is_log or not has_stages(part[0]) or part[0]["protocol"] == "paper":
             continue
-        values = [(own, list(values_by_seed(own.runs, metric).values())) for own in winners(part)]
-        known = [(own, list(map(metric.on_scale, achieved))) for own, achieved in values if achieved]
-        if len(known) > 1:
-            found.append({own.optimizer: losses for own, losses in known})
-            for own, _ in known:
-                told = footnotes.on_choice(own.choice, own.choice.axes)
-                notes.setdefault(own.optimizer, {}).update(dict.fromkeys(told))
-    return found, notes
+        values = [(winner, list(values_by_seed(winner.runs, metric).values())) for winner in winners(part)]
+        with_values = [
+            (winner, list(map(metric.on_scale, achieved))) for winner, achieved in values if achieved
+        ]
+        if len(with_values) > 1:
+            workloads.append({winner.optimizer: losses for winner, losses in with_values})
+            for winner, _ in with_values:
+                choice_notes = footnotes.note_choice(winner.choice, winner.choice.axes)
+                notes.setdefault(winner.optimizer, {}).update(dict.fromkeys(choice_notes))
+    return workloads, notes
 
 
-def _section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Section:
+def _make_section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Section:
     import numpy as np
 
-    means = np.array([[statistics.fmean(own[name]) for own in losses] for name in names])
+    means = np.array([[statistics.fmean(workload[name]) for workload in losses] for name in names])
     best = names[int(means.mean(axis=1).argmin())]
-    runs = [(name, str(at), x) for name in names for at, own in enumerate(losses) for x in own[name]]
+    runs = [
+        (name, str(at), x) for name in names for at, workload in enumerate(losses) for x in workload[name]
+    ]
     rules, places = [run[0] for run in runs], [run[1] for run in runs]
     effects = {
-        effect.rule: effect for effect in over_workloads(rules, places, [run[2] for run in runs], best)
+        effect.rule: effect
+        for effect in compare_over_workloads(rules, places, [run[2] for run in runs], best)
     }
     columns = [
         Column("optimizer", kind="text"),
@@ -88,7 +93,7 @@ def _section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) -> Se
         columns += [
             Column(f"within_{factor - 1:.0%}", f"within {factor - 1:.0%}", unit="%") for factor in _FACTORS
         ]
-        rows = [[*row, *map(Cell, own)] for row, own in zip(rows, shares.tolist(), strict=True)]
+        rows = [[*row, *map(Cell, row_shares)] for row, row_shares in zip(rows, shares.tolist(), strict=True)]
     below = (Note("workloads", count=len(losses), best=best), Note("workloads_best_on"))
     identity = {"workloads": str(len(losses))}
     return Section(f"{len(losses)} workloads of language models", identity, columns, rows, notes=below)

@@ -4,7 +4,7 @@ import numpy as np
 
 from htbench.results.compare.items import Items
 from htbench.results.compare.judge import Row
-from htbench.results.compare.rungs import Rung
+from htbench.results.compare.ladder_points import Rung
 from htbench.results.compare.tuning import Search, Setting
 
 BETA, SCALE = 0.55, 900.0

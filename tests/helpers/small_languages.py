@@ -20,7 +20,7 @@ _TWINS = {
     ("c4", "llama-1b"): ("pydocs", "llama-nano-1b"),
     ("openwebtext", "gpt2-small"): ("pydocs", "gpt2-nano"),
 }
-_KEPT = counted.kept  # of the shipped scales, also where one of these is within another
+_KEPT = counted.read_counted  # of the shipped scales, also where one of these is within another
 
 
 @contextlib.contextmanager
@@ -33,7 +33,7 @@ def small_languages() -> Iterator[None]:
     experiments.places.cache_clear()
     with (
         mock.patch.dict(scales._TWINS, nano=whole, quick=whole),
-        mock.patch.object(counted, "kept", lambda: own),
+        mock.patch.object(counted, "read_counted", lambda: own),
     ):
         yield
     experiments.places.cache_clear()

@@ -15,7 +15,7 @@ from htbench.harness import cli, tasks
 from htbench.harness.paper import experiments
 from htbench.harness.store import Store
 from htbench.harness.system.environment import HOME
-from htbench.results.compare.ladder import ladder
+from htbench.results.compare.ladder import fit_ladder
 from htbench.results.frames.load import load
 from htbench.results.tables.answer import answers
 from htbench.sweeps import reproduce_card
@@ -135,7 +135,7 @@ def test_the_endpoint_has_a_line_for_all_places_that_says_what_they_share():
         for key, ((at, order), loss) in zip(one.keys, one.row.values.items(), strict=True)
     ]
     rows += [{"key": one.model, "sweep": one.model, "stage": "search", "data_seed": 0} for one in rungs]
-    made = ladder("pydocs", rungs, 50)
+    made = fit_ladder("pydocs", rungs, 50)
     text = pages.endpoint(made, pd.DataFrame(rows))
     lines = [line.split(" | ") for line in text.splitlines() if line.startswith(("| s1", "| s2", "| s3"))]
     single, together = [line for line in lines if len(line) == 8], [line for line in lines if len(line) == 6]

@@ -168,8 +168,8 @@ def test_figures_say_what_became_of_them(demo_copy, capsys, monkeypatch):
 
 def test_tables_that_a_screen_only_names_are_not_made(demo_copy, capsys, monkeypatch):
     """The answer stands alone; of every other table its first section tells that there is one."""
-    made, proper = [], grid.section
-    monkeypatch.setattr(grid, "section", lambda *words: made.append(words) or proper(*words))
+    made, proper = [], grid.make_section
+    monkeypatch.setattr(grid, "make_section", lambda *words: made.append(words) or proper(*words))
     assert call("table", demo_copy.root) == 0
     assert "lr_grid" in capsys.readouterr().out and len(made) == 2
     assert call("table", demo_copy.root, "lr_grid", "p_grid") == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from htbench.results.compare.workloads import expected_best, over_workloads, performance_profile
+from htbench.results.compare.workloads import compare_over_workloads, expected_best, performance_profile
 
 
 @pytest.mark.parametrize("higher", [False, True])
@@ -32,7 +32,9 @@ def test_the_mixed_model_is_the_analysis_of_variance_of_blocks():
     means = source.standard_normal((6, 1)) + [0, 0.1, 0.3] + 0.05 * source.standard_normal((6, 3))
     runs = means[:, :, None] + 0.01 * source.standard_normal((6, 3, 4))
     places = [(w, rule, runs[w, r, s]) for w in range(6) for r, rule in enumerate("abc") for s in range(4)]
-    found = over_workloads([p[1] for p in places], [str(p[0]) for p in places], [p[2] for p in places], "a")
+    found = compare_over_workloads(
+        [p[1] for p in places], [str(p[0]) for p in places], [p[2] for p in places], "a"
+    )
     cells = runs.mean(axis=2)
     residual = cells - cells.mean(axis=1, keepdims=True) - cells.mean(axis=0) + cells.mean()
     error = np.sqrt(2 / 6 * (residual**2).sum() / 10)
@@ -40,9 +42,11 @@ def test_the_mixed_model_is_the_analysis_of_variance_of_blocks():
     assert [row.gap for row in found] == pytest.approx(cells.mean(axis=0)[1:] - cells.mean(axis=0)[0])
     assert [row.error for row in found] == pytest.approx([error] * 2, rel=1e-3)
     assert found[1].p_value == pytest.approx(2 * stats.t.sf(found[1].gap / error, 10), rel=0.01)
-    once = over_workloads(list("abc") * 6, [str(w) for w in range(6) for _ in "abc"], cells.ravel(), "a")
+    once = compare_over_workloads(
+        list("abc") * 6, [str(w) for w in range(6) for _ in "abc"], cells.ravel(), "a"
+    )
     assert [row.error for row in once] == pytest.approx([error] * 2, rel=1e-3)
     with pytest.raises(ValueError, match="'z'"):
-        over_workloads(["a"], ["x"], [1.0], "z")
+        compare_over_workloads(["a"], ["x"], [1.0], "z")
     with pytest.raises(ValueError, match="at least two"):
-        over_workloads(["a", "b"], ["x", "x"], [1.0, 2.0], "a")
+        compare_over_workloads(["a", "b"], ["x", "x"], [1.0, 2.0], "a")

@@ -3,23 +3,23 @@
 import pytest
 
 from htbench.harness.choice.edge import numbers, of_values
-from htbench.results.compare.edges import edges
-from htbench.results.compare.select import OPTIMIZER, choose, searched
+from htbench.results.compare.edges import find_edges
+from htbench.results.compare.select import OPTIMIZER, choose, find_searched_columns
 from htbench.results.frames.load import load, tuned_columns
-from htbench.results.tables.footnotes import following
+from htbench.results.tables.footnotes import advise_next
 from tests.helpers.past_searches import LOG, lrs, search
 
 
 def hint(edge):
-    return str(following(edge)).removeprefix("; to go on, ")
+    return str(advise_next(edge)).removeprefix("; to go on, ")
 
 
 def found(bench, columns=None):
     """The edges of the only choice, by column."""
     frame = load(bench.write())
     (choice,) = choose(frame, OPTIMIZER)
-    axes = columns or searched(frame, tuned_columns(frame))
-    return {column: hint(edge) for column, edge in edges(choice, axes).items()}
+    axes = columns or find_searched_columns(frame, tuned_columns(frame))
+    return {column: hint(edge) for column, edge in find_edges(choice, axes).items()}
 
 
 LR, P = "optimizer.lr", "optimizer.p"

@@ -17,7 +17,7 @@ from statsmodels.stats.proportion import proportion_confint
 from htbench.results.compare import ranges
 from htbench.results.compare.items import Discordant, Items, paired_variance
 from htbench.results.compare.judge import MARGIN, Kind, Row, judge
-from htbench.results.compare.spread import moderated, spread
+from htbench.results.compare.spread import estimate_spread, moderate
 from htbench.results.compare.tuning import Search, Setting, tuning_variance
 from tests.helpers.simulate import rows_of
 
@@ -61,7 +61,7 @@ def test_variances_move_to_their_pool_as_far_as_they_are_alike():
     for unlike, scale in ((False, np.ones((6, 1))), (True, np.array([[1, 1, 0.15, 0.5, 0.15, 0.5]]).T)):
         rows = values * scale
         variances, p = rows.var(axis=1, ddof=1), stats.bartlett(*rows).pvalue
-        found = moderated(variances, np.full(6, d))
+        found = moderate(variances, np.full(6, d))
         assert found.bartlett == pytest.approx(p) and not found.noisy.any() and (p < 0.02) == unlike
         prior = variances.mean()
         if unlike:  # Smyth (2004), section 6.2: the mean of e_g
@@ -74,7 +74,7 @@ def test_variances_move_to_their_pool_as_far_as_they_are_alike():
 
 
 def test_equal_variances_are_pooled():
-    found = moderated(np.full(6, 0.7), np.full(6, 4.0))
+    found = moderate(np.full(6, 0.7), np.full(6, 4.0))
     assert found.variance == pytest.approx(np.full(6, 0.7)) and found.bartlett == 1
     assert found.freedom == pytest.approx(np.full(6, 24))
 
@@ -82,36 +82,36 @@ def test_equal_variances_are_pooled():
 def test_an_error_that_rows_have_alone_does_not_add_up():
     """The freedom of a gap is Satterthwaite's of two rows, with what they share counted as one."""
     variances = np.array([0.8, 1.3, 0.9, 3.0])
-    found, d, counts = moderated(variances, np.full(4, 5.0)), 5.0, np.full(4, 6)
+    found, d, counts = moderate(variances, np.full(4, 5.0)), 5.0, np.full(4, 6)
     share = float(np.sqrt(found.alone[0] * d))
     weights = np.full((4, 4), (1 - share) / 4) + share * np.eye(4)  # of the four variances in each
     pair = (weights[0] + weights[1]) @ np.ones(4)
     error = ((weights[0] + weights[1]) ** 2).sum() / d
-    equal = moderated(np.ones(4), np.full(4, d))
+    equal = moderate(np.ones(4), np.full(4, d))
     like = type(equal)(np.ones(4), found.common, found.alone, 1.0, equal.noisy, 1.0)
     assert like.freedom_beside(0, counts)[1] == pytest.approx(pair**2 / error)
 
 
 def test_noisy_rows_do_not_hide_each_other_and_keep_their_variance():
     variances = np.array([1.0, 1.2, 0.8, 1.1, 0.9, 3000, 5000, 4000])
-    found = moderated(variances, np.full(8, 4.0))
+    found = moderate(variances, np.full(8, 4.0))
     assert found.noisy.tolist() == [False] * 5 + [True] * 3
     assert found.variance == pytest.approx([1.0] * 5 + [3000, 5000, 4000], rel=3e-3)
     assert found.freedom == pytest.approx([20] * 5 + [4] * 3, rel=3e-3)
 
 
 def test_a_row_without_freedom_gets_the_variance_of_the_others():
-    found = moderated(np.array([2.0, 4.0, 0.0]), np.array([3.0, 3.0, 0.0]))
+    found = moderate(np.array([2.0, 4.0, 0.0]), np.array([3.0, 3.0, 0.0]))
     assert found.variance[2] == pytest.approx(3) and found.freedom[2] == pytest.approx(6)
     with pytest.raises(ValueError, match="two values"):
-        moderated(np.array([0.0]), np.array([0.0]))
+        moderate(np.array([0.0]), np.array([0.0]))
 
 
 def test_paired_rows_leave_what_statsmodels_leaves_of_rows_and_seeds():
     """Also with holes."""
     values = noise(5, 6) + 3 * noise(6, seed=1)
     values[0, 4:] = values[3, :2] = math.nan
-    found = spread(values, paired=True)
+    found = estimate_spread(values, paired=True)
     weights = found.own.pooled_variance / found.own.variance
     row, seed = np.nonzero(np.isfinite(values))
     frame = pd.DataFrame({"y": values[row, seed], "row": row, "seed": seed})
@@ -127,8 +127,8 @@ def test_paired_rows_leave_what_statsmodels_leaves_of_rows_and_seeds():
 
 def test_a_noisy_row_does_not_leak_into_the_others():
     clean = noise(4, 5) + 3 * noise(5, seed=1)
-    alone = spread(clean, paired=True).own
-    beside = spread(np.vstack([clean, 1e3 * noise(1, 5, seed=2)]), paired=True).own
+    alone = estimate_spread(clean, paired=True).own
+    beside = estimate_spread(np.vstack([clean, 1e3 * noise(1, 5, seed=2)]), paired=True).own
     assert beside.noisy.tolist() == [False] * 4 + [True]
     assert beside.variance[:4] == pytest.approx(alone.variance, rel=1e-3)
 
@@ -140,14 +140,16 @@ def test_one_run_far_out_widens_its_row_only():
     far[2, 5] += 20
     without = quiet.copy()
     without[2, 5] = math.nan
-    found, expected = (spread(values, paired=True).own for values in (far, without))
+    found, expected = (estimate_spread(values, paired=True).own for values in (far, without))
     assert found.noisy.tolist() == [False, False, True]
     assert found.variance[:2] == pytest.approx(expected.variance[:2])
     assert found.freedom[:2] == pytest.approx(expected.freedom[:2])
     assert found.variance[2] == pytest.approx(20**2 / 8, rel=0.3) and found.freedom[2] == pytest.approx(7)
     assert found.bartlett < 0.05  # so the table says that rows scatter unlike
-    whole = spread(quiet, paired=True)
-    assert not whole.own.noisy.any() and spread(far, paired=True).shares == pytest.approx(whole.shares)
+    whole = estimate_spread(quiet, paired=True)
+    assert not whole.own.noisy.any() and estimate_spread(far, paired=True).shares == pytest.approx(
+        whole.shares
+    )
 
 
 # --- the test of a tie ---

@@ -6,11 +6,11 @@ from docs import reproduction_records as records
 from docs.reproduction_page import LADDER
 from htbench.harness.paper import reported
 from htbench.harness.show.emit import as_text
-from htbench.results.compare.measured import UNDECIDABLE, measured
-from htbench.results.compare.ours import Ours
+from htbench.results.compare.measured import UNDECIDABLE, measure_line
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load
-from htbench.results.tables.ledger import ledger
+from htbench.results.tables.ledger import make_ledger
 from htbench.results.tables.registry import TABLES
 
 
@@ -26,12 +26,12 @@ def frame(store):
 
 @pytest.fixture(scope="module")
 def ours(store, frame):
-    return Ours(frame, "ladder", store)
+    return PaperRuns(frame, "ladder", store)
 
 
 def test_its_cells_are_those_of_fresh_seeds_and_no_other_sweep_competes(ours):
     assert {row["sweep"] for row in ours.frame} == {"ladder-s1"}
-    found = {(line.row, line.model): measured(ours, line) for line in reported.of_table("main_result")}
+    found = {(line.row, line.model): measure_line(ours, line) for line in reported.of_table("main_result")}
     told = {row: own.summary for (row, model), own in found.items() if model == "llama-60m" and own.summary}
     assert {row: f"{own.mean:.2f} {own.std:.2f} {own.n}" for row, own in told.items()} == {
         "adamw": "13.32 0.24 16",
@@ -58,7 +58,7 @@ def test_its_table_is_shown_without_a_word_and_says_what_it_can_not_decide(frame
 
 
 def test_the_ledger_has_two_models_and_no_others(frame, store):
-    (report,) = ledger(frame, store)
+    (report,) = make_ledger(frame, store)
     assert report.name == "ledger_ladder"
     rows = {
         tuple(cell.value for cell in row[:4]): row[-2:] for section in report.sections for row in section.rows

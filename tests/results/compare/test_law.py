@@ -7,10 +7,10 @@ import pytest
 from scipy import optimize
 
 from htbench.results.compare import law as laws
-from htbench.results.compare.draws import drawn, estimate, miss
+from htbench.results.compare.draws import draw_losses, estimate_interval, measure_miss
 from htbench.results.compare.judge import judge
-from htbench.results.compare.ladder import ladder
-from htbench.results.compare.rungs import Guard
+from htbench.results.compare.ladder import fit_ladder
+from htbench.results.compare.ladder_points import Guard
 from tests.helpers import ladders
 from tests.helpers.ladders import (
     BETA,
@@ -49,7 +49,7 @@ def named(rungs, **changes):
 @pytest.mark.parametrize("points", [slice(0, 3), slice(0, 9)])
 def test_without_noise_the_law_is_found(points):
     groups = SIZES[points]
-    law = laws.fit(TOKENS[points], groups, EXACT[points, None], np.full(len(groups), 1e-6))
+    law = laws.fit_law(TOKENS[points], groups, EXACT[points, None], np.full(len(groups), 1e-6))
     assert (law.points, law.unknowns) == (len(groups), 2 * (max(groups) + 1) + 1)
     assert law.exponent[0] == pytest.approx(BETA, rel=1e-6)
     assert law.floors[:, 0] == pytest.approx(list(FLOORS.values())[: max(groups) + 1], rel=1e-6)
@@ -62,7 +62,7 @@ def test_with_noise_it_is_that_of_nonlinear_least_squares():
     random = np.random.RandomState(1)
     errors = random.uniform(0.002, 0.02, 9)
     losses = EXACT[:, None] + errors[:, None] * random.standard_normal((9, 40))
-    law = laws.fit(TOKENS, SIZES, losses, errors**2)
+    law = laws.fit_law(TOKENS, SIZES, losses, errors**2)
     for at in range(40):
 
         def model(x, exponent, *rest):
@@ -76,13 +76,13 @@ def test_with_noise_it_is_that_of_nonlinear_least_squares():
 
 def test_too_few_points_make_no_law():
     with pytest.raises(ValueError, match=r"A law of 3 unknowns needs as many losses, not 2\."):
-        laws.fit(TOKENS[:2], [0, 0], EXACT[:2, None], np.ones(2))
+        laws.fit_law(TOKENS[:2], [0, 0], EXACT[:2, None], np.ones(2))
 
 
 def test_a_loss_below_the_floor_is_reached_by_no_number_of_tokens():
-    law = laws.fit(TOKENS[:3], SIZES[:3], EXACT[:3, None], np.ones(3))
+    law = laws.fit_law(TOKENS[:3], SIZES[:3], EXACT[:3, None], np.ones(3))
     assert law.inverse(np.array([1.7]), 0) == np.inf
-    rising = laws.fit(TOKENS[:3], SIZES[:3], 4 - EXACT[:3, None], np.ones(3))
+    rising = laws.fit_law(TOKENS[:3], SIZES[:3], 4 - EXACT[:3, None], np.ones(3))
     assert np.isnan(rising.inverse(np.array([2.0]), 0)).all()
 
 
@@ -92,7 +92,7 @@ def test_a_loss_below_the_floor_is_reached_by_no_number_of_tokens():
 def test_draws_repeat_and_begin_with_what_was_measured():
     rungs = noisy(np.random.RandomState(3))
     rows, places = [one.row for one in rungs], [one.place for one in rungs]
-    first, again = drawn(rows, places, 50), drawn(rows, places, 50)
+    first, again = draw_losses(rows, places, 50), draw_losses(rows, places, 50)
     assert np.array_equal(first.losses, again.losses)
     means = [np.mean(list(row.values.values())) for row in rows]
     assert first.losses[:, 0] == pytest.approx(means) and first.losses.shape == (len(rungs), 51)
@@ -101,7 +101,7 @@ def test_draws_repeat_and_begin_with_what_was_measured():
 
 def test_all_rows_have_the_same_documents():
     rungs = noisy(np.random.RandomState(3))
-    found = drawn([one.row for one in rungs], [one.place for one in rungs], 200)
+    found = draw_losses([one.row for one in rungs], [one.place for one in rungs], 200)
     assert (found.losses[0] - found.losses[1]).std() < 0.2 * found.losses[0].std()
 
 
@@ -110,29 +110,29 @@ def test_the_noise_of_the_search_is_part_of_it():
     rows = [one.row for one in rungs]
     without = [dataclasses.replace(row, search=None) for row in rows]
     places = [one.place for one in rungs]
-    more, less = drawn(rows, places, 2000).losses, drawn(without, places, 2000).losses
+    more, less = draw_losses(rows, places, 2000).losses, draw_losses(without, places, 2000).losses
     at = next(i for i, one in enumerate(rungs) if one.optimizer == "muon" and one.model == "s1")
     assert more[at].std() > less[at].std()
 
 
 def test_an_estimate_ends_where_nothing_was_observed():
     values = np.array([1.5, *np.linspace(1, 3, 1001)])
-    whole = estimate(values)
+    whole = estimate_interval(values)
     assert (whole.value, whole.low, whole.high) == (1.5, pytest.approx(1.05), pytest.approx(2.95))
-    cut = estimate(values, 1.2, 2.0)
+    cut = estimate_interval(values, 1.2, 2.0)
     assert (cut.value, cut.low, cut.high) == (1.5, None, None)
-    beyond = estimate(values, 0.1, 1.4)
+    beyond = estimate_interval(values, 0.1, 1.4)
     assert beyond.value is None and beyond.is_above and not beyond.is_below and beyond.most == 1.4
-    assert estimate(-values, -1.4, 9).is_below
-    assert estimate(np.array([1.5, *[np.nan] * 50, *np.ones(50)])).low is None
-    assert estimate(np.array([1.5])).value == 1.5
+    assert estimate_interval(-values, -1.4, 9).is_below
+    assert estimate_interval(np.array([1.5, *[np.nan] * 50, *np.ones(50)])).low is None
+    assert estimate_interval(np.array([1.5])).value == 1.5
 
 
 # --- the ladder ---
 
 
 def test_without_noise_a_ladder_tells_what_a_rule_is_worth():
-    made = ladder("pydocs", exact())
+    made = fit_ladder("pydocs", exact())
     assert made.exponent.value == pytest.approx(BETA, rel=1e-6)
     for (model, optimizer, ratio), one in entries(made).items():
         assert one.loss == pytest.approx(ladders.law(model, ladders.WORTH[optimizer] * one.rung.tokens))
@@ -153,7 +153,7 @@ def test_multipliers_are_followed_where_most_are_in_sight():
         for name in ("muon", "htmuon")
     ]
     rungs += [rung(model, "other", 40, [1.0, 1.0]) for model in PARAMETERS]
-    made = ladder("pydocs", rungs)
+    made = fit_ladder("pydocs", rungs)
     assert (made.ratio, made.ratio_in_sight) == (40, 20)
 
 
@@ -164,7 +164,7 @@ def test_a_law_is_checked_once_and_tells_by_how_many_nats_it_misses():
     sound = [one for one in exact() if (one.model, round(one.ratio)) != ("s3", 40)]
     last = [rung("s3", name, 40, [x + level] * 2) for name, x in (("adamw", 0.0), ("muon", -0.01))]
     random = np.random.RandomState(0)
-    made = ladder("pydocs", [_scattered(one, random) for one in (*sound, *last)], 200)
+    made = fit_ladder("pydocs", [_scattered(one, random) for one in (*sound, *last)], 200)
     assert (made.law.points, made.law.unknowns) == (9, 7)
     assert (made.check.nats, made.check.effect) == pytest.approx((-off, 0.01), rel=1e-3)
     assert -2 < made.check.misses < 0
@@ -180,7 +180,7 @@ def _scattered(one, random):
 def test_distances_are_what_the_judge_says_of_the_place():
     """Of all its rows where one of both leads, as the table of the workload has it; else of the two alone."""
     rungs = noisy(np.random.RandomState(3))
-    own = entries(ladder("pydocs", rungs, 50))
+    own = entries(fit_ladder("pydocs", rungs, 50))
     place = [one.row for one in rungs if (one.model, round(one.ratio)) == ("s1", 20)]
     whole = {verdict.name: verdict for verdict in judge(place).verdicts}
     assert min(whole, key=lambda name: whole[name].mean) == "muon"
@@ -198,15 +198,15 @@ def test_distances_are_what_the_judge_says_of_the_place():
 
 def test_operations_and_times_follow_the_steps():
     rungs = named(exact(), at=("s1", "muon", 20), step_flops=1.25, step_seconds=2.0)
-    one = entries(ladder("pydocs", rungs))["s1", "muon", 20]
+    one = entries(fit_ladder("pydocs", rungs))["s1", "muon", 20]
     assert one.compute.value == pytest.approx(1.2) and one.time.value == pytest.approx(0.75)
     other = named(rungs, at=("s1", "muon", 20), conditions=("gpu",), step_flops=None)
-    one = entries(ladder("pydocs", other))["s1", "muon", 20]
+    one = entries(fit_ladder("pydocs", other))["s1", "muon", 20]
     assert one.compute is None and one.time is None and one.tokens.value == pytest.approx(1.5)
 
 
 def test_beyond_what_adamw_reached_there_is_no_number():
-    made = entries(ladder("pydocs", exact({"adamw": 1.0, "muon": 5.0, "htmuon": 0.1})))
+    made = entries(fit_ladder("pydocs", exact({"adamw": 1.0, "muon": 5.0, "htmuon": 0.1})))
     above, below = made["s1", "muon", 20], made["s1", "htmuon", 20]
     assert above.tokens.value is None and above.guards == (Guard.ABOVE,)
     assert above.tokens.most == pytest.approx(4) and above.compute.most == pytest.approx(4)
@@ -215,7 +215,7 @@ def test_beyond_what_adamw_reached_there_is_no_number():
 
 
 def test_two_lengths_are_no_law():
-    made = ladder("pydocs", exact(horizons=HORIZONS | {"s3": (10, 20)}))
+    made = fit_ladder("pydocs", exact(horizons=HORIZONS | {"s3": (10, 20)}))
     few = entries(made)["s3", "muon", 20]
     assert few.tokens is None and few.guards == (Guard.FEW_HORIZONS,) and few.to_baseline is not None
     assert [*made.floors] == ["s1", "s2"]
@@ -223,17 +223,17 @@ def test_two_lengths_are_no_law():
 
 
 def test_an_optimum_at_an_edge_gives_no_number():
-    own = entries(ladder("pydocs", named(exact(), at=("s2", "muon", 20), at_edge=True)))
+    own = entries(fit_ladder("pydocs", named(exact(), at=("s2", "muon", 20), at_edge=True)))
     assert own["s2", "muon", 20].tokens is None and own["s2", "muon", 20].guards == (Guard.EDGE,)
     assert own["s2", "htmuon", 20].tokens is not None
-    made = ladder("pydocs", named(exact(), at=("s2", "adamw", 40), at_edge=True))
+    made = fit_ladder("pydocs", named(exact(), at=("s2", "adamw", 40), at_edge=True))
     assert [*made.floors] == ["s1", "s3"]
     assert entries(made)["s2", "muon", 20].guards == (Guard.BASELINE_EDGE,)
 
 
 def test_a_control_of_the_batch_is_no_length():
     control = [rung("s1", name, 20.4, [x, x], batch=32) for name, x in (("adamw", 9.0), ("muon", 8.9))]
-    made = ladder("pydocs", exact() + control)
+    made = fit_ladder("pydocs", exact() + control)
     assert made.exponent.value == pytest.approx(BETA, rel=1e-6)
     own = [one for one in made.entries if one.rung.batch == 32]
     assert [one.guards for one in own] == [(Guard.CONTROL,)] * 2 and own[0].tokens is None
@@ -244,7 +244,7 @@ def test_a_rule_at_one_place_changes_nothing_but_its_own_row():
     random = np.random.RandomState(3)
     found = noisy(random)
     aside = rung("s1", "sophia", 20, 3 + 0.1 * random.standard_normal(8))
-    alone, beside = ladder("pydocs", found, 200), ladder("pydocs", [*found, aside], 200)
+    alone, beside = fit_ladder("pydocs", found, 200), fit_ladder("pydocs", [*found, aside], 200)
     (own,) = [one for one in beside.entries if one.rung is aside]
     assert own.to_second.high - own.to_second.low > 0.1 and own.tokens.is_below and not own.is_main
     others = tuple(one for one in beside.entries if one is not own)
@@ -253,19 +253,19 @@ def test_a_rule_at_one_place_changes_nothing_but_its_own_row():
 
 def test_a_law_that_misses_what_was_left_out_is_withheld():
     sound = noisy(np.random.RandomState(4))
-    assert ladder("pydocs", sound, 200).guards == ()
+    assert fit_ladder("pydocs", sound, 200).guards == ()
     last = next(one for one in sound if (one.model, round(one.ratio)) == ("s3", 40))
     worse = dataclasses.replace(
         last.row, values={seeds: x + 0.1 for seeds, x in last.row.values.items()}, items=None
     )
-    made = ladder("pydocs", named(sound, at=("s3", "adamw", 40), row=worse), 200)
+    made = fit_ladder("pydocs", named(sound, at=("s3", "adamw", 40), row=worse), 200)
     assert made.guards == (Guard.MISSED,) and made.check.misses < -2
     assert {one.guards for one in made.entries if one.rung.optimizer == "muon"} == {(Guard.MISSED,)}
     assert all(one.tokens is None for one in made.entries)
 
 
 def test_one_size_with_three_lengths_can_not_be_checked():
-    made = ladder("pydocs", exact(horizons={"s1": (5, 20, 80)}))
+    made = fit_ladder("pydocs", exact(horizons={"s1": (5, 20, 80)}))
     assert Guard.UNCHECKED in made.guards and made.check is None
     assert entries(made)["s1", "muon", 20].tokens.value == pytest.approx(1.5, rel=1e-5)
 
@@ -277,7 +277,7 @@ def test_adamw_that_gets_worse_has_no_law():
         )
         for one in exact(horizons={"s1": (5, 20, 80)})
     ]
-    made = ladder("pydocs", flipped)
+    made = fit_ladder("pydocs", flipped)
     assert entries(made)["s1", "muon", 20].guards == (Guard.RISING,)
 
 
@@ -286,7 +286,7 @@ def test_one_seed_gives_no_interval():
         dataclasses.replace(one, row=dataclasses.replace(one.row, values={(0, 0): one.row.values[0, 0]}))
         for one in exact()
     ]
-    made = ladder("pydocs", single)
+    made = fit_ladder("pydocs", single)
     assert Guard.NO_SPREAD in made.guards and made.exponent.low is None
     assert entries(made)["s1", "muon", 20].tokens.value == pytest.approx(1.5, rel=1e-5)
 
@@ -298,7 +298,7 @@ def covered(tables, draws, horizons=HORIZONS):
     """How often intervals of multipliers, and beta hold the truth, and how often the law misses."""
     random, found, missed = np.random.RandomState(0), [], []
     for _ in range(tables):
-        made = ladder("pydocs", noisy(random, horizons), draws)
+        made = fit_ladder("pydocs", noisy(random, horizons), draws)
         missed.append(Guard.MISSED in made.guards)
         told = [(made.exponent, BETA)] if made.exponent else []
         told += [(one.tokens, ladders.WORTH[one.rung.optimizer]) for one in made.entries if one.tokens]
@@ -323,7 +323,7 @@ def test_intervals_hold_the_truth_in_95_of_100_ladders():
 
 
 def test_a_miss_is_told_in_standard_errors():
-    assert miss(np.array([0.3, *0.1 * np.random.RandomState(0).standard_normal(5000)])) == pytest.approx(
-        3, rel=0.05
-    )
-    assert miss(np.array([0.3])) is None
+    assert measure_miss(
+        np.array([0.3, *0.1 * np.random.RandomState(0).standard_normal(5000)])
+    ) == pytest.approx(3, rel=0.05)
+    assert measure_miss(np.array([0.3])) is None

@@ -10,8 +10,8 @@ import pytest
 from htbench.harness.paper import reported
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE, REPLICATE, read_points, write_points
-from htbench.results.compare.measured import measured
-from htbench.results.compare.ours import Ours
+from htbench.results.compare.measured import measure_line
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load, load_rows
 from htbench.results.tables.registry import TABLES
@@ -145,9 +145,9 @@ def test_times_of_two_machines_are_never_pooled(store):
     key, *others = replicas(store, "main_result", "c4-llama-60m-muon")
     record = store.record(key)
     amend(store, key, environment=record.environment | {"cpu": "Testium 2"}, seconds_per_step=9.0)
-    ours = Ours(load(store), "quick", store)
+    ours = PaperRuns(load(store), "quick", store)
     (line,) = (one for one in reported.of_table("interval_step_time") if is_muon_60m(one))
-    found = measured(ours, line)
+    found = measure_line(ours, line)
     assert sorted(found.keys) == sorted(others)
     assert tuple(map(str, found.notes)) == (
         "times of Testium 1 only; other runs are left out: 1 on Testium 2",

@@ -9,7 +9,7 @@ from htbench.results.compare.view import View
 from htbench.results.frames.load import load, load_rows
 from htbench.results.page import page
 from htbench.results.tables.answer import answers
-from htbench.results.tables.ledger import ledger
+from htbench.results.tables.ledger import make_ledger
 from htbench.results.tables.registry import GENERAL
 
 LOSSES = {"muon": (3.00, 3.01, 3.02), "adamw": (3.30, 3.31, 3.325), "adam": (3.31, 3.32, 3.325)}
@@ -201,7 +201,7 @@ def test_the_ledger_marks_a_rule_that_is_another_one_here(bench, make, rank, rea
             metrics = make.text(level + seed % 3 * (0.01 if name == "galore" else 0.013), test=0)
             bench.add("pydocs", name, 0.02, stage=REPLICATE, seed=seed, metrics=metrics, **own, **more)
     store = bench.write()
-    (report,) = ledger(load_rows(store), store)
+    (report,) = make_ledger(load_rows(store), store)
     (row,) = [row for one in report.sections for row in one.rows if row[0].value == "galore" and row[6].value]
     assert row[-1].value == "worse"
     assert [note.kind for note in row[-2].notes] == ([] if reaches else ["idle_galore"])

@@ -5,11 +5,11 @@ import pytest
 from docs import reproduction_records as records
 from htbench.harness.paper import reported
 from htbench.harness.show.emit import as_text
-from htbench.results.compare.measured import UNDECIDABLE, measured
-from htbench.results.compare.ours import Ours
+from htbench.results.compare.measured import UNDECIDABLE, measure_line
+from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
 from htbench.results.frames.load import load
-from htbench.results.tables.ledger import ledger
+from htbench.results.tables.ledger import make_ledger
 from htbench.results.tables.registry import TABLES
 
 SWEEPS = ["nano-imagenet"]
@@ -32,8 +32,8 @@ def frame(store):
 
 
 def test_a_language_model_has_no_number_and_one_sentence_says_what_has(frame, store):
-    ours, view = Ours(frame, "nano", store), View(frame, store=store)
-    assert {measured(ours, line).reason for line in reported.of_table("main_result")} == {UNDECIDABLE}
+    ours, view = PaperRuns(frame, "nano", store), View(frame, store=store)
+    assert {measure_line(ours, line).reason for line in reported.of_table("main_result")} == {UNDECIDABLE}
     for name in ("main_result", "openwebtext", "p_grid_c4", "wall_clock", "commonsense", "hyperparameters"):
         assert as_text([TABLES[name](view)], "md").count(TOLD) == 1, name
     for name in ("imagenet", "cifar", "p_grid_cifar", "flops"):
@@ -42,7 +42,7 @@ def test_a_language_model_has_no_number_and_one_sentence_says_what_has(frame, st
 
 
 def test_the_ledger_has_images_and_no_others(frame, store):
-    (report,) = ledger(frame, store)
+    (report,) = make_ledger(frame, store)
     datasets = {row[1].value for section in report.sections for row in section.rows}
     assert datasets == {"cifar10", "cifar100", "imagenet-1k"}
     (imagenet,) = (section for section in report.sections if section.title == "imagenet")

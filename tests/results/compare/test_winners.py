@@ -1,8 +1,8 @@
 """Which runs a figure reports of an optimizer, and which settings are its winner's neighbours."""
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.compare.edges import along
-from htbench.results.compare.winners import span, winners
+from htbench.results.compare.edges import find_candidates_along
+from htbench.results.compare.winners import format_span, winners
 from htbench.results.frames.load import load
 
 
@@ -36,11 +36,11 @@ def test_neighbours_differ_in_one_setting_only(bench, make):
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
     part = load(bench.write())
     (htmuon,) = winners(part)
-    found = along(htmuon.choice, "lr")
+    found = find_candidates_along(htmuon.choice, "lr")
     assert [(one.value("lr"), one.value("p")) for one in found] == [
         (lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)
     ]
 
 
 def test_spans_in_words():
-    assert (span([3]), span([3, 3]), span([2, 5, 3])) == ("3", "3", "2-5")
+    assert (format_span([3]), format_span([3, 3]), format_span([2, 5, 3])) == ("3", "3", "2-5")

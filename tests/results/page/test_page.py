@@ -173,10 +173,10 @@ def test_a_page_of_many_workloads_has_no_pictures_and_says_where_they_are(demo_c
 
 
 def test_a_page_asks_the_judge_once_for_each_workload(demo, monkeypatch):
-    judged, proper = [], outcome.outcome
-    monkeypatch.setattr(outcome, "outcome", lambda *words: judged.append(1) or proper(*words))
+    judged, proper = [], outcome.judge_workload
+    monkeypatch.setattr(outcome, "judge_workload", lambda *words: judged.append(1) or proper(*words))
     assert written(demo.store) == demo.text
-    assert len(judged) == len(outcome.searched_parts(demo.frame, WORKLOAD))
+    assert len(judged) == len(outcome.split_searched(demo.frame, WORKLOAD))
 
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])

@@ -13,15 +13,15 @@ from htbench.results.frames.rows import Frame, Rows, rows
 _PLACE = ("task", "model", "rule", "replica")
 
 
-def of_scale(frame: Frame, scale: str) -> Rows:
+def select_scale(frame: Frame, scale: str) -> Rows:
     """The rows of the sweeps of a scale; if `scale` is empty, of those that have others."""
     sweeps = {row["sweep"] for row in rows(frame)}
-    found = (scale,) if scale else ("", "ladder")
-    wanted = {name for name in sweeps if experiments.scale_of(str(name)) in found}
-    return [row for row in rows(frame) if row["sweep"] in wanted]
+    accepted = (scale,) if scale else ("", "ladder")
+    names = {name for name in sweeps if experiments.scale_of(str(name)) in accepted}
+    return [row for row in rows(frame) if row["sweep"] in names]
 
 
-class Ours:
+class PaperRuns:
     """The runs of one scale. Only sweeps of the list of experiments count: other sweeps may train otherwise.
 
     Args:
@@ -33,7 +33,7 @@ class Ours:
     def __init__(self, frame: Frame, scale: str, store: Store | None = None) -> None:
         self.scale = scale
         self.store = store
-        self.frame = of_scale(frame, scale)
+        self.frame = select_scale(frame, scale)
         self._groups: dict[tuple[str, ...], list[int]] = {}  # positions in the frame
         for position, row in enumerate(self.frame):
             self._groups.setdefault(tuple(row[name] for name in _PLACE), []).append(position)
@@ -63,8 +63,8 @@ class Ours:
         Fixed: all but what a scale tunes (the learning rate; on the ladder also the weight decay), and the
         rate, too, if it is given.
         """
-        own = (self.frame[i] for i in self._positions(place))
-        return choose([row for row in own if lr is None or row["lr"] == lr], OPTIMIZER)
+        planned = (self.frame[i] for i in self._positions(place))
+        return choose([row for row in planned if lr is None or row["lr"] == lr], OPTIMIZER)
 
     def of(self, line: Reported) -> list[Choice]:
         """The choices beside a published number, whatever its learning rate."""

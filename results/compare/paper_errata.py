@@ -15,35 +15,35 @@ from htbench.harness.show.note import Note, text
 NOISE = 0.025  # sd of a perplexity on C4: the ten reruns of the table `wall_clock` against their first runs
 
 
-def of_line(line: Reported) -> tuple[Note, ...]:
+def note_line(line: Reported) -> tuple[Note, ...]:
     """The footnotes to a published number."""
-    return _touching(line, ("all", "number", "rate"))
+    return _find_errata(line, ("all", "number", "rate"))
 
 
-def of_rate(line: Reported) -> tuple[Note, ...]:
+def note_rate(line: Reported) -> tuple[Note, ...]:
     """The footnote to a number that is not that of the best learning rate, as its table says."""
-    return _touching(line, ("rate",))
+    return _find_errata(line, ("rate",))
 
 
-def _touching(line: Reported, concerns: Collection[str]) -> tuple[Note, ...]:
+def _find_errata(line: Reported, concerns: Collection[str]) -> tuple[Note, ...]:
     setting = line.setting
-    own = {name: getattr(line, name) for name in ("table", "dataset", "model", "row", "metric")}
-    own |= {"optimizer": setting.optimizer}
-    own |= {name: "" if x is None else f"{x:g}" for name, x in (("lr", line.lr), ("p", setting.p))}
+    fields = {name: getattr(line, name) for name in ("table", "dataset", "model", "row", "metric")}
+    fields |= {"optimizer": setting.optimizer}
+    fields |= {name: "" if x is None else f"{x:g}" for name, x in (("lr", line.lr), ("p", setting.p))}
     return tuple(
         text(slip["text"])
-        for slip in _slips()
+        for slip in _read_errata()
         if slip["concerns"] in concerns
-        and all(own[name] in slip[name].split("|") for name in own if slip[name])
+        and all(fields[name] in slip[name].split("|") for name in fields if slip[name])
     )
 
 
-def sentence(note: Note) -> Note:
+def make_sentence(note: Note) -> Note:
     """A footnote as a sentence under a whole table."""
     words = str(note)
     return text(f"{words[:1].upper()}{words[1:]}.")
 
 
 @functools.cache
-def _slips() -> list[dict[str, str]]:
+def _read_errata() -> list[dict[str, str]]:
     return reported.rows("slips")

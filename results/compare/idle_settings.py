@@ -14,8 +14,8 @@ from htbench.results.frames.metrics import is_number
 _PERIODS = (*PERIODS, "curvature_interval")
 
 
-def idle(run: Mapping[str, Any]) -> tuple[Note, ...]:
-    """What a row of the frame has in name only; else, if its record says so, that its rule reaches little.
+def note_idle_settings(run: Mapping[str, Any]) -> tuple[Note, ...]:
+    """The notes on settings that do nothing in a run; else, if its record says so, on a rule of little reach.
 
     Args:
         run: a finished one.

@@ -15,7 +15,7 @@ from typing import Any
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config.settings import FIELDS
 from htbench.harness.store import Store
-from htbench.results.compare.contender import contender, reach
+from htbench.results.compare.contender import estimate_gains, make_contender
 from htbench.results.compare.judge import Row
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
 from htbench.results.compare.summary import values_by_seed
@@ -95,23 +95,23 @@ class Rung:
         return 1 / _ALIKE < self.ratio / ratio < _ALIKE
 
 
-def rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
+def find_rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
     """The rungs of each ladder and its task, where AdamW has three lengths of a size; others say nothing new.
 
     Args:
         frame: the tidy frame.
         store: where records and test items are.
     """
-    own = (row for row in rows(frame) if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
-    if not _has_lengths(((row["task"], row["model"]), row["tokens"]) for row in own):
+    baseline = (row for row in rows(frame) if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
+    if not _has_lengths(((row["task"], row["model"]), row["tokens"]) for row in baseline):
         return []  # records are read only where there may be a ladder
-    found = []
+    points = []
     for part in parts(frame, WORKLOAD):
         if reported(part)[0].is_log and has_stages(part[0]) and part[0]["protocol"] != "paper":
-            made = (_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
-            found += [one for one in made if one is not None]
-    several = [[rung for _, rung in own] for own in grouped(found, lambda one: one[0]).values()]
-    tasks = list(dict.fromkeys(shared for shared, _ in found))
+            candidates = (_make_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
+            points += [point for point in candidates if point is not None]
+    several = [[rung for _, rung in members] for members in grouped(points, lambda point: point[0]).values()]
+    tasks = list(dict.fromkeys(shared for shared, _ in points))
     return [
         (shared[0], part)
         for shared, part in zip(tasks, several, strict=True)
@@ -122,20 +122,20 @@ def rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
 def _has_lengths(of_baseline: Iterable[tuple[Any, float]]) -> bool:
     """Whether AdamW has three lengths of a size, by pairs of size and tokens."""
     lengths = grouped(of_baseline, itemgetter(0)).values()
-    return any(len({tokens for _, tokens in own}) >= HORIZONS for own in lengths)
+    return any(len({tokens for _, tokens in size}) >= HORIZONS for size in lengths)
 
 
-def _rung(
+def _make_rung(
     choice: Choice, part: Sequence[Mapping[str, Any]], store: Store
 ) -> tuple[tuple[Any, ...], Rung] | None:
     """What was chosen of a rule; None while a run may still change it."""
     metric, runs = reported(part)[0], [run for run in choice.replicas if run["state"] == "completed"]
     record = store.record(str(runs[0]["key"])) if runs and choice.is_settled else None
     name = str(choice.fixed["optimizer"])
-    own = contender(name, values_by_seed(runs, metric), metric, runs, choice=choice, store=store)
+    contender = make_contender(name, values_by_seed(runs, metric), metric, runs, choice=choice, store=store)
     if (
         record is None
-        or own is None
+        or contender is None
         or any(is_missing(runs[0].get(name)) for name in ("tokens", "parameters"))
     ):
         return None
@@ -151,8 +151,8 @@ def _rung(
         float(runs[0]["parameters"]),
         float(runs[0]["tokens"]),
         int(values["batch_size"]),
-        own.row,
-        at_edge=bool(reach(choice, metric)),
+        contender.row,
+        at_edge=bool(estimate_gains(choice, metric)),
         step_flops=_mean(float(run["total_flops"]) / float(run["steps"]) for run in runs),
         optimizer_share=_mean(
             float(run["optimizer_flops_per_step"]) * float(run["steps"]) / float(run["total_flops"])
@@ -172,5 +172,5 @@ def _rung(
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return statistics.fmean(found) if all(map(math.isfinite, found)) else None
+    numbers = list(values)
+    return statistics.fmean(numbers) if all(map(math.isfinite, numbers)) else None
