@@ -5,7 +5,7 @@ import math
 
 from htbench.harness.store import Store
 from htbench.harness.store.points import REPLICATE, SEARCH, Point, sweep_folder, write_points
-from htbench.harness.store.record import RunRecord
+from tests.helpers import records
 
 ADAMW, MUON, DIVERGED, SEED1 = "0" * 12, "1" * 12, "2" * 12, "3" * 12
 ALONE, PRUNED, EDITED, WAITING = "4" * 12, "6" * 12, "7" * 12, "8" * 12
@@ -45,9 +45,8 @@ class Source:
         return self.record(key, status, steps, **(record | changes))
 
     def record(self, key, status, steps, **fields):
-        common = {"useful_seconds": 2.0, "seconds_per_step": 0.5, "peak_memory": 1, "cost": {}, "attempts": 1}
-        common |= {"environment": {}, "metrics": {}}
-        record = RunRecord(key=key, status=status, steps=steps, **(common | fields))
+        common = {"useful_seconds": 2.0, "seconds_per_step": 0.5, "metrics": {}}
+        record = records.record(key, status=status, steps=steps, **(common | fields))
         path = self.store.files(key).record
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

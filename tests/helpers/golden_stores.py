@@ -30,12 +30,14 @@ from htbench.sweeps.plan.planned import Planned, by_objective, plan_point, searc
 from htbench.sweeps.plan.replicas import replicas
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec.sweep_file import load
-from tests.helpers import golden_snapshot, published_store, small_languages
+from tests.helpers import golden_snapshot, published_store, records, small_languages
+from tests.helpers.records import write_rows
 
 REVISIONS = "htbench.harness.config.revisions.current"  # which code makes the numbers
 
 SWEEPS = Path(__file__).parents[2] / "sweeps"
 FINGERPRINT = "0123456789abcdef"  # that of real data depends on the machine
+HERE = {"code": "golden", "torch": "2.9.0", "python": "3.11.7", "cpu": "Testium 1", "world_size": 1}
 BEST_RATE = {"adam": 0.006, "adamw": 0.008, "sgdm": 0.3}  # of others 0.06
 LEVEL = {"muon": 0.12, "htmuon": 0.03, "normuon": 0.08, "htmuon_normuon": 0.0, "sgdm": 0.4, "adamw": 0.2}
 LAYERS = {
@@ -136,9 +138,8 @@ def record_of(one: Planned, status: str = "completed", **changed: object) -> Run
     cost |= {"flops_per_step": 3e8 * size, "state_bytes": 8e5 * size, "estimated_peak_memory": 5e6 * size}
     cost |= {"optimizer_flops_per_step": 1e8 * size * (3 if rule.startswith("ht") else 1)}
     metrics = metrics_of(settings) if status == "completed" else {}
-    made = RunRecord(
-        key=one.point.key,
-        config=json.loads(json.dumps(dataclasses.asdict(config))),
+    made = records.record_of(
+        one,
         status=status,
         metrics=metrics,
         steps=steps,
@@ -146,10 +147,7 @@ def record_of(one: Planned, status: str = "completed", **changed: object) -> Run
         seconds_per_step=seconds,
         peak_memory=1_000_000 * size,
         cost=cost,
-        attempts=1,
-        environment={
-            **{"code": "golden", "torch": "2.9.0", "python": "3.11.7", "cpu": "Testium 1", "world_size": 1},
-        },
+        environment=HERE,
         timing=timing,
         began="2026-01-31T12:00:00+00:00",
         ended="2026-01-31T12:01:00+00:00",
@@ -247,13 +245,7 @@ class Filled:
         if state == "completed":
             return self.finish(record_of(one), full=full)
         if state == "elsewhere":  # another machine and another torch: a mixture
-            where = {
-                "code": "other",
-                "torch": "2.8.0",
-                "python": "3.11.7",
-                "cpu": "Testium 2",
-                "world_size": 2,
-            }
+            where = HERE | {"code": "other", "torch": "2.8.0", "cpu": "Testium 2", "world_size": 2}
             return self.finish(record_of(one, environment=where), full=full)
         if state == "diverged":
             step = 7 + int(20 * unit("step", apart(one.point.overrides)))
@@ -284,11 +276,6 @@ class Filled:
         """Write the plan of a sweep."""
         sweep_folder(self.root, name).mkdir(parents=True, exist_ok=True)
         write_points(self.root, name, points)
-
-
-def write_rows(path: Path, rows: list[dict[str, object]]) -> None:
-    """A file with a line per row."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def renamed(one: Planned) -> Planned:
@@ -493,16 +480,11 @@ def _state_of_trial(one: Planned, number: int) -> str:
     return {1: "pruned", 4: "pruned", 5: "diverged", 7: "error", 9: "pruned"}.get(number, "completed")
 
 
-def paper(root: Path) -> None:
-    """The paper's experiments at full scale, with the published results."""
-    published_store.fill(root)
-
-
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """How a store is made, and what is asked of it: see `golden_snapshot.take`."""
 
-    make: Callable[[Path], None]
+    make: Callable[[Path], object]
     source: str = "both"
     ledger: bool = True
 
@@ -512,7 +494,7 @@ STORES = {
     "nano": Kind(nano),
     "search": Kind(search, ledger=False),
     "ladder": Kind(ladder, ledger=False),
-    "paper": Kind(paper),
+    "paper": Kind(published_store.fill),
     "published": Kind(Path.mkdir, "published", ledger=False),  # an empty store
 }
 

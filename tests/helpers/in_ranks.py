@@ -1,10 +1,9 @@
 """Shared by the tests of runs on several processes: real ones, forked from a server that has torch loaded."""
 
-import multiprocessing
+import itertools
 import os
 import signal
 import sys
-from multiprocessing.connection import wait
 
 import pytest
 import torch
@@ -17,7 +16,6 @@ from htbench.harness.errors import PrunedError
 from htbench.harness.parallel.group import Group
 from htbench.harness.parallel.joining import is_main
 from htbench.harness.parallel.overlap import GradientSum
-from htbench.harness.parallel.processes import Ranks
 from htbench.harness.parallel.sharding import Shards
 from htbench.harness.store import Store
 from htbench.harness.store import curve as metrics
@@ -27,6 +25,7 @@ from htbench.harness.train.learner import Learner
 from htbench.harness.train.monitor import Monitor
 from htbench.sweeps.run.execute import EXIT_DONE, execute
 from tests.helpers import prepared, waiting
+from tests.helpers.in_group import end, start_ranks
 
 LM = {
     "task": "pydocs",
@@ -44,16 +43,7 @@ def start(size, settings, root, trouble="", step=0):
 
     What they say is in `said-<rank>`, the signals they know of in `signals-<rank>`.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["htbench.sweeps.run.preload"])
-    return Ranks(context, size, work, (settings, root, trouble, step))
-
-
-def end(ranks):
-    """Wait for all processes; the status of the whole."""
-    while (status := ranks.poll()) is None:
-        wait(ranks.sentinels, 0.1)
-    return status
+    return start_ranks(size, work, settings, root, trouble, step)
 
 
 def codes(ranks):
@@ -108,13 +98,13 @@ def work(settings, root, trouble, step):
     elif trouble == "prune":
         monitor.report = lambda now, figures: prune(now, step)
     elif trouble == "no memory for the last" and not is_main():
-        Learner.update = no_memory(Learner.update, step)
+        Learner.update = out_of_memory(Learner.update, lambda call, now: now == step)
     elif trouble == "little memory for the last" and not is_main():
-        TextTask.loss = little_memory(TextTask.loss, step)
+        TextTask.loss = out_of_memory(TextTask.loss, lambda call, model, batch: len(batch.inputs) > step)
     elif trouble == "no more memory for the last" and not is_main():
-        TextTask.loss = no_more_memory(TextTask.loss, step)
+        TextTask.loss = out_of_memory(TextTask.loss, lambda call, *_: call == step)
     elif trouble == "killed in the second gather" and not is_main():
-        Shards.state_dict = killed_at_the_second(Shards.state_dict)
+        kill_in_the_second_gather()
     elif trouble == "overlap":
         learner.GradientSum = lambda model, group, overlap: GradientSum(model, group, overlap=True)
     parts.allow(parts.named(settings))
@@ -130,55 +120,30 @@ def prune(now, step):
         raise PrunedError(f"enough at step {now}")
 
 
-def no_memory(proper, last):
-    def update(self, step):
-        if step == last:
+def out_of_memory(proper, lacks):
+    """The method; at calls for which `lacks(number, *arguments)` there is no memory for it."""
+    numbers = itertools.count(1)
+
+    def method(self, *arguments):
+        if lacks(next(numbers), *arguments):
             raise torch.OutOfMemoryError("a made-up lack of memory")
-        return proper(self, step)
+        return proper(self, *arguments)
 
-    return update
-
-
-def little_memory(proper, most):
-    def loss(self, model, batch):
-        if len(batch.inputs) > most:
-            raise torch.OutOfMemoryError("a made-up lack of memory")
-        return proper(self, model, batch)
-
-    return loss
+    return method
 
 
-def killed_at_the_second(proper):
-    calls = []
+def kill_in_the_second_gather():
+    """This process ends as it gives the third part of its state for the second time."""
+    gathers, parts, state_dict, to_main = [], [], Shards.state_dict, Group.to_main
 
-    def state_dict(self):
-        calls.append(self)
-        if len(calls) == 2:
-            Group.to_main = killed_at_the_third(Group.to_main)
-        return proper(self)
+    def counted_state_dict(self):
+        gathers.append(self)
+        return state_dict(self)
 
-    return state_dict
-
-
-def killed_at_the_third(proper):
-    calls = []
-
-    def to_main(self, value, source):
-        calls.append(source)
-        if calls.count(self.rank) == 3:
+    def counted_to_main(self, value, source):
+        parts.extend([source] if len(gathers) == 2 and source == self.rank else [])
+        if len(parts) == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-        return proper(self, value, source)
+        return to_main(self, value, source)
 
-    return to_main
-
-
-def no_more_memory(proper, last):
-    calls = []
-
-    def loss(self, model, batch):
-        calls.append(batch)
-        if len(calls) == last:
-            raise torch.OutOfMemoryError("a made-up lack of memory")
-        return proper(self, model, batch)
-
-    return loss
+    Shards.state_dict, Group.to_main = counted_state_dict, counted_to_main

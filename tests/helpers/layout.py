@@ -1,7 +1,6 @@
 """Whether the texts of a drawn figure can be read: inside the canvas, and none on top of another."""
 
 import itertools
-import math
 
 _SLACK = 0.5  # pixels that two boxes may share: extents are rounded up
 
@@ -13,11 +12,15 @@ def problems(canvas):
     renderer = FigureCanvasAgg(canvas).get_renderer()
     canvas.draw(renderer)
     shown = [text for text in _texts(canvas) if text.get_visible() and text.get_text().strip()]
-    boxes = [(text.get_text(), _corners(text, renderer)) for text in shown]
-    width, height = canvas.bbox.size
-    found = [f"{name!r} leaves the canvas" for name, own in boxes if not _inside(own, width, height)]
-    pairs = itertools.combinations(boxes, 2)
-    return found + [f"{a!r} overlaps {b!r}" for (a, one), (b, other) in pairs if _overlap(one, other)]
+    outlines = [(text.get_text(), _outline(text, renderer)) for text in shown]
+    inner = canvas.bbox.padded(_SLACK)
+    found = [
+        f"{name!r} leaves the canvas"
+        for name, outline in outlines
+        if not all(inner.contains(x, y) for x, y in outline.vertices)
+    ]
+    pairs = itertools.combinations(outlines, 2)
+    return found + [f"{a!r} overlaps {b!r}" for (a, one), (b, other) in pairs if one.intersects_path(other)]
 
 
 def _texts(canvas):
@@ -36,39 +39,15 @@ def _texts(canvas):
         yield from legend.get_texts()
 
 
-def _corners(text, renderer):
-    """The corners of the rectangle of a text, which may be rotated about its centre."""
-    box = text.get_window_extent(renderer)
-    angle = text.get_rotation() % 180
-    if angle in (0, 90):
-        return [(x, y) for x in (box.x0, box.x1) for y in (box.y0, box.y1)]
-    rotation = text.get_rotation()
+def _outline(text, renderer):
+    """The rectangle of a text, which may be rotated about its centre, smaller by what two may share."""
+    from matplotlib.path import Path
+    from matplotlib.transforms import Affine2D
+
+    box, rotation = text.get_window_extent(renderer), text.get_rotation()
     text.set_rotation(0)
-    flat = text.get_window_extent(renderer)
+    flat = text.get_window_extent(renderer).padded(-_SLACK / 2)
     text.set_rotation(rotation)
-    x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-    turn = math.radians(rotation)
-    sides = [(dx * flat.width / 2, dy * flat.height / 2) for dx in (-1, 1) for dy in (-1, 1)]
-    return [
-        (x + dx * math.cos(turn) - dy * math.sin(turn), y + dx * math.sin(turn) + dy * math.cos(turn))
-        for dx, dy in sides
-    ]
-
-
-def _inside(corners, width, height):
-    return all(-_SLACK <= x <= width + _SLACK and -_SLACK <= y <= height + _SLACK for x, y in corners)
-
-
-def _overlap(one, other):
-    """By separating axes: two rectangles are apart if they are along a side of one of them."""
-    for corners in (one, other):
-        (x, y), *others = corners
-        for x2, y2 in others:
-            length = math.hypot(x2 - x, y2 - y)
-            if length == 0:
-                continue
-            axis = ((x2 - x) / length, (y2 - y) / length)
-            a, b = ([p[0] * axis[0] + p[1] * axis[1] for p in own] for own in (one, other))
-            if max(a) <= min(b) + _SLACK or max(b) <= min(a) + _SLACK:
-                return False
-    return True
+    centre, place = ((one.min + one.max) / 2 for one in (flat, box))
+    turned = Affine2D().translate(*-centre).rotate_deg(rotation).translate(*place)
+    return Path(turned.transform(flat.corners()[[0, 1, 3, 2, 0]]))

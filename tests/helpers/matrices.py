@@ -1,4 +1,6 @@
-"""Random matrices with chosen singular values, as hypothesis draws them."""
+"""Random matrices, also with chosen singular values, as hypothesis draws them; the paper's root of one."""
+
+import math
 
 import torch
 from hypothesis import settings
@@ -24,9 +26,12 @@ seeds = st.integers(0, 2**32 - 1)
 ROUNDED_TWICE = 0.0 if Version(torch.__version__) >= Version("2.12") else 0.02
 
 
+def gaussian(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
 def orthogonal(n: int, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.linalg.qr(torch.randn(n, n, generator=generator, dtype=torch.float64))[0]
+    return torch.linalg.qr(gaussian(n, n, seed=seed))[0]
 
 
 @st.composite
@@ -41,3 +46,19 @@ def matrices(draw: st.DrawFn, smallest: float = 0.1) -> tuple[Tensor, Tensor]:
 
 def close(found: Tensor, expected: Tensor, atol: float = 1e-9) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=atol)
+
+
+def ns_root_paper(X: Tensor, p: float, T: int, eps: float = 1e-6) -> Tensor:
+    """The paper's Algorithm "NS_root" as printed, on a positive definite X."""
+    I = torch.eye(len(X), dtype=X.dtype, device=X.device)  # noqa: E741
+    for _ in range(round(math.log2(2 / p))):
+        alpha = X.norm()
+        X = X / (alpha + eps)
+        Y, Z = X, I
+        for _ in range(T):
+            Q = 3.0 * I - Z @ Y
+            Y = 0.5 * Y @ Q
+            Z = 0.5 * Q @ Z
+        X = alpha.sqrt() * Y
+        X = (X + X.mT) / 2 + eps * I
+    return X

@@ -5,8 +5,6 @@ Nothing is trained: results follow a formula. The middle learning rate is the be
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +19,7 @@ from htbench.sweeps.plan.planned import Planned, by_objective, search_points
 from htbench.sweeps.plan.replicas import replicas
 from htbench.sweeps.spec.sweep_file import load
 from tests.helpers import small_languages
+from tests.helpers.records import record_of, write_run
 
 # How much worse than HTMuon+NorMuon, in nats; of any other optimizer 0.3.
 _WORSE = {"htmuon_normuon": 0.0, "htmuon": 0.05, "htmuon_ns": 0.06, "normuon": 0.15, "muon": 0.2}
@@ -67,11 +66,7 @@ class Miniature:
     def write_record(self, record: RunRecord) -> None:
         """Write a record, and a curve whose evaluations fall until they agree with it."""
         layout.begin(self.store.root)
-        folder = self.store.run_folder(record.key)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "record.json").write_text(json.dumps(record.to_json()))
-        rows = [*_on_the_way(record), {"step": record.steps, **record.metrics}]
-        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_run(self.store.root, record, [*_on_the_way(record), {"step": record.steps, **record.metrics}])
 
 
 def _middle(one: Planned, planned: Sequence[Planned]) -> float:
@@ -109,17 +104,12 @@ def _metrics(config: RunConfig, excess: float) -> dict[str, float | None]:
 def _record(one: Planned, metrics: Mapping[str, Any]) -> RunRecord:
     config, steps = one.config, one.config.steps or 60
     seconds = 0.05 if config.optimizer.name in ("htmuon", "htmuon_normuon") else 0.02
-    return RunRecord(
-        key=one.point.key,
-        config=json.loads(json.dumps(dataclasses.asdict(config))),
-        status="completed",
+    return record_of(
+        one,
         metrics=dict(metrics),
         steps=steps,
         useful_seconds=steps * seconds,
         seconds_per_step=seconds,
-        peak_memory=1,
-        cost={},
-        attempts=1,
         environment={"code": "0123456789ab", "torch": "2.9.0", "python": "3.11.7", "cpu": "Testium 1"},
         timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
     )

@@ -3,8 +3,6 @@
 Grid points that the paper prints have their printed value; all others are worse. Nothing is trained.
 """
 
-import dataclasses
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,10 +12,10 @@ from htbench.harness.paper.experiments import Place
 from htbench.harness.paper.reported import Reported
 from htbench.harness.store import Store, layout
 from htbench.harness.store.points import sweep_folder, write_points
-from htbench.harness.store.record import RunRecord
 from htbench.harness.system.environment import HOME
 from htbench.sweeps.plan.planned import Planned, search_points
 from htbench.sweeps.spec.sweep_file import load
+from tests.helpers.records import record_of, write_run
 
 SWEEPS = HOME / "sweeps" / "paper"
 TIMES = {"rtxpro6000": "NVIDIA RTX PRO 6000", "": "NVIDIA RTX A6000"}  # by the word of a rerun
@@ -81,17 +79,12 @@ def write(store: Store, one: Planned, lines: Sequence[Reported], quality: float)
     values = {line.metric: line.value for line in lines}
     seconds = values.get("hours", 1.0) * 3600
     metrics = _metrics(one, quality)
-    record = RunRecord(
-        key=one.point.key,
-        config=json.loads(json.dumps(dataclasses.asdict(one.config))),
-        status="completed",
+    record = record_of(
+        one,
         metrics=metrics,
         steps=STEPS,
         useful_seconds=seconds,
         seconds_per_step=values.get("seconds_per_step", seconds / STEPS),
-        peak_memory=1,
-        cost={},
-        attempts=1,
         environment={
             "code": "0123456789ab",
             "torch": "2.9.0",
@@ -99,11 +92,7 @@ def write(store: Store, one: Planned, lines: Sequence[Reported], quality: float)
         },
         timing={"mean": seconds / STEPS, "steps": STEPS, "warmup": 10},
     )
-    folder = store.run_folder(record.key)
-    folder.mkdir(parents=True)
-    (folder / "record.json").write_text(json.dumps(record.to_json()))
-    rows = [*_on_the_way(values, seconds), {"step": STEPS, **metrics}]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_run(store.root, record, [*_on_the_way(values, seconds), {"step": STEPS, **metrics}])
 
 
 def _metrics(one: Planned, quality: float) -> dict[str, float | None]:

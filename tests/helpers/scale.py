@@ -1,19 +1,15 @@
 """How large the house is: code lines, tokens and functions of each room, and those of its tests.
 
-`python -m tests.helpers.scale` prints them, with the cases that pytest collects. A line counts if it holds
+`python -m tests.helpers.scale` prints them. A line counts if it holds
 code: none that is blank, a comment or a docstring. A token is one of Python's: a name, a number, a bracket.
 """
 
 import ast
-import contextlib
 import io
 import tokenize
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
-
-import pytest
 
 from tests.helpers.architecture import PACKAGES, ROOT
 
@@ -26,7 +22,7 @@ _NO_TOKENS = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-HEAD = ("room", "files", "lines", "tokens", "functions", "test lines", "cases")
+HEAD = ("room", "files", "lines", "tokens", "functions", "test lines")
 
 
 @dataclass(frozen=True)
@@ -82,42 +78,19 @@ def of_packages(root: Path = ROOT) -> dict[str, Size]:
 
 def of_tests(root: Path = ROOT) -> dict[str, Size]:
     """The size of the tests of each room; their folders mirror the rooms."""
-    return sizes(sorted((root / "tests").rglob("*.py")), _tested)
-
-
-def _tested(path: Path) -> str:
-    return room_of(ROOT / path.relative_to(ROOT / "tests"))
-
-
-class _Cases:
-    """Takes the cases from pytest."""
-
-    def __init__(self) -> None:
-        self.items: list[pytest.Item] = []
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.items = session.items
-
-
-def collect_cases() -> Counter[str]:
-    """How many cases the suite has by room, all markers among them."""
-    cases = _Cases()
-    with contextlib.redirect_stdout(io.StringIO()):
-        pytest.main(["--collect-only", "-q", "-m", ""], plugins=[cases])
-    return Counter(_tested(item.path) for item in cases.items)
+    tests = root / "tests"
+    return sizes(sorted(tests.rglob("*.py")), lambda path: room_of(ROOT / path.relative_to(tests)))
 
 
 def main() -> None:
     """Print the table, the largest room first."""
-    rooms, tests, cases = of_packages(), of_tests(), collect_cases()
+    rooms, tests = of_packages(), of_tests()
+    rows = [(name, rooms.get(name, Size()), tests.get(name, Size())) for name in rooms | tests]
+    rows.sort(key=lambda row: -row[1].lines)
+    rows.append(("all", sum(rooms.values(), Size()), sum(tests.values(), Size())))
     print(f"{HEAD[0]:<24}" + "".join(f"{name:>12}" for name in HEAD[1:]))
-    for name in sorted(rooms | tests, key=lambda name: -rooms.get(name, Size()).lines):
-        _print_row(name, rooms.get(name, Size()), tests.get(name, Size()), cases[name])
-    _print_row("all", sum(rooms.values(), Size()), sum(tests.values(), Size()), cases.total())
-
-
-def _print_row(name: str, room: Size, tests: Size, cases: int) -> None:
-    print(f"{name:<24}" + "".join(f"{number:>12,}" for number in (*astuple(room), tests.lines, cases)))
+    for name, room, test in rows:
+        print(f"{name:<24}" + "".join(f"{number:>12,}" for number in (*astuple(room), test.lines)))
 
 
 if __name__ == "__main__":

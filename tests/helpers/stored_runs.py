@@ -8,9 +8,9 @@ import numpy as np
 from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import resolve_config, to_yaml
 from htbench.harness.store import Store, items
-from htbench.harness.store.record import RunRecord
 from htbench.harness.system.atomic import write_text
 from tests.helpers.command import TINY
+from tests.helpers.records import record
 
 
 def config(**settings):
@@ -35,17 +35,13 @@ def put(root, status="completed", *, step=8, accuracy=0.9, pruned_by=(), weights
     if weights:
         (attempt.files.path / "weights.pt").write_text("weights")
     attempt.finish(
-        RunRecord(
-            key=key,
+        record(
+            key,
             config=dataclasses.asdict(made),
             status=status,
             metrics=figures,
             steps=step,
-            useful_seconds=1.0,
             seconds_per_step=0.125,
-            peak_memory=1,
-            cost={},
-            attempts=1,
             environment={"code": "abc", "host": "node7"},
             pruned_by=list(pruned_by),
             **scored,

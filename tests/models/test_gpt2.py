@@ -48,14 +48,6 @@ def test_initial_weights():
         assert abs(parameter.std().item() / expected - 1) < 0.05, name
 
 
-def test_hidden_routing_leaves_the_tied_matrix_and_the_positions_out():
-    model = models.build("gpt2-nano")
-    chosen, _ = optimizers.split_parameters(model, "hidden")
-    names = {name for name, p in model.named_parameters() if any(p is one for one in chosen)}
-    parts = ("attn.qkv", "attn.proj", "mlp.0", "mlp.2")
-    assert names == {f"blocks.{layer}.{part}.weight" for layer in range(2) for part in parts}
-
-
 @pytest.mark.parametrize("name", ["gpt2-nano", "vit-nano"])
 def test_an_optimizer_can_treat_queries_keys_and_values_apart(name):
     model = models.build(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from htbench import models, optimizers
+from htbench import models
 
 # Logits (3, 3, 6) of the places 0, 5 and 23 of three rows and the first six words, the summed loss of all
 # places, norms of gradients. Made by the original program's model.
@@ -84,14 +84,6 @@ def test_attention_is_causal(model):
     before, after = model(batch), model(changed)
     torch.testing.assert_close(before[:, :5], after[:, :5])
     assert ((before - after).abs().amax(dim=-1)[:, 5:] > 0).all()
-
-
-def test_hidden_routing_takes_the_matrices_of_the_blocks_as_the_baseline_does():
-    model = models.build("modded-gpt-nano")
-    chosen, rest = optimizers.split_parameters(model, "hidden")
-    own = {p: name for name, p in model.named_parameters()}
-    assert {own[p] for p in chosen} == {name for p, name in own.items() if "blocks" in name and p.ndim == 2}
-    assert len(chosen) + len(rest) == len(own)
 
 
 def test_sizes_that_do_not_fit_are_refused():

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from htbench import models
+from htbench import models, optimizers
 
 # LLaMA: 2 V D + layers (4 D D + 3 D F + 2 D) + D, which also gives the "58M", "134M", "368M", "1.3B" of the
 # released configurations. ResNet: the figures commonly quoted for the CIFAR form with ten classes. GPT-2: of
@@ -30,21 +30,13 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_sizes_have_exactly_the_known_number_of_parameters(name):
-    assert models.count_parameters(name) == PARAMETERS[name]
+OF_A_HUNDRED_CLASSES = {"resnet18": 11_220_132, "resnet50": 23_705_252}
 
 
-@pytest.mark.parametrize(("name", "count"), [("resnet18", 11_220_132), ("resnet50", 23_705_252)])
-def test_residual_networks_with_a_hundred_classes(name, count):
-    assert models.count_parameters(name, classes=100) == count
-
-
-@pytest.mark.parametrize("name", [name for name in models.SIZES if name.startswith("llama")])
-def test_llama_sizes_follow_the_formula(name):
-    s = models.spec(name).settings
-    D, F, V = s["hidden"], s["intermediate"], s["vocabulary"]
-    assert models.count_parameters(name) == 2 * V * D + s["layers"] * (4 * D * D + 3 * D * F + 2 * D) + D
+def test_sizes_have_exactly_the_known_number_of_parameters():
+    assert {name: models.count_parameters(name) for name in PARAMETERS} == PARAMETERS
+    found = {name: models.count_parameters(name, classes=100) for name in OF_A_HUNDRED_CLASSES}
+    assert found == OF_A_HUNDRED_CLASSES
 
 
 @pytest.mark.parametrize("name", models.SIZES)
@@ -85,3 +77,24 @@ def test_the_global_seed_decides_the_initial_weights():
 def test_reading_the_table_imports_no_torch():
     code = "import sys, models; models.spec('resnet18'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["llama-nano", "gpt2-nano", "vit-nano", "resnet-nano"])
+def test_a_bfloat16_model_computes_in_bfloat16(name):
+    sides = {"vit-nano": (1, 16, 16), "resnet-nano": (1, 8, 8)}
+    inputs = torch.zeros(2, *sides[name]) if name in sides else torch.zeros(2, 4, dtype=torch.int64)
+    logits = models.build(name).bfloat16()(inputs)
+    assert logits.dtype == torch.bfloat16 and logits.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "others"), [("gpt2-nano", set()), ("vit-nano", {"patches.weight"}), ("modded-gpt-nano", set())]
+)
+def test_hidden_routing_takes_the_matrices_of_the_blocks(name, others):
+    """GPT-2's head is tied; embeddings and positions are left out, too."""
+    model = models.build(name)
+    chosen, rest = optimizers.split_parameters(model, "hidden")
+    names = {p: name for name, p in model.named_parameters()}
+    blocks = {name for p, name in names.items() if name.startswith("blocks.") and p.ndim == 2}
+    assert {names[p] for p in chosen} == blocks | others and len(blocks) >= 8
+    assert len(chosen) + len(rest) == len(names)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from htbench import optimizers
-from htbench.optimizers import MARS, Cautious, Hybrid, Sophia, build
+from htbench.optimizers import MARS, Cautious, Sophia
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=40, derandomize=True)
@@ -103,18 +103,6 @@ def test_mars_is_adamw_on_the_corrected_gradient(
         c = torch.stack([one / max(1, one.norm().item()) for one in c])
     adamw = torch.optim.AdamW([V], lr=3e-3, betas=(b1, 0.95), eps=1e-8, weight_decay=0)
     close(found, trajectory(V, adamw, c))
-
-
-def test_mars_gives_vectors_and_kernels_to_adamw_as_released() -> None:
-    net = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Flatten(), nn.Linear(12, 2))
-    assert [part.__class__ for part in build("mars", net).parts] == [MARS, torch.optim.AdamW]
-    shapes = {
-        routing: [p.ndim for p in build("mars", net, routing=routing).param_groups[0]["params"]]
-        for routing in ("released", "matrix")
-    }
-    assert shapes == {"released": [2], "matrix": [4, 2]}
-    assert isinstance(build("mars", net), Hybrid) and not hasattr(build("mars", net), "wants_curvature")
-    assert build("mars", net).param_groups[1]["lr"] == 3e-3
 
 
 # --- Sophia ---

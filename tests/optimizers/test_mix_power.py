@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from htbench import optimizers
 from htbench.optimizers.spectral.mix_power import MIX_SETS, solve_weights
 from htbench.optimizers.spectral.mix_power import mix_power as module
 from htbench.optimizers.spectral.mix_weights import interpolate_weights, mixture
-from tests.helpers.matrices import ROUNDED_TWICE
+from tests.helpers.matrices import ROUNDED_TWICE, gaussian
+from tests.helpers.operations import Operations
 
 torch.set_num_threads(1)
 
@@ -73,10 +73,6 @@ def g(name: str, w: Any, x: Tensor) -> Tensor:
 
 def error(name: str, w: Any, p: float, x: Tensor) -> float:
     return (g(name, w, x) / x**p - 1).abs().max().item()
-
-
-def gaussian(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @functools.lru_cache
@@ -177,25 +173,15 @@ def test_precision_of_the_iterations() -> None:
     assert not torch.equal(mixed[0], mixed[0].bfloat16().float())  # the sum is in float32
 
 
-class Products(TorchDispatchMode):
-    """Counts matrix products."""
-
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "baddbmm", "matmul")
-        return func(*args, **(kwargs or {}))
-
-
 @every_set
 @pytest.mark.parametrize(
     ("dtype", "fp32_steps"), [(torch.float32, 2), (torch.bfloat16, 0), (torch.bfloat16, 2)]
 )
 def test_it_costs_three_products_an_iteration(name: str, dtype: torch.dtype, fp32_steps: int) -> None:
     M = gaussian(8, 6).float()
-    with Products() as products:
+    with Operations() as operations:
         mix_power(M, 0.125, name, dtype, fp32_steps)
-    assert products.count == 3 * SETS[name]["K"]
+    assert operations.count("mm", "addmm", "bmm", "baddbmm", "matmul") == 3 * SETS[name]["K"]
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import re
 import warnings
 
 import pytest
@@ -132,26 +131,23 @@ def test_a_fused_projection_is_split_by_what_the_model_says() -> None:
     assert aux["params"] == [model.out.bias]
 
 
-RANGES = {
-    "ns_root": ("htmuon_ns", "(0, 1)", (-0.5, 0.0, 1.0)),
-    "stream_power": ("htmuon_stream", "[0, 1]", (-0.125,)),
-    "mix_power": ("htmuon_mix", "[-0.5, 1]", (-0.6, 1.1)),
-    "svd_power": ("htmuon", "[-0.5, 1]", (-0.6, 1.1)),
-}
-
-
-@pytest.mark.parametrize("spectral", RANGES)
-def test_each_map_says_its_range_of_p(spectral: str) -> None:
-    name, allowed, outside = RANGES[spectral]
-    message = f"^p must be a finite number in {re.escape(allowed)}"
+@pytest.mark.parametrize(
+    ("name", "spectral", "outside", "inside"),
+    [
+        ("htmuon_ns", "ns_root", (-0.5, 0.0, 1.0), (0.25,)),
+        ("htmuon_stream", "stream_power", (-0.125,), (0.0, 1.0)),
+        ("htmuon_mix", "mix_power", (-0.6, 1.1), (-0.5, 0.0, 1.0)),
+        ("htmuon", "svd_power", (-0.6, 1.1), (-0.5, 0.0, 1.0)),
+    ],
+)
+def test_a_power_outside_the_range_of_a_map_is_refused(name, spectral, outside, inside) -> None:
     for p in outside:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=r"^p must be a finite number in [\[(].*, got"):
             Muon([nn.Parameter(torch.ones(2, 2))], spectral=spectral, p=p)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=r"^p must be a finite number in [\[(].*, got"):
             build(name, nn.Linear(2, 2), p=p)
-    if spectral in ("mix_power", "svd_power"):
-        for p in (-0.5, 0.0, 1.0):
-            build(name, nn.Linear(2, 2), p=p)
+    for p in inside:
+        build(name, nn.Linear(2, 2), p=p)
 
 
 def test_ns_root_says_what_it_takes_p_for() -> None:
@@ -247,11 +243,11 @@ def rule(W: Tensor, **hyper: object) -> tuple[nn.Parameter, Muon]:
 
 
 @quick
-@given(matrices(), matrices(), st.floats(0, 0.99), st.floats(1e-3, 1))
+@given(matrices(), st.floats(0, 0.99), st.floats(1e-3, 1))
 def test_htmuon_with_power_one_is_sgd_with_averaged_momentum(
-    first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor], momentum: float, lr: float
+    drawn: tuple[Tensor, Tensor], momentum: float, lr: float
 ) -> None:
-    G = [first[0], first[0].flip(0), first[0].flip(1)]
+    G = [drawn[0], drawn[0].flip(0), drawn[0].flip(1)]
     W, muon = rule(torch.zeros_like(G[0]), lr=lr, p=1.0, momentum=momentum, nesterov=False)
     expected, M = torch.zeros_like(W), torch.zeros_like(W)
     m, n = W.shape
@@ -261,18 +257,6 @@ def test_htmuon_with_power_one_is_sgd_with_averaged_momentum(
         M = momentum * M + (1 - momentum) * gradient
         expected = expected - lr * max(1, m / n) ** 0.5 * M
     close(W.detach(), expected)
-
-
-@quick
-@given(matrices(), st.booleans())
-def test_muon_svd_ignores_the_scale_of_the_gradient(drawn: tuple[Tensor, Tensor], nesterov: bool) -> None:
-    moved = []
-    for scale in (1.0, 50.0):
-        W, muon = rule(torch.zeros_like(drawn[0]), p=0.0, nesterov=nesterov)
-        W.grad = scale * drawn[0]
-        muon.step()
-        moved.append(W.detach())
-    close(*moved)
 
 
 @quick

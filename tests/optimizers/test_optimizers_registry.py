@@ -101,12 +101,6 @@ def test_defaults_are_allowed_and_complete(name: str) -> None:
     assert row.name == name and row.paper and row.url.startswith("https://")
 
 
-@pytest.mark.parametrize("lr", [0, 0.0, "0", math.inf])
-def test_a_learning_rate_is_positive_and_finite(lr: object) -> None:
-    with pytest.raises(ValueError, match="^lr must be a finite number > 0, got "):
-        resolve_value(spec("muon").lr, "lr", lr)
-
-
 def test_resolve_coerces_what_it_is_given() -> None:
     assert resolve("htmuon", {"p": "0.25", "nesterov": "false"}) == {
         **resolve("htmuon", {}),
@@ -122,16 +116,8 @@ def test_unknown_names_come_with_the_nearest() -> None:
         resolve("muon", {"momentm": 0.9})
     with pytest.raises(ValueError, match="^sgdm has no hyperparameter 'zzz'; known are momentum, nesterov$"):
         resolve("sgdm", {"zzz": 1})
-
-
-def test_what_a_row_pins_is_not_a_hyperparameter() -> None:
-    with pytest.raises(ValueError, match="^muon_svd has no hyperparameter 'p'"):
+    with pytest.raises(ValueError, match="^muon_svd has no hyperparameter 'p'"):  # which its row pins
         resolve("muon_svd", {"p": 0.5})
-
-
-def test_every_public_name_is_found() -> None:
-    for name in optimizers.__all__:
-        assert getattr(optimizers, name) is not None
 
 
 def test_a_wrong_name_on_the_package_is_an_attribute_error() -> None:

@@ -4,7 +4,6 @@ The transcriptions act on singular values, with numpy: what a map makes of a mat
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -73,31 +72,14 @@ def soft_polar_g(s: Values, a: float, energy: str) -> Values:
     return both * norm4(muon) / norm4(both)
 
 
-# name: (the map, its definition), for several hyperparameters each
-Map = Callable[[Tensor, torch.dtype], Tensor]
-DEFINED: dict[str, tuple[Map, Callable[[Values], Values]]] = {
-    **{
-        f"soft_muon {b}": (lambda M, t, b=b: soft_muon(M, b, t), lambda s, b=b: soft_muon_g(s, b))
-        for b in (0.0, 0.4, 1.0)
-    },
-    **{
-        f"contra_muon {c}": (lambda M, t, c=c: contra_muon(M, c, t), lambda s, c=c: contra_muon_g(s, c))
-        for c in (0.0, 0.2, 0.9)
-    },
-    **{
-        f"dynmuon {p}": (lambda M, t, p=p: dynmuon(M, p, t), lambda s, p=p: dynmuon_g(s, p))
-        for p in (-0.5, -0.25, 0.0, 0.25, 0.5)
-    },
-    **{
-        f"soft_polar {a} {e}": (
-            lambda M, t, a=a, e=e: soft_polar(M, a, e, t),
-            lambda s, a=a, e=e: soft_polar_g(s, a, e),
-        )
-        for a in (0.0, 0.2, 1.0)
-        for e in ("keep", "none")
-    },
-}
-every_map = pytest.mark.parametrize("what", DEFINED)
+# (the map, its definition, their hyperparameters)
+CASES = [
+    *((soft_muon, soft_muon_g, (blend,)) for blend in (0.0, 0.4, 1.0)),
+    *((contra_muon, contra_muon_g, (c,)) for c in (0.0, 0.2, 0.9)),
+    *((dynmuon, dynmuon_g, (p,)) for p in (-0.5, -0.25, 0.0, 0.25, 0.5)),
+    *((soft_polar, soft_polar_g, (a, energy)) for a in (0.0, 0.2, 1.0) for energy in ("keep", "none")),
+]
+every_map = pytest.mark.parametrize(("map_", "definition", "hyper"), CASES)
 
 
 def drawn(m: int, n: int, values: Values) -> tuple[Tensor, Tensor, Tensor]:
@@ -108,25 +90,24 @@ def drawn(m: int, n: int, values: Values) -> tuple[Tensor, Tensor, Tensor]:
 
 @every_map
 @pytest.mark.parametrize("shape", [(12, 20), (20, 12), (16, 16), (1, 5)])
-def test_a_map_is_what_its_definition_says(what: str, shape: tuple[int, int]) -> None:
-    map_, g = DEFINED[what]
+def test_a_map_is_what_its_definition_says(map_, definition, hyper, shape: tuple[int, int]) -> None:
     r = min(shape)
     # bfloat16 cannot hold small values: its rounding plants some of 1e-3 to 1e-2 in all directions
     small = np.append(np.geomspace(1, 1e-5, r - 1), 0) if r > 1 else np.ones(1)
     for values, dtype, allowed in ((small, f64, 1e-10), (np.geomspace(1, 0.1, r), bf16, 0.03)):
         M, U, V = drawn(*shape, 3e-4 * values)
-        expected = U * torch.from_numpy(g(3e-4 * values)) @ V.T
-        assert (map_(M, dtype) - expected).norm() < allowed * expected.norm()
-    assert map_(M.to(f32), f64).dtype == f32
+        expected = U * torch.from_numpy(definition(3e-4 * values, *hyper)) @ V.T
+        assert (map_(M, *hyper, dtype) - expected).norm() < allowed * expected.norm()
+    assert map_(M.to(f32), *hyper, f64).dtype == f32
 
 
 @every_map
 @quick
 @given(seed=seeds, scale=st.sampled_from([1e-25, 1e-12, 1.0, 1e12, 1e25]))
-def test_the_size_of_a_matrix_counts_in_dynmuon_only(what: str, seed: int, scale: float) -> None:
+def test_the_size_of_a_matrix_counts_in_dynmuon_only(map_, definition, hyper, seed, scale) -> None:
     M = torch.randn(5, 8, generator=torch.Generator().manual_seed(seed))
-    power = float(what.split()[1]) if what.startswith("dynmuon") else 0.0
-    one, other = (DEFINED[what][0](c * M, f32) for c in (1.0, scale))
+    power = hyper[0] if map_ is dynmuon else 0.0
+    one, other = (map_(c * M, *hyper, f32) for c in (1.0, scale))
     torch.testing.assert_close(other / scale**power, one, rtol=1e-3, atol=1e-4)
 
 
@@ -173,17 +154,19 @@ def test_defaults_are_as_published() -> None:
     assert ZOO["dynmuon"].weight_decay.default == 0.025 and ZOO["dynmuon"].lr.default == 0.02
 
 
-@pytest.mark.parametrize("name", ["soft_muon", "contra_muon", "dynmuon", "soft_polar"])
-def test_momentum_may_be_zero(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "definition", "hyper"),
+    [
+        ("soft_muon", soft_muon_g, (1.0,)),
+        ("contra_muon", contra_muon_g, (0.2,)),
+        ("dynmuon", dynmuon_g, (0.25,)),
+        ("soft_polar", soft_polar_g, (0.2, "keep")),
+    ],
+)
+def test_momentum_may_be_zero(name, definition, hyper) -> None:
     W = nn.Parameter(torch.zeros(6, 9, dtype=f64))
     optimizer = build(name, [W], lr=0.5, weight_decay=0, momentum=0, ns_dtype="float64")
     s = np.geomspace(3, 1e-4, 6)
     W.grad, U, V = drawn(6, 9, s)
     optimizer.step()
-    g = {
-        "soft_muon": lambda: soft_muon_g(s, 1.0),
-        "contra_muon": lambda: contra_muon_g(s, 0.2),
-        "dynmuon": lambda: dynmuon_g(s, 0.25),
-        "soft_polar": lambda: soft_polar_g(s, 0.2, "keep"),
-    }[name]()
-    close(W.detach(), -0.5 * (U * torch.from_numpy(g) @ V.T), atol=1e-10)
+    close(W.detach(), -0.5 * (U * torch.from_numpy(definition(s, *hyper)) @ V.T), atol=1e-10)

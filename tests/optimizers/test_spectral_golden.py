@@ -18,6 +18,7 @@ from torch import Tensor
 from htbench.optimizers.spectral.exact import rank_power, svd_power
 from htbench.optimizers.spectral.newton_schulz import newton_schulz
 from htbench.optimizers.spectral.ns_root import gram_root
+from tests.helpers.matrices import ns_root_paper
 
 torch.set_num_threads(1)
 
@@ -26,22 +27,6 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16ns": torch.float32}
 NS_DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16ns": torch.bfloat16}
 # What has no row in the table of tolerances, as it is nobody's code: float64 on both sides, up to rounding.
 ROUNDING = {"ns_root_paper": 1e-9, "spd_exact": 1e-9}
-
-
-def ns_root_paper(X: Tensor, p: float, T: int, eps: float) -> Tensor:
-    """The paper's Algorithm "NS_root" as printed, on a positive definite X."""
-    I = torch.eye(len(X), dtype=X.dtype)  # noqa: E741
-    for _ in range(round(np.log2(2 / p))):
-        alpha = X.norm()
-        X = X / (alpha + eps)
-        Y, Z = X, I
-        for _ in range(T):
-            Q = 3.0 * I - Z @ Y
-            Y = 0.5 * Y @ Q
-            Z = 0.5 * Q @ Z
-        X = alpha.sqrt() * Y
-        X = (X + X.T) / 2 + eps * I
-    return X
 
 
 # (G, settings of the key as numbers, variant) -> what is stored

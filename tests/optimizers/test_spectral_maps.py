@@ -25,7 +25,7 @@ from htbench.optimizers.spectral.soft_muon import soft_muon
 from htbench.optimizers.spectral.soft_polar import soft_polar
 from htbench.optimizers.spectral.stream_power import stream_power
 from htbench.optimizers.zoo.spectral import MAPS
-from tests.helpers.matrices import ROUNDED_TWICE, close, matrices, orthogonal, powers, quick, seeds
+from tests.helpers.matrices import ROUNDED_TWICE, close, gaussian, matrices, orthogonal, powers, quick, seeds
 from tests.helpers.rows import of_rows
 
 torch.set_num_threads(1)
@@ -35,10 +35,6 @@ DEFAULTS = {name: param.default for name, param in MAPS.items()}
 Map = Callable[[Tensor, float], Tensor]
 exact = pytest.mark.parametrize("power", [svd_power, gram_power])
 everywhere = pytest.mark.parametrize("name", SPECTRAL)
-
-
-def gaussian(*shape: int, dtype: torch.dtype = f64, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=f64).to(dtype)
 
 
 def error(found: Tensor, expected: Tensor) -> float:

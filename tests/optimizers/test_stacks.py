@@ -2,15 +2,14 @@
 
 import copy
 import io
-from collections import Counter
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from htbench.optimizers import ZOO, Hybrid, Muon, UpdateRule, build, stacks
 from htbench.optimizers.spectral import exact, products
+from tests.helpers.operations import Operations
 from tests.helpers.rows import of_rows
 
 torch.set_num_threads(1)
@@ -24,15 +23,17 @@ ROUNDED |= {"htmuon_adamuon", "htmuon_mix", "soap", "soap_muon", "kl_soap", "cos
 # CPU it steps one by one, and here its products are float32.
 ROUNDED |= {"aurora"}
 PRECISE: dict[str, dict[str, object]] = {"aurora": {"ns_dtype": "float32"}}
+# For these the host would wait for a GPU.
+ASKING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 SHAPES = [(48, 128), (20, 12), (48, 128), (48, 128), (20, 12), (7,)]
 every_row = of_rows(STACKED)
 
 
 def started(
-    name: str, stacked: bool | None, **hyper: object
+    name: str, stacked: bool, shapes: list[tuple[int, ...]] = SHAPES, dtype=torch.float32, **hyper: object
 ) -> tuple[list[nn.Parameter], torch.optim.Optimizer]:
     generator = torch.Generator().manual_seed(0)
-    params = [nn.Parameter(torch.randn(shape, generator=generator)) for shape in SHAPES]
+    params = [nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype)) for shape in shapes]
     hyper = PRECISE.get(name, {}) | hyper
     optimizer = build(name, [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix", **hyper)
     force(optimizer, stacked)
@@ -50,7 +51,7 @@ def walk(params: list[nn.Parameter], optimizer: torch.optim.Optimizer, steps: ra
     for step in steps:
         generator = torch.Generator().manual_seed(step)
         for number, p in enumerate(params):
-            p.grad = 0.01 * torch.randn(p.shape, generator=generator)
+            p.grad = 0.01 * torch.randn(p.shape, generator=generator, dtype=p.dtype)
             if number == 3 and step in (0, 1, 4):
                 p.grad = None
         optimizer.step()
@@ -63,28 +64,15 @@ def check(name: str, found: list[Tensor], expected: list[Tensor]) -> None:
     torch.testing.assert_close(found, expected, **tolerance)
 
 
-_NO_KERNEL = (torch.ops.aten._unsafe_view.default, torch.ops.aten.promote_types.default)  # views but in name
-
-
-class CallCount(TorchDispatchMode):
-    """Counts PyTorch's operations, but no views, while it is active: on a GPU nearly each starts a kernel."""
-
-    calls = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.calls += not (func.is_view or func in _NO_KERNEL or func.namespace == "profiler")
-        return func(*args, **(kwargs or {}))
-
-
 def calls(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], stacked: bool) -> int:
     """PyTorch's calls in the second step."""
     force(optimizer, stacked)
     for _ in range(2):
         for p in params:
             p.grad = torch.ones_like(p)
-        with CallCount() as count:
+        with Operations() as operations:
             optimizer.step()
-    return count.calls
+    return operations.kernels
 
 
 def saved(optimizer: torch.optim.Optimizer) -> int:
@@ -128,17 +116,8 @@ def test_a_parameter_that_joined_later_keeps_its_phase(phase: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 @every_row
 def test_other_precisions(name: str, dtype: torch.dtype) -> None:
-    moved = []
-    for stacked in (False, True):
-        torch.manual_seed(0)
-        params = [nn.Parameter(torch.randn(16, 12, dtype=dtype)) for _ in range(3)]
-        optimizer = build(name, [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix")
-        force(optimizer, stacked)
-        for _ in range(3):
-            for p in params:
-                p.grad = torch.randn(16, 12, dtype=dtype)
-            optimizer.step()
-        moved.append([p.detach() for p in params])
+    shapes = [(16, 12)] * 3
+    moved = [walk(*started(name, stacked, shapes, dtype), range(3)) for stacked in (False, True)]
     torch.testing.assert_close(*moved, rtol=2e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-3)
 
 
@@ -156,15 +135,9 @@ def test_what_is_not_stacked_steps_alone(hyper: dict[str, object]) -> None:
 def test_kernels_are_stacked_too() -> None:
     moved = []
     for stacked in (False, True):
-        torch.manual_seed(0)
-        params = [nn.Parameter(torch.ones(8, 4, 3, 3)) for _ in range(3)]
-        optimizer = build("normuon", [(f"k{i}", p) for i, p in enumerate(params)], routing="matrix")
-        force(optimizer, stacked)
-        for p in params:
-            p.grad = torch.randn(8, 4, 3, 3)
-        optimizer.step()
+        params, optimizer = started("normuon", stacked, [(8, 4, 3, 3)] * 3)
+        moved.append(walk(params, optimizer, range(1)))
         assert optimizer.state[params[0]]["momentum"].shape == (8, 36)
-        moved.append([p.detach() for p in params])
     assert all(map(torch.equal, *moved))
 
 
@@ -199,47 +172,27 @@ def test_a_stacked_step_of_a_language_model_makes_few_calls(
     assert calls(optimizer, params, True) <= most
 
 
-class Watch(TorchDispatchMode):
-    """Counts PyTorch's calls by name; `asked` of those for which the host would wait for a GPU."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: Counter[str] = Counter()
-
-    @property
-    def asked(self) -> int:
-        return sum(self.seen[name] for name in ("_local_scalar_dense", "nonzero", "is_nonzero", "equal"))
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.seen[func._overloadpacket._qualified_op_name.removeprefix("aten::")] += 1
-        return func(*args, **(kwargs or {}))
-
-
 @every_row
 def test_on_a_gpu_no_row_asks_the_device_for_a_number(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a usual step. What PyTorch itself reads, the status of a solver, is below its dispatcher."""
     monkeypatch.setattr(exact, "_host_reads", lambda M: False)
     params, optimizer = started(name, True)
     walk(params, optimizer, range(3))
-    with Watch() as watch:
+    with Operations() as operations:
         walk(params, optimizer, range(3, 4))
-    assert watch.asked == 0 < watch.seen.total()
+    assert operations.count(*ASKING) == 0 < operations.seen.total()
 
 
 def test_on_a_gpu_the_default_htmuon_calls_a_solver_once_for_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = []
     for there in (True, False):
         monkeypatch.setattr(exact, "_host_reads", lambda M, there=there: not there)
-        torch.manual_seed(0)
-        params = [nn.Parameter(torch.zeros(shape)) for shape in [(66, 66)] * 4 + [(65, 90)] * 2 + [(90, 65)]]
-        optimizer = build("htmuon", [(f"w{i}", p) for i, p in enumerate(params)], routing="matrix")
-        force(optimizer, there)
-        for p in params:
-            p.grad = torch.randn(p.shape)
-        with Watch() as watch:
-            optimizer.step()
-        moved.append([p.detach() for p in params])
+        params, optimizer = started("htmuon", there, [(66, 66)] * 4 + [(65, 90)] * 2 + [(90, 65)])
+        before = [p.detach().clone() for p in params]
+        with Operations() as operations:
+            after = walk(params, optimizer, range(2, 3))
+        moved.append([p - old for p, old in zip(after, before, strict=True)])
         if there:
-            assert (watch.seen["_linalg_eigh"], watch.seen["_linalg_svd"], watch.asked) == (3, 0, 0)
-            assert watch.seen.total() < 300
+            assert operations.seen["_linalg_eigh"] == 3 and operations.count("_linalg_svd", *ASKING) == 0
+            assert operations.seen.total() < 300
     torch.testing.assert_close(*moved, rtol=1e-4, atol=1e-6)  # from the levels in float32

@@ -70,49 +70,45 @@ def changes(name, width, depth, mup, steps=4, **settings):
     return {what: (after[what] - before[what]).square().mean().sqrt().item() for what in before}
 
 
-def slopes(sizes, found):
+SIZES = {  # (width, depth)
+    "width": [(32, 2), (64, 2), (128, 2), (256, 2)],
+    "depth": [(32, 2), (32, 4), (32, 8), (32, 16)],
+}
+every_size = pytest.mark.parametrize("axis", SIZES)
+
+
+def slopes(name, axis, **settings):
     """Exponents of the changes over the sizes."""
-    logs = {what: [math.log(one[what]) for one in found] for what in found[0]}
-    return {what: np.polyfit(np.log(sizes), values, 1)[0] for what, values in logs.items()}
+    made = [changes(name, *size, **settings) for size in SIZES[axis]]
+    logs = {what: [math.log(one[what]) for one in made] for what in made[0]}
+    return {what: np.polyfit(np.log(np.prod(SIZES[axis], 1)), x, 1)[0] for what, x in logs.items()}
 
 
-WIDTHS, DEPTHS = (32, 64, 128, 256), (2, 4, 8, 16)
-
-
+@every_size
 @of_rows(RATES, quick=("adamw", "muon"))
-def test_changes_do_not_depend_on_the_width(name):
-    found = slopes(WIDTHS, [changes(name, width, 2, mup=True) for width in WIDTHS])
-    assert all(abs(slope) < 0.2 for slope in found.values()), found
-
-
-@of_rows(RATES, quick=("adamw", "muon"))
-def test_changes_do_not_depend_on_the_depth(name):
-    found = slopes(DEPTHS, [changes(name, 32, depth, mup=True) for depth in DEPTHS])
+def test_changes_do_not_depend_on_the_size(name, axis):
+    found = slopes(name, axis, mup=True)
     assert all(abs(slope) < 0.2 for slope in found.values()), found
 
 
 @pytest.mark.parametrize(
-    ("name", "what", "least", "settings"),
+    ("name", "axis", "what", "least", "settings"),
     [
-        ("adamw", "logits", 0.7, {}),
-        ("muon", "stream", 0.5, {}),
-        ("muon", "stream", 0.7, {"scale_rule": "rms0.2"}),
+        ("adamw", "width", "logits", 0.7, {}),
+        ("muon", "width", "stream", 0.5, {}),
+        ("muon", "width", "stream", 0.7, {"scale_rule": "rms0.2"}),
+        ("adamw", "depth", "stream", 0.5, {}),
+        ("muon", "depth", "stream", 0.5, {}),
     ],
 )
-def test_without_it_they_grow_with_the_width(name, what, least, settings):
-    found = slopes(WIDTHS, [changes(name, width, 2, mup=False, **settings) for width in WIDTHS])
+def test_without_it_they_grow_with_the_size(name, axis, what, least, settings):
+    found = slopes(name, axis, mup=False, **settings)
     assert found[what] > least, found
-
-
-@pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_without_it_they_grow_with_the_depth(name):
-    found = slopes(DEPTHS, [changes(name, 32, depth, mup=False) for depth in DEPTHS])
-    assert found["stream"] > 0.5, found
 
 
 @of_rows(["rms0.2", "spectral"], quick=["rms0.2"])
 def test_muon_may_scale_by_any_rule(name):
-    found = slopes(WIDTHS, [changes("muon", w, 2, mup=True, scale_rule=name) for w in WIDTHS])
+    found = slopes("muon", "width", mup=True, scale_rule=name)
     assert all(abs(slope) < 0.2 for slope in found.values()), found
 
 

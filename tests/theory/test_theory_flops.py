@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from htbench.optimizers import newton_schulz, ns_root
+from tests.helpers.matrices import gaussian, ns_root_paper
 
 torch.set_num_threads(1)
 
@@ -39,24 +40,8 @@ def htmuon_ns(m: int, n: int, p: float, steps: int) -> int:
     return muon(m, n) + 4 * m * n**2 + 6 * round(math.log2(2 / p)) * steps * n**3
 
 
-def ns_root_block(X: Tensor, p: float, steps: int, eps: float = 1e-6) -> Tensor:
-    """Algorithm "NS_root", line for line; X is M^T M."""
-    I = torch.eye(len(X), device=X.device)  # noqa: E741
-    for _ in range(round(math.log2(2 / p))):
-        alpha = X.norm()
-        X = X / (alpha + eps)
-        Y, Z = X, I
-        for _ in range(steps):
-            Q = 3.0 * I - Z @ Y
-            Y = 0.5 * Y @ Q
-            Z = 0.5 * Q @ Z
-        X = alpha.sqrt() * Y
-        X = (X + X.mT) / 2 + eps * I
-    return X
-
-
 def htmuon_ns_block(M: Tensor, p: float, steps: int) -> Tensor:
-    return newton_schulz(M, 5, torch.float32) @ ns_root_block(M.mT @ M, p, steps)
+    return newton_schulz(M, 5, torch.float32) @ ns_root_paper(M.mT @ M, p, steps)
 
 
 @shapes
@@ -97,8 +82,7 @@ def test_the_smaller_gram_matrix_makes_a_wide_matrix_as_cheap_as_a_tall_one(p):
 
 
 def test_the_transcription_is_of_the_block():
-    generator = torch.Generator().manual_seed(0)
-    M = torch.randn(40, 24, generator=generator)
+    M = gaussian(40, 24, dtype=torch.float32)
     torch.testing.assert_close(
         htmuon_ns_block(M, 0.25, 12), ns_root(M, 0.25, 5, torch.float32, 12), rtol=0, atol=1e-5
     )

@@ -13,28 +13,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from htbench.optimizers import svd_power
+from tests.helpers.matrices import gaussian, matrices, orthogonal, seeds
 
 torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 
-seeds = st.integers(0, 2**32 - 1)
+gradients = matrices().map(lambda drawn: drawn[0])
 powers = st.one_of(st.sampled_from([0.0, 0.125, 1.0]), st.floats(0.02, 1))
-
-
-def gaussian(m: int, n: int, seed: int) -> Tensor:
-    return torch.randn(m, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def orthogonal(n: int, seed: int) -> Tensor:
-    return torch.linalg.qr(gaussian(n, n, seed))[0]
-
-
-@st.composite
-def gradients(draw: st.DrawFn) -> Tensor:
-    m, n = draw(st.integers(1, 6)), draw(st.integers(1, 6))
-    r = min(m, n)
-    S = torch.tensor(draw(st.lists(st.floats(0.1, 10), min_size=r, max_size=r)), dtype=torch.float64)
-    return orthogonal(m, draw(seeds))[:, :r] * S @ orthogonal(n, draw(seeds))[:, :r].T
 
 
 def schatten(X: Tensor, q: float) -> float:
@@ -60,31 +45,31 @@ def assert_no_better(D: Tensor, G: Tensor, p: float) -> None:
 
 
 @quick
-@given(gradients(), powers)
+@given(gradients, powers)
 def test_the_direction_is_in_the_ball_and_reaches_the_dual_norm(G, p):
     assert schatten(steepest(G, p), conjugate(p)) == pytest.approx(1, rel=1e-10)
     assert inner(G, steepest(G, p)) == pytest.approx(schatten(G, 1 + p), rel=1e-10)
 
 
 @quick
-@given(gradients(), powers, seeds)
+@given(gradients, powers, seeds)
 def test_no_other_direction_gains_more(G, p, seed):
-    assert_no_better(gaussian(*G.shape, seed), G, p)
+    assert_no_better(gaussian(*G.shape, seed=seed), G, p)
 
 
 @quick
-@given(gradients(), powers, seeds, st.floats(1e-6, 1))
+@given(gradients, powers, seeds, st.floats(1e-6, 1))
 def test_no_perturbation_of_it_gains_more(G, p, seed, size):
-    E = gaussian(*G.shape, seed)
+    E = gaussian(*G.shape, seed=seed)
     for sign in (-1, 1):
         assert_no_better(steepest(G, p) + sign * size * E, G, p)
 
 
 @quick
-@given(gradients(), powers, seeds)
+@given(gradients, powers, seeds)
 def test_no_other_spectrum_on_its_singular_vectors_gains_more(G, p, seed):
     U, _, Vh = torch.linalg.svd(G, full_matrices=False)
-    assert_no_better(U * gaussian(1, len(Vh), seed).abs() @ Vh, G, p)
+    assert_no_better(U * gaussian(1, len(Vh), seed=seed).abs() @ Vh, G, p)
 
 
 @pytest.mark.parametrize("p", [0.0, 0.03125, 0.125, 0.5, 1.0])
@@ -96,7 +81,7 @@ def test_every_other_power_gains_less(p, other):
 
 
 @quick
-@given(gradients())
+@given(gradients)
 def test_the_limits_are_the_spectral_norm_and_the_frobenius_norm(G):
     """p = 0 is Muon: D* = U V^T gains the nuclear norm. p = 1 is the gradient: G / ||G||_F gains ||G||_F."""
     assert torch.linalg.matrix_norm(steepest(G, 0.0), 2).item() == pytest.approx(1, rel=1e-10)

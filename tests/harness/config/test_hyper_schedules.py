@@ -54,8 +54,9 @@ def test_a_schedule_starts_at_the_default_if_nothing_else_is_given(rule):
 
 
 def test_yaml_words_and_stored_configs_agree(rule, tmp_path):
+    decay = {"schedule.weight_decay.name": "cosine", "schedule.weight_decay.to": 0}
     config = resolve_config(
-        rule | SIGMOID | {"schedule.weight_decay.name": "cosine", "schedule.weight_decay.to": 0}
+        rule | SIGMOID | decay | {"optimizer.lr": 1e-5, "optimizer.aux_betas": [0.8, 0.9]}
     )
     path = tmp_path / "config.yaml"
     path.write_text(to_yaml(config))

@@ -30,34 +30,20 @@ def test_it_is_built_once(tmp_path):
     assert len(calls) == 1
 
 
-def truncate(folder):
-    os.truncate(folder / "b.bin", 500)
+DAMAGES = {
+    "truncate": lambda folder: os.truncate(folder / "b.bin", 500),
+    "flip": lambda folder: (folder / "b.bin").write_bytes(bytes(999) + b"\1"),
+    "remove": lambda folder: (folder / "a.txt").unlink(),
+    "add": lambda folder: (folder / "c").touch(),
+    "garbage manifest": lambda folder: (folder / "manifest.json").write_text("{"),
+    "no manifest": lambda folder: (folder / "manifest.json").unlink(),
+}
 
 
-def flip(folder):
-    (folder / "b.bin").write_bytes(bytes(999) + b"\1")
-
-
-def remove(folder):
-    (folder / "a.txt").unlink()
-
-
-def add(folder):
-    (folder / "c").touch()
-
-
-def garbage_manifest(folder):
-    (folder / "manifest.json").write_text("{")
-
-
-def no_manifest(folder):
-    (folder / "manifest.json").unlink()
-
-
-@pytest.mark.parametrize("damage", [truncate, flip, remove, add, garbage_manifest, no_manifest])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_noticed_and_repaired(tmp_path, damage):
     folder = cached(tmp_path / "data", fill_with("first"))
-    damage(folder)
+    DAMAGES[damage](folder)
     cached(folder, fill_with("second"))
     assert (folder / "a.txt").read_text() == "second"
     assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "b.bin", "manifest.json"]
@@ -130,12 +116,13 @@ def test_of_two_builders_one_waits_for_the_other(tmp_path):
 def test_damage_is_named_by_the_file(tmp_path):
     folder = cached(tmp_path / "data", fill_with("first"))
     assert damaged(folder) == []
-    flip(folder)
-    assert damaged(folder) == ["b.bin"]
-    remove(folder)
-    assert damaged(folder) == ["a.txt", "b.bin"]
-    no_manifest(folder)
-    assert damaged(folder) == ["manifest.json"]
+    for damage, names in (
+        ("flip", ["b.bin"]),
+        ("remove", ["a.txt", "b.bin"]),
+        ("no manifest", ["manifest.json"]),
+    ):
+        DAMAGES[damage](folder)
+        assert damaged(folder) == names
 
 
 def test_what_is_built_for_the_first_time_is_under_way_until_it_is_there(tmp_path):

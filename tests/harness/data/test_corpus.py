@@ -194,23 +194,19 @@ def test_the_count_is_that_of_the_whole_batch_in_every_process(cache, layout):
 # --- evaluation ---
 
 
-class Bigram(nn.Module):
-    def __init__(self, vocabulary):
-        super().__init__()
-        self.table = nn.Embedding(vocabulary, vocabulary)
-
-    def forward(self, tokens):
-        return self.table(tokens)
+def bigram(task):
+    """A model whose logits depend on the current token only."""
+    return nn.Embedding(*[task.model_options["vocabulary"]] * 2)
 
 
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_evaluation_equals_a_plain_computation(cache, layout):
     task = build(cache, layout=layout, held_out_tokens=10**6)
     torch.manual_seed(0)
-    model = Bigram(task.model_options["vocabulary"])
+    model = bigram(task)
     figures = task.evaluate(model, "val", micro_batch=3, device=CPU)
     inputs, targets = map(torch.tensor, all_rows(task, "val"))
-    nats = -model.table.weight.detach().log_softmax(1)[inputs].gather(2, targets.clamp(min=0)[..., None])
+    nats = -model.weight.detach().log_softmax(1)[inputs].gather(2, targets.clamp(min=0)[..., None])
     counted = targets != IGNORED
     nats = torch.where(counted, nats[..., 0], 0).double()
     means = [part.sum() / n.sum() for part, n in zip(nats.split(8), counted.split(8), strict=True)]
@@ -227,7 +223,7 @@ def test_evaluation_equals_a_plain_computation(cache, layout):
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_about_so_many_held_out_tokens_are_evaluated(cache, layout):
     task = build(cache, layout=layout, held_out_tokens=200)
-    figures = task.evaluate(Bigram(task.model_options["vocabulary"]), "val", micro_batch=8, device=CPU)
+    figures = task.evaluate(bigram(task), "val", micro_batch=8, device=CPU)
     assert 150 <= figures["samples"] <= 250
 
 
@@ -250,9 +246,10 @@ def test_rows_of_a_corpus_know_their_documents_in_all_shards(cache, layout):
 
 
 def test_of_a_huge_test_split_a_bounded_part_is_scored(cache, monkeypatch):
-    model = Bigram(build(cache, layout="padded").model_options["vocabulary"])
-    whole = build(cache, layout="padded").score(model, "test", micro_batch=8, device=CPU)
-    assert whole.whole == len(whole.sums) == len(build(cache, layout="padded").rows["test"])
+    task = build(cache, layout="padded")
+    model = bigram(task)
+    whole = task.score(model, "test", micro_batch=8, device=CPU)
+    assert whole.whole == len(whole.sums) == len(task.rows["test"])
     monkeypatch.setattr(corpus, "TEST_TOKENS", 200)
     part = build(cache, layout="padded", held_out_tokens=7).score(model, "test", micro_batch=8, device=CPU)
     assert 150 <= part.counts.sum() <= 250 and part.whole == whole.whole

@@ -114,12 +114,10 @@ def test_other_files_are_refused(tmp_path, own, head, count, complaint):
 
 def test_a_cut_or_foreign_file_is_refused(tmp_path, own):
     file = own / "fineweb_train_000003.bin"
-    file.write_bytes(file.read_bytes()[:-1])
-    with pytest.raises(UsageError, match="is no whole file of tokens"):
-        miniature.prepare_here("fineweb", tmp_path)
-    file.write_bytes(b"short")
-    with pytest.raises(UsageError, match="is no whole file of tokens"):
-        miniature.prepare_here("fineweb", tmp_path)
+    for content in (file.read_bytes()[:-1], b"short"):
+        file.write_bytes(content)
+        with pytest.raises(UsageError, match="is no whole file of tokens"):
+            miniature.prepare_here("fineweb", tmp_path)
     miniature.llm_c(file, [60_000])
     with pytest.raises(UsageError, match="has token 60000, but the vocabulary is "):
         miniature.prepare_here("fineweb", tmp_path)

@@ -163,12 +163,10 @@ def test_a_description_of_ones_own_stands_before_ours(tmp_path, monkeypatch):
     monkeypatch.setenv("HTBENCH_PUBLISHED", str(file))
     with pytest.raises(UsageError, match="mine.json' can't be read"):
         copies.row("c4")
-    file.write_text("[")
-    with pytest.raises(UsageError, match="is no JSON"):
-        copies.row("c4")
-    file.write_text("[]")
-    with pytest.raises(UsageError, match="must hold an object"):
-        copies.row("c4")
+    for text, complaint in (("[", "is no JSON"), ("[]", "must hold an object")):
+        file.write_text(text)
+        with pytest.raises(UsageError, match=complaint):
+            copies.row("c4")
     file.write_text(json.dumps({"openwebtext": {}}))
     assert copies.row("openwebtext") == {} and copies.digest("c4") == ours
     with pytest.raises(UsageError, match="No published copy of 'pydocs'"):

@@ -12,6 +12,7 @@ from htbench import models
 from htbench.harness import tasks
 from htbench.harness.config.key import resolved, run_key
 from htbench.harness.config.settings import resolve_config
+from htbench.harness.cost.estimate import for_record
 from htbench.harness.errors import PeerLostError, UsageError
 from htbench.harness.parallel import device
 from htbench.harness.parallel import group as distributed
@@ -62,7 +63,7 @@ def root(roots):
 @pytest.mark.parametrize(("size", "changes"), [(4, ALL | MUON), (2, ALL | SOPHIA)], ids=["muon", "sophia"])
 def test_the_numbers_are_those_of_a_single_process(roots, size, changes):
     settings = LM | changes
-    one = finish(resolve_config(settings), roots[0])
+    one = finish(resolve_config(settings), roots[0], count=for_record)
     many = together(size, settings, roots[1])
     assert_close(many, one)
     assert many[0].environment["world_size"] == size and many[0].cost == one[0].cost

@@ -14,7 +14,7 @@ from htbench.harness.data.text import TextTask
 from htbench.harness.train import curvature
 from htbench.harness.train.curvature import sample, uniform
 from htbench.optimizers import Sophia
-from tests.helpers.interrupting import finish, interrupt
+from tests.helpers.interrupting import assert_resumes, finish
 
 torch.set_num_threads(1)
 
@@ -196,22 +196,13 @@ def test_autocast_is_honoured():
 
 
 def test_an_interrupted_run_gives_the_same_bits(tmp_path, tiny):
-    tiny |= {
-        "optimizer.name": "sophia",
-        "optimizer.lr": 0.01,
-        "optimizer.curvature_interval": 2,
-        "log_every": 1,
-    }
-    whole, whole_curve = finish(resolve_config(tiny), tmp_path / "whole")
-    interrupt(resolve_config(tiny), tmp_path / "parts", 3)  # stops after four updates, when a pass is due
-    interrupt(resolve_config(tiny), tmp_path / "parts", 6)
-    parts, parts_curve = finish(resolve_config(tiny), tmp_path / "parts")
-    assert (parts.metrics, parts_curve, parts.attempts) == (whole.metrics, whole_curve, 3)
-    _, signs = finish(resolve_config(tiny | {"optimizer.sign_momentum": True}), tmp_path)
-    losses, sign_losses = ([row["loss"] for row in curve if "loss" in row] for curve in (whole_curve, signs))
+    tiny |= {"optimizer.name": "sophia", "optimizer.lr": 0.01, "optimizer.curvature_interval": 2}
+    _, whole = assert_resumes(tiny, tmp_path, 3, 6)  # stops after four updates, when a pass is due
+    _, signs = finish(resolve_config(tiny | {"optimizer.sign_momentum": True, "log_every": 1}), tmp_path)
+    losses, sign_losses = ([row["loss"] for row in curve if "loss" in row] for curve in (whole, signs))
     assert (
         losses[:3] == sign_losses[:3] and losses[3] != sign_losses[3]
-    )  # of the third update, the first changed
+    )  # the third update is the first changed
 
 
 @pytest.mark.filterwarnings("ignore:Sophia made")  # the pass of this test tells the optimizer nothing

@@ -10,9 +10,8 @@ from htbench.harness.config.settings import resolve_config
 from htbench.harness.store import Store
 from htbench.harness.train.checkpoint import load, load_weights
 from htbench.harness.train.learner import Learner
-from htbench.harness.train.run import run
 from tests.helpers.batch_norm import statistics
-from tests.helpers.interrupting import finish, interrupt
+from tests.helpers.interrupting import assert_resumes, finish, interrupt
 
 FREE = {"optimizer.name": "schedule_free", "optimizer.lr": 0.01, "schedule.name": "constant", "log_every": 1}
 
@@ -57,26 +56,16 @@ def two_modes(tmp_path, monkeypatch):
     return "two_modes:TwoModes"
 
 
-def trained(settings, root):
-    config = resolve_config(settings)
-    return config, run(resolved(config), Store(root))
-
-
 def test_evaluations_on_the_way_change_no_numbers(tmp_path, tiny):
-    _, plain = trained(tiny | FREE, tmp_path / "plain")
+    plain, _ = finish(resolve_config(tiny | FREE), tmp_path / "plain")
     more = {"evaluation.every": 2, "checkpoint.every_steps": 3, "evaluation.untrained": True}
-    _, other = trained(tiny | FREE | more, tmp_path / "other")
+    other, _ = finish(resolve_config(tiny | FREE | more), tmp_path / "other")
     assert plain.key == other.key
     assert plain.metrics == {k: v for k, v in other.metrics.items() if k != "untrained_val_loss"}
 
 
 def test_a_schedule_free_run_goes_on_bit_for_bit(tmp_path, tiny):
-    settings = tiny | FREE | {"checkpoint.keep_weights": True}
-    config, plain = trained(settings, tmp_path / "plain")
-    interrupt(config, tmp_path / "cut", 3)
-    assert finish(config, tmp_path / "cut")[0].metrics == plain.metrics
-    both = [load_weights(Store(tmp_path / name).files(plain.key))[0] for name in ("plain", "cut")]
-    assert all(torch.equal(both[0][name], both[1][name]) for name in both[0])
+    assert_resumes(tiny | FREE, tmp_path, 3)
 
 
 def test_what_is_kept_are_the_weights_that_were_evaluated(tmp_path, tiny, two_modes):

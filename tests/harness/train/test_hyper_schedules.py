@@ -13,10 +13,9 @@ from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import UsageError
 from htbench.harness.parallel.group import ALONE
-from htbench.harness.store import Store
 from htbench.harness.train import schedule
 from htbench.harness.train.learner import Learner
-from tests.helpers.interrupting import finish, interrupt
+from tests.helpers.interrupting import assert_resumes, finish
 
 # As published: DynMuon's p, Soft-Muon's blend over the last sixth, Contra-Muon's share over two thirds.
 DYNMUON = {"name": "sigmoid", "from": 0.25, "to": -0.25, "centre": 0.04, "width": 0.04}
@@ -109,31 +108,12 @@ def test_a_class_from_outside_without_the_value_in_its_groups_is_refused(tiny, t
 
 
 @pytest.mark.parametrize(
-    ("name", "scheduled", "rule"),
-    [
-        ("htmuon", "p", OF_P),
-        ("torch.optim:SGD", "momentum", CONTRA_MUON),
-    ],
+    ("name", "scheduled", "rule"), [("htmuon", "p", OF_P), ("torch.optim:SGD", "momentum", CONTRA_MUON)]
 )
 def test_a_stopped_run_goes_on_with_the_same_bits(tmp_path, tiny, name, scheduled, rule):
     parts = {f"schedule.{scheduled}.{part}": value for part, value in rule.items()}
-    plain = tiny | {
-        "optimizer.name": name,
-        "optimizer.lr": 0.02,
-        "checkpoint.keep_weights": True,
-        "log_every": 1,
-    }
-    config = resolve_config(plain | parts)
-    whole, curve = finish(config, tmp_path / "whole")
-    interrupt(config, tmp_path / "parts", 3)
-    interrupt(config, tmp_path / "parts", 6)
-    again, same_curve = finish(config, tmp_path / "parts")
-    assert (again.metrics, same_curve) == (whole.metrics, curve)
-    weights = [
-        torch.load(Store(tmp_path / where).run_folder(whole.key) / "weights.pt", weights_only=True)
-        for where in ("whole", "parts")
-    ]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    plain = tiny | {"optimizer.name": name, "optimizer.lr": 0.02}
+    whole, _ = assert_resumes(plain | parts, tmp_path, 3, 6)
     first = {f"optimizer.{scheduled}": rule["from"]}
     constant, _ = finish(resolve_config(plain | first), tmp_path / "constant")
     assert constant.metrics != whole.metrics, "the schedule does something"

@@ -2,11 +2,9 @@
 
 import pytest
 
-from htbench.harness.config.key import resolved, run_key
+from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import declarations, resolve_config
-from htbench.harness.store import Store
-from htbench.harness.store import curve as metrics
-from htbench.harness.train import run
+from tests.helpers.interrupting import finish
 
 # These change the last digits, by the order of sums: they belong to the provenance of a run.
 PROVENANCE = {"threads", "compile", "processes", "micro_batch", "device", "activation_checkpointing"}
@@ -28,11 +26,9 @@ INERT = {
 LM = {"task": "pydocs", "model": "llama-nano", "optimizer.name": "htmuon", "optimizer.lr": 0.02}
 
 
-def finish(settings, root):
+def numbers_of(settings, root):
     """Key, final figures and curve, the latter without evaluations on the way."""
-    store = Store(root)
-    record = run.run(resolved(resolve_config(settings)), store)
-    rows = metrics.read(store.run_folder(record.key) / "metrics.jsonl")
+    record, rows = finish(resolve_config(settings), root)
     curve = [row for row in rows if "loss" in row or row["step"] == record.steps]
     figures = {name: value for name, value in record.metrics.items() if name != "untrained_val_loss"}
     return record.key, figures, curve
@@ -42,7 +38,7 @@ def finish(settings, root):
 def test_fields_outside_the_key_change_no_bit(tmp_path, tiny, workload):
     """All of them at once: take them away one by one if it fails."""
     settings = tiny | workload
-    assert finish(settings | INERT, tmp_path / "changed") == finish(settings, tmp_path / "plain")
+    assert numbers_of(settings | INERT, tmp_path / "changed") == numbers_of(settings, tmp_path / "plain")
 
 
 def test_each_field_outside_the_key_is_proven_or_belongs_to_the_provenance():

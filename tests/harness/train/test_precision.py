@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from htbench.harness.config.settings import resolve_config
 from htbench.harness.store import Store
-from tests.helpers.interrupting import finish, interrupt
+from htbench.harness.train.checkpoint import load_weights
+from tests.helpers.interrupting import assert_resumes
 
 PURE, PRODUCTS = {"precision.params": "bfloat16"}, {"precision.autocast": "bfloat16"}
 TEXT = {"task": "pydocs", "batch_size": 16, "optimizer.name": "htmuon_mix", "optimizer.lr": 0.02}
@@ -20,13 +20,10 @@ WORKLOADS = {
 @pytest.mark.parametrize("precision", [PURE, PRODUCTS], ids=["pure", "products"])
 @pytest.mark.parametrize("model", WORKLOADS)
 def test_a_run_learns_and_resumes(tmp_path, tiny, model, precision):
-    settings = tiny | WORKLOADS[model] | precision | {"model": model, "steps": 16, "log_every": 1}
-    config = resolve_config(settings | {"checkpoint.keep_weights": True})
-    record, curve = finish(config, tmp_path / "whole")
+    settings = tiny | WORKLOADS[model] | precision | {"model": model, "steps": 16}
+    record, curve = assert_resumes(settings, tmp_path, 5)
     losses = [row["loss"] for row in curve if "loss" in row]
     assert losses[-1] < 0.97 * losses[0]
-    interrupt(config, tmp_path / "parts", 5)
-    assert finish(config, tmp_path / "parts")[1] == curve
-    weights = torch.load(Store(tmp_path / "whole").run_folder(record.key) / "weights.pt", weights_only=True)
+    weights, _ = load_weights(Store(tmp_path / "whole").files(record.key))
     kept = {value.dtype for name, value in weights.items() if value.is_floating_point()}
     assert kept == {torch.bfloat16 if precision is PURE else torch.float32}

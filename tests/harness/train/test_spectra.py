@@ -18,7 +18,7 @@ from htbench.harness.store.integrity import contradiction
 from htbench.harness.train.checkpoint import load_weights
 from tests.helpers import in_ranks
 from tests.helpers.command import TINY
-from tests.helpers.interrupting import finish, interrupt
+from tests.helpers.interrupting import assert_resumes, finish, interrupt
 
 SPECTRA = {"spectra.every": 3, "spectra.updates": [0, 0.5, 1]}
 LM = {"task": "pydocs", "model": "llama-nano", "batch_size": 16}
@@ -106,13 +106,9 @@ def test_an_interrupted_run_has_the_same_rows_and_numbers(tmp_path, tiny, worklo
     """The matrices of the language model step as stacks."""
     settings = tiny | workload | {"optimizer.name": rule, "optimizer.lr": 0.02, "log_every": 1}
     plain, plain_curve = finish(resolve_config(settings), tmp_path / "plain")
-    whole, rows = recorded(tmp_path / "whole", settings | SPECTRA)
-    parts = resolve_config(settings | SPECTRA)
-    interrupt(parts, tmp_path / "parts", 3)
-    interrupt(parts, tmp_path / "parts", 6)
-    record, parts_curve = finish(parts, tmp_path / "parts")
-    assert record.metrics == whole.metrics == plain.metrics and parts_curve == plain_curve
-    assert rows_of(tmp_path / "parts", record.key) == rows
+    record, curve = assert_resumes(settings | SPECTRA, tmp_path, 3, 6)
+    assert (record.metrics, curve) == (plain.metrics, plain_curve)
+    assert rows_of(tmp_path / "parts", record.key) == rows_of(tmp_path / "whole", record.key) != []
 
 
 @pytest.fixture(scope="module")
@@ -163,10 +159,8 @@ def test_of_several_processes_each_measures_what_it_steps(tmp_path):
     plain = in_ranks.together(2, settings, tmp_path / "plain")
     record, losses = in_ranks.together(2, settings | SPECTRA, tmp_path / "two")
     assert (record.metrics, losses) == (plain[0].metrics, plain[1])
-    rows, (state, _) = (
-        rows_of(tmp_path / "two", record.key),
-        load_weights(Store(tmp_path / "two").files(record.key)),
-    )
+    rows = rows_of(tmp_path / "two", record.key)
+    state, _ = load_weights(Store(tmp_path / "two").files(record.key))
     measured = layers.measure(state)
     names = [layer.name for layer in measured]
     assert [row["layer"] for row in rows] == 6 * names  # of updates at 1, 4, 8 and of weights at 3, 6, 8

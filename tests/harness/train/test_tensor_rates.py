@@ -6,13 +6,9 @@ import pytest
 import torch
 
 from htbench.harness.config import parts
-from htbench.harness.config.key import resolved
-from htbench.harness.config.settings import resolve_config
-from htbench.harness.errors import StoppedError
-from htbench.harness.store import Store, curve
+from htbench.harness.config.settings import resolve_config, to_settings
 from htbench.harness.train.building import build_optimizer
-from htbench.harness.train.monitor import Monitor
-from htbench.harness.train.run import run
+from tests.helpers.interrupting import assert_resumes, finish
 
 RATES = """
     import torch
@@ -54,24 +50,11 @@ def config(tmp_path, monkeypatch, tiny):
     return made
 
 
-def trained(config, root, stopped=False):
-    """The curve of a run; `stopped` after its first step, and resumed."""
-    run_of_it, store = resolved(config), Store(root)
-    if stopped:
-        monitor = Monitor()
-        monitor.stop_requested = True
-        with pytest.raises(StoppedError):
-            run(run_of_it, store, monitor)
-    key = run(run_of_it, store).key
-    return curve.read(store.run_folder(key) / "metrics.jsonl")
-
-
-@pytest.mark.parametrize("name", ["Given", "Held"])
-def test_they_train_as_numbers_do_and_are_resumed_bit_for_bit(config, tmp_path, name):
-    rows = trained(config(f"rates_parts:{name}"), tmp_path / "whole")
-    assert trained(config(f"rates_parts:{name}"), tmp_path / "resumed", stopped=True) == rows
-    plain = {"Given": "torch.optim:Adam", "Held": "torch.optim:SGD"}[name]
-    for mine, theirs in zip(rows, trained(config(plain), tmp_path / "plain"), strict=True):
+@pytest.mark.parametrize(("name", "plain"), [("Given", "torch.optim:Adam"), ("Held", "torch.optim:SGD")])
+def test_they_train_as_numbers_do_and_are_resumed_bit_for_bit(config, tmp_path, name, plain):
+    _, rows = assert_resumes(to_settings(config(f"rates_parts:{name}")), tmp_path, 1)
+    _, plain_rows = finish(config(plain, log_every=1), tmp_path / "plain")
+    for mine, theirs in zip(rows, plain_rows, strict=True):
         assert mine == pytest.approx(theirs, rel=1e-3)
 
 

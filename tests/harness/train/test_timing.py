@@ -7,14 +7,13 @@ import pytest
 
 from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.errors import StoppedError
 from htbench.harness.parallel.group import Group
 from htbench.harness.store import Store
 from htbench.harness.train import checkpoint, progress, run
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.loop import Training
-from htbench.harness.train.monitor import Monitor
 from htbench.harness.train.progress import StepTimes
+from tests.helpers.interrupting import interrupt
 
 HALF = 0.5  # of the wall time is CPU time: the machine is shared
 
@@ -62,18 +61,6 @@ def periodic(clock, monkeypatch, every, extra, first=0.0):
     clock.slow(monkeypatch, Learner, "update", seconds)
 
 
-class StopAt(Monitor):
-    """Asks for a stop once `step` updates are made; the run stops at the end of the next one."""
-
-    def __init__(self, step):
-        super().__init__(progress=lambda now: setattr(self, "stop_requested", now >= step))
-
-
-def stop(config, root, step):
-    with pytest.raises(StoppedError):
-        run.run(resolved(config), Store(root), StopAt(step))
-
-
 @pytest.mark.parametrize(
     ("log_every", "every", "extra", "mean"),
     [(1, 25, 160.0, 16.4), (10, 50, 210.0, 14.2), (7, 25, 160.0, 16.4), (1000, 50, 210.0, 14.2)],
@@ -105,8 +92,8 @@ def test_evaluations_and_checkpoints_take_no_step_time(tmp_path, tiny, clock, mo
 def test_a_resumed_run_s_time_covers_each_attempt_but_its_warm_up(tmp_path, tiny, clock, monkeypatch):
     config = resolve_config(tiny | {"steps": 110, "log_every": 1})
     periodic(clock, monkeypatch, 25, 160.0, first=900.0)
-    stop(config, tmp_path, 33)
-    stop(config, tmp_path, 37)  # nothing but warm-up
+    interrupt(config, tmp_path, 33)
+    interrupt(config, tmp_path, 37)  # nothing but warm-up
     record = run.run(resolved(config), Store(tmp_path))
     counted = clock.steps[10:33] + clock.steps[47:]
     assert record.timing["steps"] == len(counted) == 86
@@ -156,7 +143,7 @@ def test_the_cpu_time_is_that_of_all_processes(tmp_path, tiny, clock, monkeypatc
 
 def test_a_record_says_when_and_on_what(tmp_path, tiny):
     config = resolve_config(tiny | {"log_every": 1})
-    stop(config, tmp_path, 3)
+    interrupt(config, tmp_path, 3)
     store = Store(tmp_path)
     record = run.run(resolved(config), store)
     began, ended = datetime.fromisoformat(record.began), datetime.fromisoformat(record.ended)
