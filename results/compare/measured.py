@@ -115,8 +115,7 @@ def measure_choices(
             Note("other_versions", used=_name_version(choice), others=list(map(_name_version, earlier))),
         )
     if choice.winner is None:
-        runs = [run for candidate in choice.candidates for run in candidate.runs]
-        return _explain_missing(metric_of_run.metric, runs, choice, notes)
+        return _explain_missing(metric_of_run.metric, choice.runs, choice, notes)
     searched = of_search or our_runs.scale == "paper"
     runs = choice.winner.runs if searched else choice.replicas
     if not runs:

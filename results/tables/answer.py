@@ -247,7 +247,7 @@ def _make_place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
         behind = list(map(_make_converter(outcome), (row.gap, row.low, row.high)))
     gap, low, high = behind
     return Place(
-        rank=f"{row.rank}{'=' * row.is_tied}" if row is not None else "",
+        rank=row.rank_word if row is not None else "",
         name=outcome.names[at],
         value=outcome.tests[outcome.metric][at],
         gap=gap,
@@ -322,11 +322,7 @@ def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
     ended = []
     for choice, name in zip(outcome.choices, outcome.names, strict=True):
-        runs = (
-            choice.replicas
-            if choice.winner
-            else [run for candidate in choice.candidates for run in candidate.runs]
-        )
+        runs = choice.replicas if choice.winner else choice.runs
         if runs and all(Status(run["state"]).is_settled for run in runs):
             step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
             fresh = "fresh seeds" if choice.winner else ""

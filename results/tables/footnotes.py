@@ -82,8 +82,7 @@ def list_keys(runs: Iterable[Row]) -> tuple[str, ...]:
 
 def explain_missing(choice: Choice) -> Cell:
     """Why a group has no winner."""
-    runs = [run for candidate in choice.candidates for run in candidate.runs]
-    return explain([run for run in runs if run["state"] == choice.state])
+    return explain([run for run in choice.runs if run["state"] == choice.state])
 
 
 def explain(runs: Sequence[Row]) -> Cell:

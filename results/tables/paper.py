@@ -18,7 +18,6 @@ from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import UNFINISHED, Status
 from htbench.harness.store.points import SEARCH
 from htbench.results.compare import paper_errata
-from htbench.results.compare.contender import estimate_gains
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_at_rate, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
@@ -432,27 +431,18 @@ def judge_figures(
             continue
         tested = True
         head, names = _name_figures(layout, our_runs.scale, lines)
-        exact = find_twins(rivals)
-        whole = compare_rows(
-            [
-                figure.contender(name, our_runs.store)
-                for name, figure in zip(names, rival_figures, strict=True)
-            ],
-            dict(zip(names, names, strict=True)),
-            [choice.budget for choice in rivals],
-            metric,
-            [estimate_gains(choice, metric) for choice in rivals],
-            max((int(run["look"]) for choice in rivals for run in choice.replicas), default=0),
-            exact,
-        )
+        pairs = zip(names, rival_figures, strict=True)
+        contenders = [figure.contender(name, our_runs.store) for name, figure in pairs]
+        twins = find_twins(rivals)
+        whole = compare_rows(contenders, dict(zip(names, names, strict=True)), rivals, metric)
         if whole.untold:
             tied = [row.name for row in whole.untold]
             ties.append(Note("ties_with", label=head, names=tied, best=whole.best))
         for at, (line, figure) in enumerate(zip(lines, rival_figures, strict=True)):
             bold = whole.bold[at] and not figure.notes
-            twin_note = (exact[names[at]],) if names[at] in exact else ()
+            twin_note = (twins[names[at]],) if names[at] in twins else ()
             row = whole.rows[at]
-            place = ("", "") if row is None else (row.kind.value, f"{row.rank}{'=' * row.is_tied}")
+            place = ("", "") if row is None else (row.kind.value, row.rank_word)
             judged[line] = FigureVerdict(
                 bold, (*whole.budgets[at], *twin_note), partial(whole.outlook, at), *place
             )
@@ -464,9 +454,8 @@ def _is_settled(figure: Measured) -> bool:
     choice = figure.choice
     if choice is None or choice.unfinished or figure.state in UNFINISHED:
         return False
-    runs = [run for candidate in choice.candidates for run in candidate.runs]
     unfinished = any(run["state"] in UNFINISHED for run in choice.replicas)
-    return not unfinished and all(run["protocol"] != "paper" for run in runs)
+    return not unfinished and all(run["protocol"] != "paper" for run in choice.runs)
 
 
 def _name_figures(layout: Layout, scale: str, lines: Sequence[Reported]) -> tuple[str, list[str]]:
