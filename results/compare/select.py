@@ -178,11 +178,11 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    planned = count_settings(group)
-    planned = count_settings(group + dropped) if dropped else planned
+    searched = count_settings(group)
+    planned = count_settings(group + dropped) if dropped else searched
     tried = count_settings(group + dropped + elsewhere) if elsewhere else planned
     ties = [candidates[name] for name in tied]
-    counts = planned, planned - planned, tried - planned
+    counts = searched, planned - searched, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
     twins = (run for run in _drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
     left_out = [run for run in twins if run["key"] not in reported and not _search_with_seed_of(run, users)]
