@@ -7,6 +7,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from htbench.harness.choice import parabola
 from htbench.harness.show.status import Status
@@ -82,14 +83,14 @@ def _read_digest(run: Row) -> str:
 
 def _find_search(choice: Choice, metric: Metric) -> Search | None:
     """The settings with a validation result; None if they have none of this metric."""
-    levels = {candidate.name: _list_levels(candidate, metric) for candidate in choice.candidates}
-    if choice.winner is None or not levels[choice.winner.name]:
+    settings = []
+    for candidate in choice.candidates:
+        rate: Any = candidate.runs[0].get("lr")
+        has_octave = choice.axes == ["lr"] and rate is not None and rate > 0  # nothing else was searched
+        if values := _list_levels(candidate, metric):
+            settings.append(Setting(candidate.name, values, math.log2(rate) if has_octave else None))
+    if choice.winner is None or all(setting.name != choice.winner.name for setting in settings):
         return None
-    settings = [
-        Setting(candidate.name, levels[candidate.name], _find_octave(candidate.runs[0].get("lr"), choice))
-        for candidate in choice.candidates
-        if levels[candidate.name]
-    ]
     again = [metric.on_scale(value) for value in finite_values(choice.replicas, f"val_{metric.name}")]
     return Search(settings, choice.winner.name, statistics.fmean(again) if again else None)
 
@@ -98,11 +99,6 @@ def _list_levels(candidate: Candidate, metric: Metric) -> list[float]:
     """The validation results of a setting on the scale of the comparison; none if it can't win."""
     values = finite_values(candidate.runs, f"val_{metric.name}") if candidate.score is not None else []
     return list(map(metric.on_scale, values))
-
-
-def _find_octave(rate: float | None, choice: Choice) -> float | None:
-    """Of a learning rate, where nothing else was searched."""
-    return math.log2(rate) if choice.axes == ["lr"] and rate is not None and rate > 0 else None
 
 
 def _read_items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Items | None, int]:
@@ -115,9 +111,7 @@ def _read_items(runs: Sequence[Row], metric: Metric, store: Store) -> tuple[Item
         return None, 0
     import numpy as np
 
-    results = [
-        items.read(store.files(record.key), record) if record is not None else None for record in records
-    ]
+    results = [record and items.read(store.files(record.key), record) for record in records]
     sound = [result for result in results if isinstance(result, TestItems)]
     missing = len(results) - len(sound)
     if missing or len({scored.digest for scored in sound}) > 1:
@@ -139,9 +133,7 @@ def list_setting_values(choice: Choice, metric: Metric) -> list[float]:
     One that diverged, or was pruned, is infinitely bad.
     """
     worst = -math.inf if metric.higher_is_better else math.inf
-    results = [
-        (_list_levels(candidate, metric), candidate.state.has_ended) for candidate in choice.candidates
-    ]
+    results = [(_list_levels(setting, metric), setting.state.has_ended) for setting in choice.candidates]
     return [statistics.fmean(levels) if levels else worst for levels, ended in results if levels or ended]
 
 

@@ -25,61 +25,53 @@ def find_edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     """
     assert choice.winner is not None
     rivals = choice.rows
-    winner_rows = [row for row in rivals if row["candidate"] == choice.winner.name]
-    from_grid = [row for row in winner_rows if not row["slot"]]
+    chosen = [row for row in rivals if row["candidate"] == choice.winner.name]
+    from_grid = [row for row in chosen if not row["slot"]]
     plain = [row for row in from_grid if not row["allowed"]]
     from_grid = plain or from_grid  # a file to which a value can be added as it is
-    find = _find_in_grid if from_grid else _find_in_search
-    blocks = tuple(
-        sorted({row["block"] for row in from_grid or winner_rows} - {""})
-    )  # a file of results has none
+    find = _find_in_grid if from_grid else _find_in_study
+    blocks = tuple(sorted({row["block"] for row in from_grid or chosen} - {""}))  # a file of results has none
     edges = {}
     for column in columns:
-        other_axes = [name for name in choice.axes if name != column]
-        near = _list_numbers(
-            row[column] for row in rivals if all(agree(row, winner_rows[0], name) for name in other_axes)
-        )
+        fixed = [name for name in choice.axes if name != column]
+        near = _list_numbers(row[column] for row in rivals if all(agree(row, chosen[0], at) for at in fixed))
         beside = [
             replace(edge, blocks=blocks, is_drawn=not from_grid)
-            for edge in find(column, from_grid or winner_rows, rivals, near)
-            if edge.place != "hole" or winner_rows[0]["protocol"] != "paper"
+            for edge in find(column, from_grid or chosen, rivals, near)
+            if edge.place != "hole" or chosen[0]["protocol"] != "paper"
         ]
         if beside:
             edges[column] = beside
     return edges
 
 
-def _find_in_grid(
-    column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]
-) -> list[Edge]:
-    blocks = {(row["sweep"], row["block"]) for row in winner_rows}
+def _find_in_grid(column: str, chosen: Sequence[Row], rivals: Sequence[Row], near: list[float]) -> list[Edge]:
+    blocks = {(row["sweep"], row["block"]) for row in chosen}
     planned = [row for row in rivals if (row["sweep"], row["block"]) in blocks]
-    listed, allowed = _list_numbers(row[column] for row in planned), int(winner_rows[0]["allowed"])
+    listed, allowed = _list_numbers(row[column] for row in planned), int(chosen[0]["allowed"])
     setting = setting_name(column)
-    is_refined = allowed and setting == (winner_rows[0]["refines"] or "optimizer.lr")
+    is_refined = allowed and setting == (chosen[0]["refines"] or "optimizer.lr")
     # `refine` has each value beside some rates: all that its axes list were tried.
     tried = near if len(near) > 1 and (is_refined or not allowed) else listed
-    edges = of_values(
-        winner_rows[0]["rule"], setting, winner_rows[0][column], tried, () if allowed else listed
-    )
+    edges = of_values(chosen[0]["rule"], setting, chosen[0][column], tried, () if allowed else listed)
     trials, values = len({row["candidate"] for row in planned}), 0 if is_refined else len(listed)
     return [edge.beside_trials(allowed, trials, values) if allowed else edge for edge in edges]
 
 
-def _find_in_search(
-    column: str, winner_rows: Sequence[Row], rivals: Sequence[Row], near: list[float]
+def _find_in_study(
+    column: str, chosen: Sequence[Row], rivals: Sequence[Row], near: list[float]
 ) -> list[Edge]:
-    winner_axes, rival_axes = (_read_axes(column, some) for some in (winner_rows, rivals))
+    winner_axes, rival_axes = (_read_axes(column, some) for some in (chosen, rivals))
     if not winner_axes:
         return []  # fixed in this search
-    place = winner_rows[0]["rule"], setting_name(column), winner_rows[0][column]
+    place = chosen[0]["rule"], setting_name(column), chosen[0][column]
     choices = _list_numbers(value for axis in rival_axes for value in axis.get("choices", ()))
     if "choices" in winner_axes[0]:
         return of_values(*place, choices, choices)
     ends = [axis[end] for axis in rival_axes for end in ("low", "high") if end in axis]
     tried = _list_numbers([*choices, *near, *ends])
     drawn = _list_numbers(row[column] for row in rivals)
-    study = winner_rows[0]["slot"].rpartition("/")[0]
+    study = chosen[0]["slot"].rpartition("/")[0]
     slots = {row["slot"]: row["state"] for row in rivals if row["slot"].rpartition("/")[0] == study}
     trials = sum(state not in UNFINISHED for state in slots.values())
     return [
@@ -116,11 +108,9 @@ def find_candidates_along(choice: Choice, column: str) -> list[Candidate]:
         column: of numbers, such as "lr". A candidate without one there is left out.
     """
     assert choice.winner is not None
-    winner, other_axes = choice.winner.runs[0], [name for name in choice.axes if name != column]
-    candidates = [candidate for candidate in choice.candidates if not is_missing(candidate.value(column))]
-    candidates = [
-        candidate
-        for candidate in candidates
-        if all(agree(candidate.runs[0], winner, name) for name in other_axes)
-    ]
-    return sorted(candidates, key=lambda candidate: float(candidate.value(column)))
+    winner, fixed = choice.winner.runs[0], [name for name in choice.axes if name != column]
+    near = []
+    for candidate in choice.candidates:
+        is_near = all(agree(candidate.runs[0], winner, name) for name in fixed)
+        near += [candidate] if is_near and not is_missing(candidate.value(column)) else []
+    return sorted(near, key=lambda candidate: float(candidate.value(column)))

@@ -157,6 +157,11 @@ class Verdict:
     search_seeds_needed: int | None = None
     is_same_rule: bool = False
 
+    @property
+    def rank_word(self) -> str:
+        """Its rank as tables print it: "3", or "1=" of rows that share it."""
+        return f"{self.rank}{'=' * self.is_tied}"
+
     def may_catch_up(self, gain: float | None) -> bool:
         """Whether the row would be as good as the best if it gained so much; None: an unknown amount."""
         return gain is None or gain >= self.low

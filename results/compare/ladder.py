@@ -151,9 +151,8 @@ def fit_ladder(task: str, points: Sequence[Rung], draws: int = DRAWS) -> Ladder:
         return _fit_points(task, points, draws)
     ladder, every = _fit_points(task, climbing, draws), _fit_points(task, points, draws)
     asides = [replace(entry, is_main=False) for entry in every.entries if times[entry.rung.optimizer] == 1]
-    return replace(
-        ladder, entries=tuple(sorted((*ladder.entries, *asides), key=lambda entry: _sort_key(entry.rung)))
-    )
+    entries = sorted((*ladder.entries, *asides), key=lambda entry: _sort_key(entry.rung))
+    return replace(ladder, entries=tuple(entries))
 
 
 def _sort_key(rung: Rung) -> tuple[float, str, int, float, float]:
@@ -164,13 +163,13 @@ def _fit_points(task: str, points: Sequence[Rung], draws: int) -> Ladder:
     batches = _choose_batches(points)
     ordered = sorted(points, key=_sort_key)
     noise = draw_losses([point.row for point in ordered], [point.place for point in ordered], draws)
-    losses = noise or Draws(np.array([[_mean_loss(point)] for point in ordered]), np.ones(len(ordered)))
+    drawn = noise or Draws(np.array([[_mean_loss(point)] for point in ordered]), np.ones(len(ordered)))
     is_main = [point.batch == batches[point.model] for point in ordered]
-    ladder = _fit_baseline(task, ordered, is_main, losses)
+    ladder = _fit_baseline(task, ordered, is_main, drawn)
     places = {place: _Place(part) for place, part in grouped(ordered, lambda point: point.place).items()}
     entries = [
         _make_entry(point, places[point.place], losses, ladder, main)
-        for point, losses, main in zip(ordered, losses.losses, is_main, strict=True)
+        for point, losses, main in zip(ordered, drawn.losses, is_main, strict=True)
     ]
     ratio = _find_ratio([entry.rung for entry in entries if entry.is_main])
     in_sight = _find_ratio([entry.rung for entry in entries if entry.tokens and entry.tokens.value]) or ratio

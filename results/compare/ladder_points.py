@@ -110,12 +110,10 @@ def find_rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
         if reported(part)[0].is_log and has_stages(part[0]) and part[0]["protocol"] != "paper":
             candidates = (_make_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
             points += [point for point in candidates if point is not None]
-    several = [[rung for _, rung in members] for members in grouped(points, lambda point: point[0]).values()]
-    tasks = list(dict.fromkeys(shared for shared, _ in points))
     return [
-        (shared[0], part)
-        for shared, part in zip(tasks, several, strict=True)
-        if _has_lengths((rung.model, rung.tokens) for rung in part if rung.optimizer == BASELINE)
+        (shared[0], [rung for _, rung in members])
+        for shared, members in grouped(points, itemgetter(0)).items()
+        if _has_lengths((rung.model, rung.tokens) for _, rung in members if rung.optimizer == BASELINE)
     ]
 
 

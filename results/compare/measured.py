@@ -2,9 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.paper import experiments, reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note, text
@@ -103,26 +104,21 @@ def measure_choices(
         choices: one per version of code and data. The one planned last counts, the others are named.
         of_search: take the validation metric of the search runs also where there are fresh seeds.
     """
-    metric_of_run = find_quantity(line, our_runs.scale)
-    if not is_decidable(line, our_runs.scale):
-        return Measured(metric_of_run.metric if metric_of_run else None, {}, UNPLANNED, UNDECIDABLE)
-    if metric_of_run is None or not choices:
-        return Measured(metric_of_run.metric if metric_of_run else None, {}, UNPLANNED)
+    quantity = find_quantity(line, our_runs.scale)
+    reason = None if is_decidable(line, our_runs.scale) else UNDECIDABLE
+    if quantity is None or reason is not None or not choices:
+        return Measured(quantity.metric if quantity else None, {}, UNPLANNED, reason)
     *earlier, choice = choices
-    notes: tuple[Note, ...] = ()
-    if earlier:
-        notes = (
-            Note("other_versions", used=_name_version(choice), others=list(map(_name_version, earlier))),
-        )
+    other_versions = Note("other_versions", used=_name_version(choice), others=[*map(_name_version, earlier)])
+    notes = (other_versions,) if earlier else ()
     if choice.winner is None:
-        runs = [run for candidate in choice.candidates for run in candidate.runs]
-        return _explain_missing(metric_of_run.metric, runs, choice, notes)
+        return _explain_missing(quantity.metric, choice.runs, choice, notes)
     searched = of_search or our_runs.scale == "paper"
     runs = choice.winner.runs if searched else choice.replicas
     if not runs:
         reason = Note("measured_no_replicas")
-        return Measured(metric_of_run.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
-    return _measure_runs(our_runs, line, metric_of_run, runs, choice, notes, "val" if of_search else "test")
+        return Measured(quantity.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
+    return _measure_runs(our_runs, line, quantity, runs, choice, notes, "val" if of_search else "test")
 
 
 def _name_version(choice: Choice) -> str:
@@ -134,7 +130,7 @@ def _name_version(choice: Choice) -> str:
 def _measure_runs(
     our_runs: PaperRuns,
     line: Reported,
-    metric_of_run: Quantity,
+    quantity: Quantity,
     runs: Sequence[Row],
     choice: Choice,
     notes: tuple[Note, ...],
@@ -142,13 +138,17 @@ def _measure_runs(
 ) -> Measured:
     """The value of some runs. Those that have none are counted in a footnote."""
     reach = _share_to_target(our_runs, line) if line.metric.startswith(HOURS_TO) else None
-    if is_time(line):
-        runs, left_out = _drop_other_machines(runs)
-        notes = (*notes, *left_out)
+    ended = [run for run in runs if run["state"] == Status.COMPLETED]
+    machines = Counter(word(run.get("machine")) for run in ended).most_common()
+    if is_time(line) and len(machines) > 1:  # times are never pooled: those on the machine of most runs count
+        (usual, _), *rare = machines
+        runs = [run for run in runs if run["state"] != Status.COMPLETED or word(run.get("machine")) == usual]
+        names = [f"{n} on {name}" for name, n in sorted(rare)]
+        notes = (*notes, Note("one_machine", machine=usual, others=names))
     values: dict[Seeds, float] = {}
     never = 0  # of how many runs do not reach the target
     for run in runs:
-        value = metric_of_run.value(run, split) if run["state"] == Status.COMPLETED else None
+        value = quantity.value(run, split) if run["state"] == Status.COMPLETED else None
         share = 1.0 if reach is None else reach(run)
         if value is not None and share is not None:
             never += share > 1
@@ -156,32 +156,18 @@ def _measure_runs(
     if never:  # a mean of those that reach it would be too good
         reason = Note("censored", count=never, total=never + len(values), reached=sorted(values.values()))
         used = [run for run in runs if run["state"] == Status.COMPLETED]
-        return Measured(metric_of_run.metric, {}, Status.COMPLETED, reason, used, choice, notes)
-    used, without = (
-        [run for run in runs if (read_seeds(run) in values) is counts] for counts in (True, False)
-    )
+        return Measured(quantity.metric, {}, Status.COMPLETED, reason, used, choice, notes)
+    by_value = grouped(runs, lambda run: read_seeds(run) in values)
+    used, without = by_value.get(True, []), by_value.get(False, [])
     if not values:
-        return _explain_missing(metric_of_run.metric, without, choice, notes)
+        return _explain_missing(quantity.metric, without, choice, notes)
     if without:
-        notes = (
-            *notes,
-            Note("runs_count", count=len(values), total=len(runs), rest=_count_by_state(without)),
-        )
-    questions = metric_of_run.questions.format(split=split)
-    return Measured(metric_of_run.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
-
-
-def _drop_other_machines(runs: Sequence[Row]) -> tuple[Sequence[Row], tuple[Note, ...]]:
-    """The runs on the machine that most of them had; a footnote names the others. Times are never pooled."""
-    machines = Counter(word(run.get("machine")) for run in runs if run["state"] == Status.COMPLETED)
-    if len(machines) < 2:
-        return runs, ()
-    (usual, _), *rare = machines.most_common()
-    same_machine = [
-        run for run in runs if run["state"] != Status.COMPLETED or word(run.get("machine")) == usual
-    ]
-    names = [f"{n} on {name}" for name, n in sorted(rare)]
-    return same_machine, (Note("one_machine", machine=usual, others=names),)
+        counts = Counter(run["state"] for run in without)
+        kinds = {state: f"tally_{state}" for state in HOPEFUL_FIRST} | {Status.COMPLETED: "tally_no_figure"}
+        rest = [Note(kinds[state], count=counts[state]) for state in HOPEFUL_FIRST if counts[state]]
+        notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=rest))
+    questions = quantity.questions.format(split=split)
+    return Measured(quantity.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
 
 
 def _explain_missing(
@@ -193,17 +179,6 @@ def _explain_missing(
     reasons = sorted({str(run["reason"]) for run in hopeful} - {""})
     reason = text("; ".join(reasons)) if reasons else None
     return Measured(metric, {}, state, reason, hopeful, choice, notes)
-
-
-def _count_by_state(runs: Iterable[Row]) -> list[Note]:
-    """ "1 not run yet, 2 diverged"."""
-    counts = Counter(run["state"] for run in runs)
-    kinds = {Status.COMPLETED: "tally_no_figure"}
-    return [
-        Note(kinds.get(state, f"tally_{state}"), count=counts[state])
-        for state in HOPEFUL_FIRST
-        if counts[state]
-    ]
 
 
 def _share_to_target(our_runs: PaperRuns, line: Reported) -> Callable[[Row], float | None]:

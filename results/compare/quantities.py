@@ -59,35 +59,25 @@ def find_quantity(line: Reported, scale: str) -> Quantity | None:
     At full scale digits and unit are those of the print. A run in miniature takes seconds. None: nothing
     stands for it, as for the accuracies on multiple-choice questions.
     """
-    quantity = _quantity(line, full=scale == "paper")
-    if quantity is None or scale != "paper" or not line.printed:
-        return quantity
-    return replace(quantity, metric=replace(quantity.metric, digits=line.digits))
-
-
-def _quantity(line: Reported, *, full: bool) -> Quantity | None:
-    name = line.metric
-    if name == "perplexity" and full and line.dataset == "c4":
-        return Quantity(
-            metrics.PERPLEXITY, _perplexity_of_release, "{split}_loss_biased", note=Note("measured_biased")
-        )
-    if name == "perplexity":
-        return _read_column(metrics.PERPLEXITY, "{split}_perplexity")
-    if name == "accuracy":
-        return _read_column(metrics.ACCURACY, "{split}_accuracy", "{split}_samples")
-    if name == "seconds_per_step":
-        return (
-            _make_time("seconds_per_step", "s/step", 1)
-            if full
-            else _make_own_time("ms/step", _seconds_per_step, 1000)
-        )
-    if name == "hours" or name.startswith(HOURS_TO):
-        return (
-            _make_time("useful_seconds", "hours", 1 / 3600)
-            if full
-            else _make_own_time("seconds", _seconds_of_run, 1)
-        )
-    return None
+    name, is_full = line.metric, scale == "paper"
+    if name == "perplexity" and is_full and line.dataset == "c4":
+        biased, note = "{split}_loss_biased", Note("measured_biased")
+        quantity = Quantity(metrics.PERPLEXITY, _read_biased_perplexity, biased, note=note)
+    elif name == "perplexity":
+        quantity = _read_column(metrics.PERPLEXITY, "{split}_perplexity")
+    elif name == "accuracy":
+        quantity = _read_column(metrics.ACCURACY, "{split}_accuracy", "{split}_samples")
+    elif name == "seconds_per_step":
+        full = _read_column(_time_metric("s/step", 1), "seconds_per_step")
+        quantity = full if is_full else _make_own_time("ms/step", _seconds_per_step, 1000)
+    elif name == "hours" or name.startswith(HOURS_TO):
+        full = _read_column(_time_metric("hours", 1 / 3600), "useful_seconds")
+        quantity = full if is_full else _make_own_time("seconds", _seconds_of_run, 1)
+    else:
+        return None
+    if is_full and line.printed:
+        return replace(quantity, metric=replace(quantity.metric, digits=line.digits))
+    return quantity
 
 
 def find_metric(line: Reported, scale: str) -> Metric:
@@ -103,14 +93,14 @@ def _read_column(metric: Metric, column: str, questions: str = "") -> Quantity:
     return Quantity(metric, value, column, questions)
 
 
-def _make_time(column: str, unit: str, factor: float) -> Quantity:
-    return _read_column(Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False), column)
+def _time_metric(unit: str, factor: float) -> Metric:
+    return Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
 
 
 def _make_own_time(unit: str, seconds: Callable[[Row], float | None], factor: float) -> Quantity:
     """A time in miniature, on whatever machine people have."""
-    metric = Metric(unit.replace("/", "_per_"), unit, factor, 2, higher_is_better=False)
-    return Quantity(metric, lambda run, split: _scale(seconds(run), factor), note=Note("measured_own_time"))
+    note = Note("measured_own_time")
+    return Quantity(_time_metric(unit, factor), lambda run, split: _scale(seconds(run), factor), note=note)
 
 
 def _seconds_per_step(run: Row) -> float | None:
@@ -127,7 +117,7 @@ def _seconds_of_run(run: Row) -> float | None:
     return step * steps if is_timed and step is not None and steps is not None else run.get("useful_seconds")
 
 
-def _perplexity_of_release(run: Row, split: str) -> float | None:
+def _read_biased_perplexity(run: Row, split: str) -> float | None:
     loss = _scale(run.get(f"{split}_loss_biased"), 1)
     return None if loss is None or loss > 700 else math.exp(loss)  # exp(710) overflows
 

@@ -90,6 +90,11 @@ class Choice:
         return _find_varied(self.rows, tuned_columns(self.rows))
 
     @property
+    def runs(self) -> list[Row]:
+        """The search-stage rows of all candidates."""
+        return [run for candidate in self.candidates for run in candidate.runs]
+
+    @property
     def tried(self) -> int:
         """How many settings were tried, also those that can't win any more."""
         return self.settings + self.dropped + self.elsewhere
@@ -173,11 +178,11 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
-    planned = count_settings(group)
-    planned = count_settings(group + dropped) if dropped else planned
+    searched = count_settings(group)
+    planned = count_settings(group + dropped) if dropped else searched
     tried = count_settings(group + dropped + elsewhere) if elsewhere else planned
     ties = [candidates[name] for name in tied]
-    counts = planned, planned - planned, tried - planned
+    counts = searched, planned - searched, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
     twins = (run for run in _drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
     left_out = [run for run in twins if run["key"] not in reported and not _search_with_seed_of(run, users)]
@@ -213,6 +218,12 @@ def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
     seed, data_seed = (replica[name] for name in SEED_FIELDS)
     users = (run["sweep"] for run in group if run["seed"] == seed or run["data_seed"] == data_seed)
     return next(map(str, users), None)
+
+
+def list_winner_runs(choices: Sequence[Choice], names: Sequence[str]) -> dict[str, Row]:
+    """A run of the winner of each choice that has one, by the name of its row."""
+    pairs = zip(names, choices, strict=True)
+    return {name: choice.winner.runs[0] for name, choice in pairs if choice.winner is not None}
 
 
 def has_stages(run: Row) -> bool:

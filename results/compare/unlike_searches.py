@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from htbench.harness.show.note import Note
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.compare.defaults import find_defaults, group_rows_by_setting, note_values, read_outside
-from htbench.results.compare.select import Choice
+from htbench.results.compare.select import Choice, list_winner_runs
 
 _COARSER = 4.0  # a note names a row whose steps are so many times as wide as another row's
 
@@ -21,9 +21,9 @@ def note_unlike_searches(choices: Sequence[Choice], names: Sequence[str]) -> lis
         choices: a row each.
         names: of the rows.
     """
-    runs = {name: choice.winner.runs[0] for name, choice in zip(names, choices, strict=True) if choice.winner}
+    runs = list_winner_runs(choices, names)
     searched = {
-        name: choice for name, choice in zip(names, choices, strict=True) if name in runs and choice.axes
+        name: choice for name, choice in zip(names, choices, strict=True) if choice.winner and choice.axes
     }
     notes: list[Note] = []
     columns = list(dict.fromkeys(column for choice in searched.values() for column in choice.axes))

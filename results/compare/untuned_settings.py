@@ -3,7 +3,7 @@
 A rival with crippled fixed settings loses as surely as one with a crippled grid.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from htbench.harness.choice.winner import grouped
@@ -21,7 +21,7 @@ from htbench.results.compare.defaults import (
     read_outside,
 )
 from htbench.results.compare.idle_settings import note_idle_settings
-from htbench.results.compare.select import Choice, Row
+from htbench.results.compare.select import Choice, Row, list_winner_runs
 from htbench.results.frames.from_csv import FILE
 from htbench.results.frames.identity import setting_name
 from htbench.results.frames.load import tuned_columns
@@ -47,7 +47,7 @@ def note_fixed_settings(
         the footnotes to each row, and the notes under the table: on settings that are no defaults in all rows
         alike, and on those that differ between rows.
     """
-    runs = {name: choice.winner.runs[0] for name, choice in zip(names, choices, strict=True) if choice.winner}
+    runs = list_winner_runs(choices, names)
     columns = [name for name in columns if name != "routing"]  # `results.compare.routes` has a note on it
     acting = {name: find_defaults(run, columns) for name, run in runs.items()}
     changed = {name: _find_changed(run, acting[name]) for name, run in runs.items()}
@@ -125,7 +125,7 @@ def find_rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[st
     Args:
         choices, names: as in `note_fixed_settings`.
     """
-    runs = {name: choice.winner.runs[0] for name, choice in zip(names, choices, strict=True) if choice.winner}
+    runs = list_winner_runs(choices, names)
     reasons = {name: _note_rule(run, "rule_reason") for name, run in runs.items()}
     rules = {name: str(reasons[name]["rule"]) if name in reasons else name for name in names}
     twins = find_twins(choices)
@@ -136,13 +136,13 @@ def find_rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[st
     )
 
 
-def find_twins(choices: Iterable[Choice]) -> dict[str, Note]:
+def find_twins(choices: Sequence[Choice]) -> dict[str, Note]:
     """The optimizers that equal another one bit for bit, but for the rate: their results are one result.
 
     Returns:
         the note on each by its name; its field `rule` is the one whose result is shown.
     """
-    runs = {str(choice.fixed["optimizer"]): choice.winner.runs[0] for choice in choices if choice.winner}
+    runs = list_winner_runs(choices, [str(choice.fixed["optimizer"]) for choice in choices])
     exact = {name: _note_rule(run, "twin") for name, run in runs.items() if run["rule"] in EXACT}
     return {
         name: note

@@ -4,7 +4,7 @@ It is made of what the table `main_result` is made of, and says it in the unit o
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -236,20 +236,27 @@ def _find_verdict(outcome: Outcome, at: int) -> Verdict | None:
 
 
 def _make_place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
-    row = _find_verdict(outcome, at)
-    if row is not None and outcome.verdict is not None:
-        best = (
-            verdict.n for verdict in outcome.verdict.rows if verdict is not None and verdict.kind is Kind.BEST
-        )
-        row = row if min(row.n, *best) >= MIN_SEEDS else None  # both need enough seeds for a rank
-    behind: list[float | None] = [None, None, None]
-    if row is not None and row.kind is not Kind.BEST:
-        behind = list(map(_make_converter(outcome), (row.gap, row.low, row.high)))
-    gap, low, high = behind
+    metric, verdict, row = outcome.metric, outcome.verdict, _find_verdict(outcome, at)
+    gap = low = high = None
+    if row is not None and verdict is not None:
+        best = outcome.names.index(verdict.best)
+        mean, best_row = outcome.tests[metric][best].number(), _find_verdict(outcome, best)
+        if best_row is None or min(row.n, best_row.n) < MIN_SEEDS:  # both need enough seeds for a rank
+            row = None
+        elif row.kind is not Kind.BEST:
+            # From the scale of the comparison to the unit of the values, at the best row's mean: 0 stays 0.
+            gap, low, high = (
+                None
+                if not math.isfinite(end)
+                else mean * math.expm1(end)
+                if metric.is_log and mean is not None
+                else metric.gap[0] * end
+                for end in (row.gap, row.low, row.high)
+            )
     return Place(
-        rank=f"{row.rank}{'=' * row.is_tied}" if row is not None else "",
+        rank=row.rank_word if row is not None else "",
         name=outcome.names[at],
-        value=outcome.tests[outcome.metric][at],
+        value=outcome.tests[metric][at],
         gap=gap,
         low=low,
         high=high,
@@ -258,20 +265,6 @@ def _make_place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
         setting={name: value for name, value in outcome.settings[at].items() if value is not None},
         notes=notes,
     )
-
-
-def _make_converter(outcome: Outcome) -> Callable[[float], float | None]:
-    """From the scale of the comparison to the unit of the values, at the best row's mean: 0 stays 0."""
-    metric, verdict = outcome.metric, outcome.verdict
-    assert verdict is not None
-    best = outcome.tests[metric][outcome.names.index(verdict.best)].number()
-
-    def converted(gap: float) -> float | None:
-        if not math.isfinite(gap):
-            return None
-        return best * math.expm1(gap) if metric.is_log and best is not None else metric.gap[0] * gap
-
-    return converted
 
 
 # --- the verdict ---
@@ -322,11 +315,7 @@ def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
     ended = []
     for choice, name in zip(outcome.choices, outcome.names, strict=True):
-        runs = (
-            choice.replicas
-            if choice.winner
-            else [run for candidate in choice.candidates for run in candidate.runs]
-        )
+        runs = choice.replicas if choice.winner else choice.runs
         if runs and all(Status(run["state"]).is_settled for run in runs):
             step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
             fresh = "fresh seeds" if choice.winner else ""

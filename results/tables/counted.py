@@ -43,15 +43,10 @@ class CountedUpdate:
 
 def read_counted() -> list[CountedUpdate]:
     """What the file has, in its order."""
-    with open(FILE, encoding="utf-8", newline="") as file:
-        return [
-            CountedUpdate(**{name: _value(word) for name, word in row.items()})
-            for row in csv.DictReader(file)
-        ]
-
-
-def _value(word: str) -> Any:
-    return int(word) if word.isdigit() else word
+    rows: list[dict[str, Any]] = []
+    for row in csv.DictReader(FILE.read_text("utf-8").splitlines()):
+        rows.append({name: int(word) if word.isdigit() else word for name, word in row.items()})
+    return [CountedUpdate(**row) for row in rows]
 
 
 def count_updates(task: str, model: str, optimizer: str) -> Iterator[CountedUpdate]:

@@ -15,7 +15,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store.points import REPLICATE, SEARCH
 from htbench.results.compare.edges import find_edges
 from htbench.results.compare.routes import note_routes
-from htbench.results.compare.select import WORKLOAD, Candidate, Choice, Row, has_stages
+from htbench.results.compare.select import WORKLOAD, Choice, Row, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary
 from htbench.results.compare.untuned_settings import note_not_default
 from htbench.results.frames.from_csv import file_name
@@ -82,8 +82,7 @@ def list_keys(runs: Iterable[Row]) -> tuple[str, ...]:
 
 def explain_missing(choice: Choice) -> Cell:
     """Why a group has no winner."""
-    runs = [run for candidate in choice.candidates for run in candidate.runs]
-    return explain([run for run in runs if run["state"] == choice.state])
+    return explain([run for run in choice.runs if run["state"] == choice.state])
 
 
 def explain(runs: Sequence[Row]) -> Cell:
@@ -117,13 +116,9 @@ def count_by_state(runs: Iterable[Row]) -> list[Note]:
 
 def note_unfinished(choice: Choice) -> tuple[Note, ...]:
     """The footnote to a choice that may still change."""
-    states = [{"state": state} for state in choice.unfinished.elements()]
-    total = len(choice.candidates)
-    return (
-        (Note("not_final", done=total - len(states), total=total, rest=count_by_state(states)),)
-        if states
-        else ()
-    )
+    states, total = [{"state": state} for state in choice.unfinished.elements()], len(choice.candidates)
+    note = Note("not_final", done=total - len(states), total=total, rest=count_by_state(states))
+    return (note,) if states else ()
 
 
 def note_stale(choice: Choice) -> tuple[Note, ...]:
@@ -163,16 +158,21 @@ def note_caveats(
             (`Verdicts.outlook`); None: rows are not compared.
     """
     assert choice.winner is not None
-    notes: dict[str, tuple[Note, ...]] = {"lr": _note_ties(choice.winner, choice.tied, axes)}
+    names = [axis for axis in axes if to_plain(choice.winner.value(axis)) is not None]
+    ties = [", ".join(f"{name}={word(tied.value(name))}" for name in names) for tied in choice.tied]
+    notes: dict[str, tuple[Note, ...]] = {"lr": (Note("tie", others=ties),) if ties else ()}
     if not has_stages(choice.winner.runs[0]):
         return notes  # there is no grid here that could get another point
     for column, beside in find_edges(choice, axes).items():
         advice = advise_next(beside)
+        where = Note("edge_of", place="grid" if beside[0].place == "grid" else "searched range")
+        if any(edge.place == "hole" for edge in beside):
+            where = Note("edge_hole", sides=["above" if edge.upwards else "below" for edge in beside])
         note = Note(
             "edge",
             column=column,
             value=f"{beside[0].value:g}",
-            where=_note_place(beside),
+            where=where,
             side="another" if len(beside) > 1 else "higher" if beside[0].upwards else "lower",
             name="" if advice and beside[0].blocks else str(choice.fixed["optimizer"]),
             following=advice,
@@ -202,19 +202,6 @@ def note_choice(
         axes = axes if axes is not None else [name for name in choice.axes if name != "p"] or ["lr"]
         notes += [note for caveats in note_caveats(choice, axes, outlook).values() for note in caveats]
     return (*notes, *note_not_default(choice, {"lr", "routing", *choice.axes, *fixed}))
-
-
-def _note_ties(chosen: Candidate, tied: list[Candidate], axes: list[str]) -> tuple[Note, ...]:
-    names = [axis for axis in axes if to_plain(chosen.value(axis)) is not None]
-    settings = [", ".join(f"{name}={word(other.value(name))}" for name in names) for other in tied]
-    return (Note("tie", others=settings),) if settings else ()
-
-
-def _note_place(beside: Sequence[Edge]) -> Note:
-    """What is missing beside a value: at an end, in a hole, or both."""
-    if any(edge.place == "hole" for edge in beside):
-        return Note("edge_hole", sides=["above" if edge.upwards else "below" for edge in beside])
-    return Note("edge_of", place="grid" if beside[0].place == "grid" else "searched range")
 
 
 def advise_next(beside: Sequence[Edge]) -> Note | str:
@@ -263,17 +250,21 @@ def complete_section(section: Section, part: Frame) -> Section:
     keys = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
     routed, footer = note_routes(by_key[key] for key in keys if key in by_key)
     runs = [by_key[key] for key in sorted(keys.keys() & by_key.keys())]
-    differences = [
-        *_note_differences(runs, [(name, name) for name in CAN_CHANGE]),
-        *_note_imports(by_key.values()),
-    ]
+    differences = _note_differences(runs, [(name, name) for name in CAN_CHANGE])
+    planned = [run for run in by_key.values() if run["stage"] in (SEARCH, REPLICATE)]
+    for name, row in grouped(planned, itemgetter("optimizer")).items():  # code that is not in their keys
+        differences += _note_differences(row, [(OF_A_ROW, f"imports of {name}")])
     versions = _note_differences(runs, _CANNOT)
     notes = [
         *routed,
         *([Note("mixture", differences=differences)] if differences else []),
         *([Note("versions", versions=versions)] if versions else []),
-        *([_note_made_by(runs)] if runs else []),
     ]
+    if runs:
+        compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
+        fields = {name: _list_values(runs, name) for name in _MADE_BY}
+        data = _list_values(runs, DATA)
+        notes.append(Note("made_by", runs=len(runs), compiled=compiled, data=data, **fields))
     mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
     below, last = (*section.notes, *notes), (*section.footer, *footer)
     brief = None if section.brief is None else replace(section.brief, notes=below, footer=last)
@@ -287,25 +278,10 @@ def _mark_cell(cell: Cell, by_key: Mapping[str, Row]) -> Cell:
     return cell.noted(Note("mixture_cell", differences=differences)) if differences else cell
 
 
-def _note_imports(runs: Iterable[Row]) -> list[Note]:
-    """Where a part has run code that is not in its key, and not always the same."""
-    by_optimizer = grouped(
-        (run for run in runs if run["stage"] in (SEARCH, REPLICATE)), itemgetter("optimizer")
-    )
-    parts = ((row, [(OF_A_ROW, f"imports of {name}")]) for name, row in by_optimizer.items())
-    return [note for row, columns in parts for note in _note_differences(row, columns)]
-
-
 def _note_differences(runs: Sequence[Row], columns: Iterable[tuple[str, str]]) -> list[Note]:
     """The columns in which some runs differ, each with its name."""
     values = {name: _list_values(runs, column) for column, name in columns}
     return [Note("differing", name=name, values=words) for name, words in values.items() if len(words) > 1]
-
-
-def _note_made_by(runs: Sequence[Row]) -> Note:
-    compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
-    fields = {name: _list_values(runs, name) for name in _MADE_BY}
-    return Note("made_by", runs=len(runs), compiled=compiled, data=_list_values(runs, DATA), **fields)
 
 
 def _list_values(runs: Iterable[Row], column: str) -> list[str]:

@@ -3,19 +3,19 @@
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import listing
-from htbench.harness.show.report import Cell, Column, Section
+from htbench.harness.show.report import Cell, Column, Section, by_columns
 from htbench.harness.show.status import Status
 from htbench.harness.store.points import DROPPED, SEARCH
-from htbench.results.compare import unlike_searches
 from htbench.results.compare.contender import list_setting_values
 from htbench.results.compare.select import Choice
 from htbench.results.compare.summary import finite_values
+from htbench.results.compare.unlike_searches import note_unlike_searches
 from htbench.results.compare.workloads import expected_best
 from htbench.results.frames.metrics import Metric
 from htbench.results.frames.rows import Frame, rows
@@ -23,116 +23,87 @@ from htbench.results.tables import footnotes
 from htbench.results.tables.outcome import Outcome
 from htbench.results.tables.verdicts import RULES
 
-Term = TypeVar("Term", bound=Hashable)
-
 
 def make_section(outcome: Outcome) -> Section:
-    """What is known of one workload, one row per optimizer."""
+    """The table of one workload, one row per optimizer."""
     part, choices = outcome.part, outcome.choices
-    # a column without any text is left out
-    filled = [
-        (column, cells) for column, cells in _make_columns(outcome) if any(cell.text() for cell in cells)
-    ]
-    timed = any(column.name == "ms_per_step" for column, _ in filled)
     verdict, judged = outcome.verdict, outcome.staged or outcome.file
+    counts = [choice.tried if outcome.staged else len(choice.candidates) for choice in choices]
+    if set(counts) == {1}:
+        chosen = Note("one_setting" if outcome.staged and not outcome.file else "one_setting_here")
+    elif not outcome.staged:  # what chose a setting is reported, too
+        chosen = Note("chosen_here", axes=outcome.axes or ["The setting"])
+    else:
+        chosen = Note("chosen_search" if outcome.file else "chosen_validation", axes=outcome.axes)
     notes = (
-        _note_choices(outcome),
+        chosen,
         *_note_budgets(choices, outcome.names),
         *outcome.fixed,
         *_note_searches(part),
-        *unlike_searches.note_unlike_searches(choices, outcome.names),
+        *note_unlike_searches(choices, outcome.names),
         footnotes.SPREAD,
         *((RULES if verdict is None else verdict.notes(outcome.open)) if judged else ()),
-        *([Note("time_step")] if timed else []),
+        *([Note("time_step")] if any(cell.text() for cell in outcome.times) else []),
         *footnotes.note_origin(part),
     )
-    lines = [list(line) for line in zip(*(cells for _, cells in filled), strict=True)]
-    columns = [column for column, _ in filled]
-    return footnotes.complete_section(
-        Section(footnotes.make_title(part), footnotes.workload_columns(part), columns, lines, notes=notes),
-        part,
-    )
-
-
-def _note_choices(outcome: Outcome) -> Note:
-    """How settings were chosen. Of runs without stages, what chose a setting is reported, too."""
-    alone = all(
-        (choice.tried if outcome.staged else len(choice.candidates)) == 1 for choice in outcome.choices
-    )
-    if alone:
-        return Note("one_setting" if outcome.staged and not outcome.file else "one_setting_here")
-    if not outcome.staged:
-        return Note("chosen_here", axes=outcome.axes or ["The setting"])
-    return Note("chosen_search" if outcome.file else "chosen_validation", axes=outcome.axes)
+    filled = {column: cells for column, cells in _list_columns(outcome) if any(cell.text() for cell in cells)}
+    section = by_columns(filled, title=footnotes.make_title(part), notes=notes)
+    return footnotes.complete_section(replace(section, identity=footnotes.workload_columns(part)), part)
 
 
 # --- the columns ---
 
 
-def _make_columns(outcome: Outcome) -> list[tuple[Column, list[Cell]]]:
+def _list_columns(outcome: Outcome) -> Iterator[tuple[Column, list[Cell]]]:
     """Every column with its cells, one per choice."""
-    choices, first, verdict = outcome.choices, outcome.metric, outcome.verdict
-    budgets = verdict.budgets if verdict else [()] * len(choices)
-    ended = [run for run in rows(outcome.part) if run["state"] == Status.COMPLETED]
-    gone = _note_dropped_rows(outcome)
-    once = bool(outcome.file) and all(run[f"val_{first.name}"] == run[f"test_{first.name}"] for run in ended)
-    return [
-        (
-            Column("optimizer", kind="text"),
-            [
-                Cell(name, notes=(*footnotes.note_unfinished(choice), *notes))
-                for name, choice, notes in zip(outcome.names, choices, outcome.not_default, strict=True)
-            ],
-        ),
-        *(
-            (
-                Column(name),
-                [
-                    Cell(settings[name], notes=notes.get(name, ()))
-                    for settings, notes in zip(outcome.settings, outcome.caveats, strict=True)
-                ],
-            )
-            for name in outcome.shown
-        ),
-        (
-            Column("tried"),
-            [
-                Cell(
-                    choice.tried,
-                    notes=(*_note_elsewhere(choice), *footnotes.note_left_out(choice, first), *gone, *notes),
-                )
-                for choice, notes in zip(choices, budgets, strict=True)
-            ],
-        ),
-        *((make_summary_column(metric, outcome.split), tests) for metric, tests in outcome.tests.items()),
-        (Column("", "n"), _make_seed_cells(choices, outcome.tests[first])),
-        *(verdict.columns() if verdict else []),
-        *_make_budget_columns(choices, first),
-        (make_summary_column(first, "val"), [] if once else _make_validation_cells(choices, first)),
-        (Column("val_loss_ratio", "val loss / untrained"), list(map(_make_ratio_cell, choices))),
-        (Column("ms_per_step", "ms/step", "summary"), outcome.times),
+    choices, metric, verdict = outcome.choices, outcome.metric, outcome.verdict
+    rows_of_names = zip(outcome.names, choices, outcome.not_default, strict=True)
+    names = [
+        Cell(name, notes=(*footnotes.note_unfinished(choice), *notes))
+        for name, choice, notes in rows_of_names
     ]
-
-
-def _make_budget_columns(choices: Sequence[Choice], metric: Metric) -> list[tuple[Column, list[Cell]]]:
-    """The best validation result to expect of 3, 10 and 30 settings, where some row has more than that."""
+    yield Column("optimizer", kind="text"), names
+    for name in outcome.shown:
+        pairs = zip(outcome.settings, outcome.caveats, strict=True)
+        yield Column(name), [Cell(settings[name], notes=notes.get(name, ())) for settings, notes in pairs]
+    yield Column("tried"), _make_budget_cells(outcome)
+    yield from ((make_summary_column(each, outcome.split), tests) for each, tests in outcome.tests.items())
+    yield Column("", "n"), _make_seed_cells(choices, outcome.tests[metric])
+    yield from verdict.columns() if verdict else []
     levels = [list_setting_values(choice, metric) for choice in choices]
-    return [
-        (
-            Column(f"val_best_of_{k}", f"best of {k}", importance=1),
-            [
-                Cell(
-                    metric.printed(expected_best(values, k, higher_is_better=metric.higher_is_better).mean),
-                    metric.digits,
-                )
-                if len(values) >= k and sum(map(math.isfinite, values)) > len(values) - k
-                else Cell()
-                for values in levels
-            ],
-        )
-        for k in (3, 10, 30)
-        if max(map(len, levels)) > k
-    ]
+    for k in (3, 10, 30):  # settings, where some row has more than that
+        if max(map(len, levels)) > k:
+            column = Column(f"val_best_of_{k}", f"best of {k}", importance=1)
+            yield column, [_make_expected_cell(values, k, metric) for values in levels]
+    ended = [run for run in rows(outcome.part) if run["state"] == Status.COMPLETED]
+    if not outcome.file or any(run[f"val_{metric.name}"] != run[f"test_{metric.name}"] for run in ended):
+        yield make_summary_column(metric, "val"), _make_validation_cells(choices, metric)
+    yield Column("val_loss_ratio", "val loss / untrained"), list(map(_make_ratio_cell, choices))
+    yield Column("ms_per_step", "ms/step", "summary"), outcome.times
+
+
+def _make_budget_cells(outcome: Outcome) -> list[Cell]:
+    """How many settings of each row were tried, with footnotes on what the row and the table leave out."""
+    choices, verdict = outcome.choices, outcome.verdict
+    runs = Counter(str(run["optimizer"]) for run in rows(outcome.part) if run["stage"] == DROPPED)
+    without_row = sorted(runs.keys() - set(outcome.names))
+    dropped = [Note("row_dropped", name=name, runs=runs[name]) for name in without_row]
+    cells = []
+    for choice, budget in zip(choices, verdict.budgets if verdict else [()] * len(choices), strict=True):
+        notes = [*footnotes.note_left_out(choice, outcome.metric), *dropped, *budget]
+        if choice.elsewhere:  # the row was chosen among fewer settings than were tried for it
+            count = choice.tried - choice.elsewhere
+            notes.insert(0, Note("tried_elsewhere", count=count, tried=choice.tried))
+        cells.append(Cell(choice.tried, notes=tuple(notes)))
+    return cells
+
+
+def _make_expected_cell(values: Sequence[float], k: int, metric: Metric) -> Cell:
+    """The best validation result to expect of k settings; empty if all of them may have no result."""
+    if len(values) < k or sum(map(math.isfinite, values)) <= len(values) - k:
+        return Cell()
+    best = expected_best(values, k, higher_is_better=metric.higher_is_better)
+    return Cell(metric.printed(best.mean), metric.digits)
 
 
 def make_summary_column(metric: Metric, split: str) -> Column:
@@ -143,30 +114,25 @@ def make_summary_column(metric: Metric, split: str) -> Column:
 
 def _make_seed_cells(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
     """The fresh seeds behind each test metric: how many, with a footnote if others have more."""
-    seeds = [cell.spread.n if cell.spread else None for cell in tests]
-    numbers = [n for n in seeds if n is not None]
+    seeds = [cell.spread.n if cell.spread else 0 for cell in tests]
     return [
-        Cell()
-        if n is None
-        else Cell(
-            n,
-            notes=(*footnotes.note_stale(choice), *footnotes.note_fewer_seeds("fewer_reported", n, numbers)),
+        Cell(
+            n, notes=(*footnotes.note_stale(choice), *footnotes.note_fewer_seeds("fewer_reported", n, seeds))
         )
+        if n
+        else Cell()
         for choice, n in zip(choices, seeds, strict=True)
     ]
 
 
 def _make_validation_cells(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
     """The winners' validation metrics, with a footnote where fewer seeds chose than in other rows."""
-    seeds = footnotes.count_search_seeds(choices)
-    few = [
-        footnotes.note_fewer_seeds("fewer_chosen", len(choice.winner.runs), seeds) if choice.winner else ()
-        for choice in choices
-    ]
-    return [
-        footnotes.make_validation_cell(choice, metric).noted(*notes)
-        for choice, notes in zip(choices, few, strict=True)
-    ]
+    seeds, cells = footnotes.count_search_seeds(choices), []
+    for choice in choices:
+        count = len(choice.winner.runs) if choice.winner else max(seeds)
+        few = footnotes.note_fewer_seeds("fewer_chosen", count, seeds)
+        cells.append(footnotes.make_validation_cell(choice, metric).noted(*few))
+    return cells
 
 
 def _make_ratio_cell(choice: Choice) -> Cell:
@@ -183,39 +149,25 @@ def _make_ratio_cell(choice: Choice) -> Cell:
 
 def _note_budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
     """How many settings of each optimizer were tried."""
-    groups = sorted(_group_names(lambda at: choices[at].tried, names).items(), reverse=True)
+    pairs = list(zip(choices, names, strict=True))
     dropped = [
-        Note("budget_of", settings=choice.dropped, name=name)
-        for choice, name in zip(choices, names, strict=True)
-        if choice.dropped
+        Note("budget_of", settings=choice.dropped, name=name) for choice, name in pairs if choice.dropped
     ]
     notes = [Note("budget_dropped", dropped=dropped)] if dropped else []
+    by_count = sorted(grouped(pairs, lambda pair: pair[0].tried).items(), reverse=True)
+    groups = [(tried, [name for _, name in rows]) for tried, rows in by_count]
     if len(groups) == 1 and groups[0][0] > 1:
         return [Note("alike", most=groups[0][0]), *notes]
     if len(groups) < 2:
         return notes
+    counts = [Note("budget_count", settings=tried, names=rows) for tried, rows in groups]
     if len({choice.budget for choice in choices}) == 1:
-        counts = [Note("budget_count", settings=tried, names=names) for tried, names in groups]
         return [Note("budget_allowed", most=choices[0].budget, counts=counts), *notes]
     if any(choice.elsewhere for choice in choices):  # then a row was chosen among fewer
-        counts = [Note("budget_count", settings=tried, names=names) for tried, names in groups]
         return [Note("budget_tried", counts=counts), *notes]
     (most, best_tried), *fewer = groups
-    rest = [Note("budget_rest", names=names, settings=tried) for tried, names in fewer]
+    rest = [Note("budget_rest", names=rows, settings=tried) for tried, rows in fewer]
     return [Note("budget", names=best_tried, count=len(best_tried), most=most, rest=rest), *notes]
-
-
-def _note_dropped_rows(outcome: Outcome) -> list[Note]:
-    """The optimizers that have results of the sweep, but no row any more."""
-    counts = Counter(str(run["optimizer"]) for run in rows(outcome.part) if run["stage"] == DROPPED)
-    gone = sorted(counts.keys() - set(outcome.names))
-    return [Note("row_dropped", name=name, runs=counts[name]) for name in gone]
-
-
-def _note_elsewhere(choice: Choice) -> tuple[Note, ...]:
-    """The footnote to a row that was chosen among fewer settings than were tried for it."""
-    count = choice.tried - choice.elsewhere
-    return (Note("tried_elsewhere", count=count, tried=choice.tried),) if choice.elsewhere else ()
 
 
 def _note_searches(part: Frame) -> list[Note]:
@@ -223,15 +175,10 @@ def _note_searches(part: Frame) -> list[Note]:
     pairs = dict.fromkeys((run["optimizer"], run["search"]) for run in rows(part) if run["stage"] == SEARCH)
     if not any(search for _, search in pairs):
         return []
-    by_name = grouped(pairs, lambda pair: str(pair[0]))
-    terms = [listing([search or "a grid" for _, search in searches]) for searches in by_name.values()]
-    groups = _group_names(lambda at: terms[at], list(by_name))
-    if len(groups) == 1:
-        return [Note("searched", how=terms[0])]
-    notes = [Note("searched_by", names=names, how=how) for how, names in groups.items()]
+    names: dict[str, list[str]] = {}  # by the words for their searches
+    for name, searches in grouped(pairs, lambda pair: str(pair[0])).items():
+        names.setdefault(listing([search or "a grid" for _, search in searches]), []).append(name)
+    if len(names) == 1:
+        return [Note("searched", how=next(iter(names)))]
+    notes = [Note("searched_by", names=rows, how=how) for how, rows in names.items()]
     return [Note("searched_unlike", searches=notes)]
-
-
-def _group_names(term: Callable[[int], Term], names: Sequence[str]) -> dict[Term, list[str]]:
-    """The names of each term, in their order."""
-    return {key: [names[at] for at in places] for key, places in grouped(range(len(names)), term).items()}

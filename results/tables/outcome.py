@@ -17,7 +17,7 @@ from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH
 from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
-from htbench.results.compare.contender import estimate_gains, make_contender
+from htbench.results.compare.contender import make_contender
 from htbench.results.compare.defaults import format_setting
 from htbench.results.compare.from_file import note_misleading_file
 from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, choose, find_axes, has_stages
@@ -187,10 +187,7 @@ def _judge_metric(
         )
         for name, choice in zip(rules, choices, strict=True)
     ]
-    gains = [estimate_gains(choice, metric) if has_stages(first) else {} for choice in choices]
-    looks = max((int(run["look"]) for choice in choices for run in choice.replicas), default=0)
-    twins = untuned_settings.find_twins(choices)
-    return compare_rows(contenders, rules, [choice.budget for choice in choices], metric, gains, looks, twins)
+    return compare_rows(contenders, rules, choices, metric)
 
 
 def _format_schedules(winner: Candidate | None) -> dict[str, str]:

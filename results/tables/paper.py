@@ -18,11 +18,9 @@ from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import UNFINISHED, Status
 from htbench.harness.store.points import SEARCH
 from htbench.results.compare import paper_errata
-from htbench.results.compare.contender import estimate_gains
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_at_rate, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
-from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
@@ -61,17 +59,12 @@ class Layout:
     fixes: str
 
 
-def _read_layouts() -> dict[str, Layout]:
-    with Path(__file__).with_name("layouts.csv").open(encoding="utf-8", newline="") as file:
-        return {
-            row.pop("name"): Layout(
-                **row | {name: tuple(row[name].split()) for name in ("rows", "columns", "sections")}
-            )
-            for row in csv.DictReader(file)
-        }
-
-
-LAYOUTS = _read_layouts()
+_TUPLES = ("rows", "columns", "sections")  # columns of the file with several words
+_FILE = Path(__file__).with_name("layouts.csv")
+LAYOUTS = {
+    row.pop("name"): Layout(**row | {name: tuple(row[name].split()) for name in _TUPLES})
+    for row in csv.DictReader(_FILE.read_text("utf-8").splitlines())
+}
 
 
 def make_table(name: str, view: View) -> Report:
@@ -138,18 +131,6 @@ def word_fields(line: Reported, fields: Iterable[str], scale: str) -> str:
     )
 
 
-def _make_csv_place(line: Reported, fields: Iterable[str], scale: str) -> tuple[tuple[str, str], ...]:
-    labels = {field: label_field(line, field, scale) for field in fields}
-    missing = {"p": "tuned"}
-    return tuple(
-        (
-            field,
-            missing.get(field, "") if value is None else value if isinstance(value, str) else f"{value:g}",
-        )
-        for field, value in labels.items()
-    )
-
-
 # --- a section ---
 
 
@@ -174,6 +155,7 @@ def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Sect
             rows.append([*labels, *([Cell("ours")] if both else []), *figures])
     places = dict.fromkeys(experiments.place(line, scale) for line in lines)
     runs = our_runs.runs(*places) if our_runs is not None else None
+    hardware = list(dict.fromkeys(line.hardware for line in lines if line.hardware))
     several = scale == "ladder" and len({run.get("weight_decay") for run in runs or ()}) > 1
     notes = (
         Note(
@@ -184,7 +166,8 @@ def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Sect
         ),
         *notes,
         *(note_stand_ins(lines, scale) if scale != "paper" else ()),
-        *(_note_published(lines) if side.published else ()),
+        *([Note("paper_published")] if side.published else ()),
+        *([Note("paper_hardware", hardware=hardware)] if side.published and hardware else ()),
         *(footnotes.note_origin(runs) if runs is not None and len(runs) else ()),
     )
     source = {} if both else {"source": "paper" if our_runs is None else "ours"}
@@ -213,12 +196,17 @@ def _sort_key(fields: Iterable[str], step: Key) -> tuple[float, ...]:
 def _make_column(layout: Layout, line: Reported, scale: str) -> Column:
     metric = find_metric(line, scale)
     step = read_field(line, layout.axis) if layout.axis else None
+    place = []
+    for field in layout.columns:
+        label = label_field(line, field, scale)
+        missing = "tuned" if field == "p" else ""
+        place.append((field, missing if label is None else label if isinstance(label, str) else f"{label:g}"))
     return Column(
         "accuracy_percent" if line.metric in QUESTIONS else metric.column,
         word_fields(line, layout.columns, scale),
         "summary",
         across=step if isinstance(step, float) else None,
-        place=_make_csv_place(line, layout.columns, scale),
+        place=tuple(place),
         bounds=metric.bounds,
     )
 
@@ -231,11 +219,6 @@ def _make_title(layout: Layout, lines: Sequence[Reported], side: Side) -> str:
     quantity = f"validation {quantity}" if layout.axis == "lr" and side.scale != "paper" else quantity
     source = f"{side.scale} scale" if side.ours is not None else "published"
     return ", ".join(filter(None, [where, quantity, source]))
-
-
-def _note_published(lines: Iterable[Reported]) -> list[Note]:
-    hardware = list(dict.fromkeys(line.hardware for line in lines if line.hardware))
-    return [Note("paper_published"), *([Note("paper_hardware", hardware=hardware)] if hardware else [])]
 
 
 def note_stand_ins(lines: Iterable[Reported], scale: str) -> list[Note]:
@@ -256,9 +239,12 @@ def _list_lines(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) 
     available = [line for line in lines if find_quantity(line, our_runs.scale) is not None]
     if layout.axis == "lr" and our_runs.scale != "paper":
         without = dict.fromkeys(replace(line, lr=None, printed=_NOT_PRINTED) for line in available)
-        available = [
-            replace(line, lr=rate) for line in without for rate in _list_planned_rates(line, our_runs)
-        ]
+        available = []
+        for line in without:
+            runs = our_runs.runs(experiments.place(line, our_runs.scale))
+            planned = {row["lr"] for row in runs if row["stage"] == SEARCH and not is_missing(row["lr"])}
+            rates: Sequence[float | None] = sorted(map(float, planned)) or [None]
+            available += [replace(line, lr=rate) for rate in rates]
     if layout.axis != "p":
         return available
     tuned = [
@@ -267,12 +253,6 @@ def _list_lines(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) 
         if line.setting.p is not None
     ]
     return [*available, *dict.fromkeys(tuned)]
-
-
-def _list_planned_rates(line: Reported, our_runs: PaperRuns) -> Sequence[float | None]:
-    runs = our_runs.runs(experiments.place(line, our_runs.scale))
-    rates = (row["lr"] for row in runs if row["stage"] == SEARCH)
-    return sorted({float(rate) for rate in rates if not is_missing(rate)}) or [None]
 
 
 # --- cells ---
@@ -330,16 +310,16 @@ def _make_run_cells(
         cell = replace(_make_cell(figure), bold=verdict.bold and not few)
         cell = cell.noted(*few, *verdict.notes, *times.get(line, ()))
         cells[line] = _add_choice_notes(layout, our_runs, line, cell, figure, verdict.outlook)
-    special = [
-        quantity.note for line in figures if (quantity := find_quantity(line, our_runs.scale)) is not None
-    ]
-    notes = (
-        _note_reported(layout, our_runs.scale, figures.values()),
-        *([footnotes.SPREAD] if any(size > 1 for size in seeds) else []),
-        *(note for note in dict.fromkeys(special) if note is not None),
-        *ties,
-    )
-    return cells, notes
+    if our_runs.scale == "paper":
+        reported_runs = Note("paper_selected")
+    elif layout.axis == "lr":
+        reported_runs = Note("paper_search")
+    else:
+        reported_runs = Note("paper_seeds", seeds=sorted({*seeds} - {0}) or [0])
+    quantities = [find_quantity(line, our_runs.scale) for line in figures]
+    methods = dict.fromkeys(quantity.note for quantity in quantities if quantity and quantity.note)
+    spread = [footnotes.SPREAD] if max(seeds, default=0) > 1 else []
+    return cells, (reported_runs, *spread, *methods, *ties)
 
 
 def _make_cell(figure: Measured) -> Cell:
@@ -354,28 +334,14 @@ def _make_cell(figure: Measured) -> Cell:
     return footnotes.explain(figure.runs).noted(*figure.notes)
 
 
-def _note_reported(layout: Layout, scale: str, figures: Iterable[Measured]) -> Note:
-    """Which runs are reported, over how many seeds."""
-    if scale == "paper":
-        return Note("paper_selected")
-    if layout.axis == "lr":
-        return Note("paper_search")
-    return Note(
-        "paper_seeds", seeds=sorted({len(figure.sample) for figure in figures if figure.sample}) or [0]
-    )
-
-
 def _note_unlike_times(figures: Mapping[Reported, Measured]) -> dict[Reported, tuple[Note, ...]]:
     """Footnotes to times that were not measured like most others of their workload."""
     timed = [line for line, figure in figures.items() if is_time(line) and figure.sample]
-    groups = grouped(timed, lambda line: (line.model, line.metric))
-    return {
-        line: notes
-        for rivals in groups.values()
-        for line, notes in zip(
-            rivals, timing.note_other_conditions([figures[line].runs for line in rivals]), strict=True
-        )
-    }
+    notes: dict[Reported, tuple[Note, ...]] = {}
+    for rivals in grouped(timed, lambda line: (line.model, line.metric)).values():
+        conditions = timing.note_other_conditions([figures[line].runs for line in rivals])
+        notes |= zip(rivals, conditions, strict=True)
+    return notes
 
 
 def _add_choice_notes(
@@ -383,23 +349,16 @@ def _add_choice_notes(
 ) -> Cell:
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
-        return cell.noted(
-            *_note_chosen_p(line, figure.choice),
-            *footnotes.note_choice(figure.choice, None, line.setting.hyper, outlook),
-        )
+        choice, notes = figure.choice, footnotes.note_choice(figure.choice, None, line.setting.hyper, outlook)
+        if choice is not None and choice.winner is not None and leaves_p_open(line):
+            p, tried = choice.winner.value("p"), [candidate.value("p") for candidate in choice.candidates]
+            end = {min(tried): "smallest", max(tried): "largest"}.get(p, "")
+            notes = (Note("chosen_p", p=p, end=end, tried=choice.tried), *notes)
+        return cell.noted(*notes)
     best = our_runs.of(line)[-1] if figure.summary else None
     if best is None or best.winner is None or best.winner.value("lr") != line.lr:
         return cell
     return replace(cell, chosen=True).noted(*footnotes.note_choice(best, None, line.setting.hyper))
-
-
-def _note_chosen_p(line: Reported, choice: Choice | None) -> tuple[Note, ...]:
-    """The footnote that says which p was chosen, where it was not fixed."""
-    if choice is None or choice.winner is None or not leaves_p_open(line):
-        return ()
-    p, tried = choice.winner.value("p"), [candidate.value("p") for candidate in choice.candidates]
-    end = {min(tried): "smallest", max(tried): "largest"}.get(p, "")
-    return (Note("chosen_p", p=p, end=end, tried=choice.tried),)
 
 
 # --- verdicts ---
@@ -432,27 +391,18 @@ def judge_figures(
             continue
         tested = True
         head, names = _name_figures(layout, our_runs.scale, lines)
-        exact = find_twins(rivals)
-        whole = compare_rows(
-            [
-                figure.contender(name, our_runs.store)
-                for name, figure in zip(names, rival_figures, strict=True)
-            ],
-            dict(zip(names, names, strict=True)),
-            [choice.budget for choice in rivals],
-            metric,
-            [estimate_gains(choice, metric) for choice in rivals],
-            max((int(run["look"]) for choice in rivals for run in choice.replicas), default=0),
-            exact,
-        )
+        pairs = zip(names, rival_figures, strict=True)
+        contenders = [figure.contender(name, our_runs.store) for name, figure in pairs]
+        twins = find_twins(rivals)
+        whole = compare_rows(contenders, dict(zip(names, names, strict=True)), rivals, metric)
         if whole.untold:
             tied = [row.name for row in whole.untold]
             ties.append(Note("ties_with", label=head, names=tied, best=whole.best))
         for at, (line, figure) in enumerate(zip(lines, rival_figures, strict=True)):
             bold = whole.bold[at] and not figure.notes
-            twin_note = (exact[names[at]],) if names[at] in exact else ()
+            twin_note = (twins[names[at]],) if names[at] in twins else ()
             row = whole.rows[at]
-            place = ("", "") if row is None else (row.kind.value, f"{row.rank}{'=' * row.is_tied}")
+            place = ("", "") if row is None else (row.kind.value, row.rank_word)
             judged[line] = FigureVerdict(
                 bold, (*whole.budgets[at], *twin_note), partial(whole.outlook, at), *place
             )
@@ -464,9 +414,8 @@ def _is_settled(figure: Measured) -> bool:
     choice = figure.choice
     if choice is None or choice.unfinished or figure.state in UNFINISHED:
         return False
-    runs = [run for candidate in choice.candidates for run in candidate.runs]
     unfinished = any(run["state"] in UNFINISHED for run in choice.replicas)
-    return not unfinished and all(run["protocol"] != "paper" for run in runs)
+    return not unfinished and all(run["protocol"] != "paper" for run in choice.runs)
 
 
 def _name_figures(layout: Layout, scale: str, lines: Sequence[Reported]) -> tuple[str, list[str]]:

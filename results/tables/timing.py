@@ -58,16 +58,17 @@ def _list_timed_runs(choice: Choice) -> list[Row]:
 
 
 def _make_cell(timed: Sequence[Row], usual: Conditions) -> Cell:
-    conditions_seen = set(map(timing, timed))
-    used = usual if usual in conditions_seen else _find_most_common(map(timing, timed))
+    conditions = set(map(timing, timed))
+    used = usual if usual in conditions else _find_most_common(map(timing, timed))
     runs = [run for run in timed if timing(run) == used]
     mean = summarize([1000 * float(run["seconds_per_step"]) for run in runs])
-    notes = [*_note_conditions(used, usual), *_note_shared_cores(runs)]
+    notes = list(_note_conditions(used, usual))
+    if shared := [run for run in runs if _cpu_per_wall(run) < _SHARED_BELOW]:  # with other programs
+        milliseconds = 1000 * sum(float(run[_CPU]) for run in shared) / len(shared)
+        notes.append(Note("time_shared", shared=len(shared), count=len(runs), milliseconds=milliseconds))
     if len(runs) < len(timed):
-        other_times = [
-            _format_differences(conditions, used) for conditions in sorted(conditions_seen - {used})
-        ]
-        notes.append(Note("time_left_out", count=len(timed) - len(runs), conditions=other_times))
+        words = [_format_differences(unused, used) for unused in sorted(conditions - {used})]
+        notes.append(Note("time_left_out", count=len(timed) - len(runs), conditions=words))
     return Cell(mean, digits=2, notes=tuple(notes), runs=list_keys(runs))
 
 
@@ -78,15 +79,6 @@ def _note_conditions(used: Conditions, usual: Conditions) -> tuple[Note, ...]:
 def _format_differences(conditions: Conditions, usual: Conditions) -> str:
     pairs = zip(TIMING, conditions, usual, strict=True)
     return ", ".join(f"{name}={value}" for name, value, other in pairs if value != other)
-
-
-def _note_shared_cores(runs: Sequence[Row]) -> tuple[Note, ...]:
-    """The footnote for runs whose CPU time shows that other programs used the same cores."""
-    shared = [run for run in runs if _cpu_per_wall(run) < _SHARED_BELOW]
-    if not shared:
-        return ()
-    milliseconds = 1000 * sum(float(run[_CPU]) for run in shared) / len(shared)
-    return (Note("time_shared", shared=len(shared), count=len(runs), milliseconds=milliseconds),)
 
 
 def _cpu_per_wall(run: Row) -> float:

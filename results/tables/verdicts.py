@@ -1,15 +1,17 @@
 """What the judge says of the rows of a column: ranks, bold, and what would tell two rows apart."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column
 from htbench.results.compare import judge
-from htbench.results.compare.contender import Contender
+from htbench.results.compare.contender import Contender, estimate_gains
 from htbench.results.compare.judge import Judgement, Kind, Verdict
+from htbench.results.compare.select import Choice, has_stages
 from htbench.results.compare.stats import MIN_SEEDS
+from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.frames.metrics import Metric
 
 RULES = (Note("bold", level=judge.LEVEL), Note("bold_never", seeds=MIN_SEEDS))
@@ -92,7 +94,7 @@ class Verdicts:
 
         place, digits = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap"), 4 if scale == 1 else 2
         return [
-            (Column("rank", kind="text"), words(lambda row: f"{row.rank}{'=' * row.is_tied}")),
+            (Column("rank", kind="text"), words(lambda row: row.rank_word)),
             (Column(place, f"gap ({unit})"), numbers(lambda row: scale * row.gap, digits)),
             (Column(f"{place}_low95", "from"), numbers(lambda row: scale * row.low, digits)),
             (Column(f"{place}_high95", "to"), numbers(lambda row: scale * row.high, digits)),
@@ -167,31 +169,23 @@ class Verdicts:
 def compare_rows(
     contenders: Sequence[Contender | None],
     rules: Mapping[str, str],
-    budgets: Sequence[int],
+    choices: Sequence[Choice],
     metric: Metric,
-    gains: Sequence[Mapping[str, float | None]],
-    looks: int = 0,
-    exact: Collection[str] = (),
 ) -> Verdicts:
     """Compare the rows of one column.
 
     Args:
         contenders: per row; None is a row without values.
         rules: the rule of each row by its name: of some it is one under two names.
-        budgets: how many settings each row may try.
+        choices: of the rows. Those that are another row under a second name (`find_twins`) have no verdict.
         metric: which says the direction, and the digits that are printed.
-        gains: of each row, as in `Verdicts`.
-        looks: how often replicas were added after a look at the table.
-        exact: rows that are another one under a second name (`fixed.twins`): they have no verdict.
     """
-    names = list(rules)
-    contenders = [
-        None if name in exact else contender for name, contender in zip(names, contenders, strict=True)
-    ]
-    judged_rows = [contender.row for contender in contenders if contender is not None]
-    scored_on = {
-        digest for contender in contenders if contender is not None for digest in contender.scored_on
-    }
+    names, budgets, twins = list(rules), [choice.budget for choice in choices], find_twins(choices)
+    gains = [estimate_gains(choice, metric) if has_stages(choice.rows[0]) else {} for choice in choices]
+    looks = max((int(run["look"]) for choice in choices for run in choice.replicas), default=0)
+    compared = [None if name in twins else row for name, row in zip(names, contenders, strict=True)]
+    judged_rows = [contender.row for contender in compared if contender is not None]
+    scored_on = {digest for contender in compared if contender is not None for digest in contender.scored_on}
     if not judged_rows or len(scored_on) > 1:
         return Verdicts(metric, None, [None] * len(names), gains, [False] * len(names), [()] * len(names))
     judged = judge.judge(
@@ -202,50 +196,34 @@ def compare_rows(
         looks=looks,
     )
     verdicts = iter(judged.verdicts)
-    rows = [None if contender is None else next(verdicts) for contender in contenders]
-    best = next(row for row in rows if row is not None and row.kind is Kind.BEST)
-    for at, row in enumerate(rows):
-        if row is not None and row is not best and rules[row.name] == rules[best.name]:
-            rows[at] = replace(row, is_same_rule=True, seeds_needed=None)
-    rivals = [
-        (row, row_gains)
-        for row, row_gains in zip(rows, gains, strict=True)
-        if row is not None and row is not best
-    ]
-    clear = bool(rivals) and all(
-        min(row.n, best.n) >= MIN_SEEDS
-        and row.kind is Kind.WORSE
-        and _print_mean(row, metric) != _print_mean(best, metric)
-        and not any(row.may_catch_up(gain) for gain in row_gains.values())
-        for row, row_gains in rivals
+    rows = [None if contender is None else next(verdicts) for contender in compared]
+    at_best, best = next(
+        (at, row) for at, row in enumerate(rows) if row is not None and row.kind is Kind.BEST
     )
+    printed = [None if row is None else f"{metric.printed(row.mean):.{metric.digits}f}" for row in rows]
+    is_clear, unequal = len(judged_rows) > 1, list[tuple[Note, ...]]()
+    for at, row in enumerate(rows):
+        is_unequal = row is not None and budgets[at] != budgets[at_best]
+        note = Note("budget_unequal", own=budgets[at], best=budgets[at_best], name=names[at_best])
+        unequal.append((note,) if is_unequal else ())
+        if row is None or row is best:
+            continue
+        if rules[row.name] == rules[best.name]:
+            rows[at] = row = replace(row, is_same_rule=True, seeds_needed=None)
+        is_worse = row.kind is Kind.WORSE and min(row.n, best.n) >= MIN_SEEDS
+        may_catch_up = any(row.may_catch_up(gain) for gain in gains[at].values())
+        is_clear = is_clear and is_worse and printed[at] != printed[at_best] and not may_catch_up
     return Verdicts(
         metric,
         judged,
         rows,
         gains,
-        [clear and row is best for row in rows],
-        _note_budgets(rows, best, names, budgets),
+        [is_clear and row is best for row in rows],
+        unequal,
         looks,
-        sum(contender.lost for contender in contenders if contender is not None),
+        sum(contender.lost for contender in compared if contender is not None),
         min(map(judge.item_count, judged_rows)),
     )
-
-
-def _print_mean(row: Verdict, metric: Metric) -> str:
-    return f"{metric.printed(row.mean):.{metric.digits}f}"
-
-
-def _note_budgets(
-    rows: Sequence[Verdict | None], best: Verdict, names: Sequence[str], budgets: Sequence[int]
-) -> list[tuple[Note, ...]]:
-    at = rows.index(best)
-    return [
-        (Note("budget_unequal", own=budget, best=budgets[at], name=names[at]),)
-        if row is not None and budget != budgets[at]
-        else ()
-        for row, budget in zip(rows, budgets, strict=True)
-    ]
 
 
 def _amount_needed(row: Verdict) -> float | None:
