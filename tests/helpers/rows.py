@@ -1,8 +1,13 @@
-"""Which optimizers a law is held against: eight of different kinds at every push, all with `-m slow`."""
+"""Which optimizers a law is held against: eight of different kinds at every push, all with `-m slow`.
+
+And the steps that a law compares.
+"""
 
 from collections.abc import Collection, Iterable
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from htbench.optimizers import ZOO
 
@@ -19,3 +24,13 @@ def of_rows(names: Iterable[str] = ZOO, quick: Collection[str] = EIGHT) -> pytes
 
 
 every_row = of_rows()
+
+
+def walk(model: nn.Module, optimizer: torch.optim.Optimizer, steps: Iterable[int] = range(4)) -> list[Tensor]:
+    """The weights after these steps, on gradients that depend on the step and the place in the model only."""
+    for step in steps:
+        generator = torch.Generator().manual_seed(step)
+        for p in model.parameters():
+            p.grad = torch.randn(p.shape, generator=generator)
+        optimizer.step()
+    return [p.detach().clone() for p in model.parameters()]

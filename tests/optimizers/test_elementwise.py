@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from htbench import optimizers
 from htbench.optimizers import MARS, Cautious, Sophia
 
-torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=40, derandomize=True)
 
 decays = st.just(0.0) | st.floats(0.1, 0.99)

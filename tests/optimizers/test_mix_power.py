@@ -20,8 +20,6 @@ from htbench.optimizers.spectral.mix_weights import interpolate_weights, mixture
 from tests.helpers.matrices import ROUNDED_TWICE, gaussian
 from tests.helpers.operations import Operations
 
-torch.set_num_threads(1)
-
 SETS: dict[str, Any] = json.loads(
     (Path(optimizers.__file__).parent / "spectral" / "mix_power.json").read_text()
 )["sets"]

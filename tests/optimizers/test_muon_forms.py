@@ -17,7 +17,6 @@ from htbench.optimizers.spectral.newton_schulz import newton_schulz
 from tests.helpers.matrices import close, matrices
 from tests.helpers.rows import of_rows
 
-torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=25, derandomize=True)
 
 with_interval = of_rows([name for name, row in ZOO.items() if "interval" in row.params])
@@ -211,14 +210,10 @@ def test_equalized_momentum_forgets_the_scale_of_rows_or_columns(
 def test_lengths_of_the_updates(seed: int, shape: tuple[int, ...]) -> None:
     G = gradients(1, shape, seed)[0]
     m, n = matrix_view(G).shape
-    for rule in (lambda W: NorMuon([W], 1.0, norm_rule="rms0.2", weight_decay=0), AdaMuonOf):
+    for cls, hyper in ((NorMuon, {"norm_rule": "rms0.2"}), (AdaMuon, {})):
         W = nn.Parameter(torch.zeros(shape, dtype=torch.float64))
-        walk(rule(W), W, [G])
+        walk(cls([W], 1.0, weight_decay=0, **hyper), W, [G])
         assert W.detach().norm().item() == pytest.approx(0.2 * math.sqrt(m * n), rel=1e-6)
-
-
-def AdaMuonOf(W: nn.Parameter) -> AdaMuon:  # noqa: N802
-    return AdaMuon([W], 1.0, weight_decay=0)
 
 
 @quick

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from htbench import optimizers
-from tests.helpers.rows import of_rows
+from tests.helpers.rows import of_rows, walk
 
 
 class Tiny(nn.Module):
@@ -41,15 +41,11 @@ def tiny():
     return Tiny()
 
 
-def trained(tiny, name, steps=4, **settings):
+def trained(tiny, name, **settings):
     """A copy of the model after some steps on fixed gradients, and its optimizer."""
     model = copy.deepcopy(tiny)
     optimizer = optimizers.build(name, model, **settings)
-    noise = torch.Generator().manual_seed(1)
-    for _ in range(steps):
-        for p in model.parameters():
-            p.grad = torch.randn(p.shape, generator=noise)
-        optimizer.step()
+    walk(model, optimizer)
     return model, optimizer
 
 
@@ -142,11 +138,8 @@ def test_the_state_goes_on_where_it_was(tiny):
     copied = copy.deepcopy(model)
     again = optimizers.build("muon", copied, **settings)
     again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    for one in (model, copied):
-        for p in one.parameters():
-            p.grad = torch.ones_like(p)
-    optimizer.step()
-    again.step()
+    walk(model, optimizer)
+    walk(copied, again)
     assert not differing(model, copied) and groups_of(copied, again) == groups_of(model, optimizer)
 
 

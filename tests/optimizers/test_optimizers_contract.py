@@ -39,7 +39,6 @@ OWN_DEFAULTS = {
     "polargrad": {"nesterov", "ns_steps", "ns_coefficients"},
     "soap_muon": {"ns_steps", "ns_coefficients"},
 }
-torch.set_num_threads(1)
 in_the_table = pytest.mark.parametrize("name", ZOO)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")  # these loops make no curvature passes
 

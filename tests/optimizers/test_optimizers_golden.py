@@ -21,8 +21,6 @@ NS_DTYPES = {"f64": "float64", "f32": "float32", "bf16ns": "bfloat16"}
 FILES = sorted(path.stem for path in GOLDEN.glob("*.json") if path.with_suffix(".npz").exists())
 NAMES = [name for name in FILES if name != "functions"]
 
-torch.set_num_threads(1)
-
 
 def trajectory(optimizer_name: str, described: dict, key: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
     """Weights after each step of one parameter, driven as the training loop drives an optimizer."""

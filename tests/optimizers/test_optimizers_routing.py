@@ -9,8 +9,6 @@ from torch import nn
 from htbench.optimizers import ZOO, Hybrid, Muon, build, split_parameters
 from tests.helpers.rows import every_row
 
-torch.set_num_threads(1)
-
 
 class LanguageModel(nn.Module):
     """Names are chosen to mislead a router that reads them."""

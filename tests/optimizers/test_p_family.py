@@ -20,8 +20,6 @@ from htbench.optimizers.spectral.soft_muon import soft_muon
 from htbench.optimizers.spectral.soft_polar import soft_polar
 from tests.helpers.matrices import close, orthogonal, quick, seeds
 
-torch.set_num_threads(1)
-
 f64, f32, bf16 = torch.float64, torch.float32, torch.bfloat16
 Values = NDArray[np.float64]
 

@@ -6,31 +6,20 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim.lr_scheduler import OneCycleLR
 
 from htbench.harness.bench.contract import equal
 from htbench.optimizers import ZOO, Hybrid, Muon, build
 from htbench.optimizers.reach import treatments
-from tests.helpers.rows import every_row, of_rows
+from tests.helpers.rows import every_row, of_rows, walk
 
-torch.set_num_threads(1)
 with_aux = of_rows([name for name, row in ZOO.items() if row.has_aux])
 
 
 def net(seed: int = 0) -> nn.Sequential:
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(5, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 6), nn.Linear(6, 3))
-
-
-def walk(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range = range(4)) -> list[Tensor]:
-    """The weights after these steps, on gradients that depend on the step and the place in the model only."""
-    for step in steps:
-        generator = torch.Generator().manual_seed(step)
-        for p in model.parameters():
-            p.grad = torch.randn(p.shape, generator=generator)
-        optimizer.step()
-    return [p.detach().clone() for p in model.parameters()]
 
 
 def halves(model: nn.Sequential) -> list[dict[str, Any]]:

@@ -16,8 +16,6 @@ from htbench.optimizers import build
 from htbench.optimizers.reach import Reach, little_reach
 from tests.helpers.json_fields import promised
 
-torch.set_num_threads(1)
-
 
 def said(model: str, optimizer: str, **settings: object) -> str:
     with torch.device("meta"):

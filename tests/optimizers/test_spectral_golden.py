@@ -20,8 +20,6 @@ from htbench.optimizers.spectral.newton_schulz import newton_schulz
 from htbench.optimizers.spectral.ns_root import gram_root
 from tests.helpers.matrices import ns_root_paper
 
-torch.set_num_threads(1)
-
 GOLDEN = Path(os.environ.get("HTBENCH_GOLDEN", Path(__file__).parents[1] / "golden" / "optimizers"))
 DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16ns": torch.float32}
 NS_DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16ns": torch.bfloat16}

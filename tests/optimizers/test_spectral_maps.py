@@ -28,8 +28,6 @@ from htbench.optimizers.zoo.spectral import MAPS
 from tests.helpers.matrices import ROUNDED_TWICE, close, gaussian, matrices, orthogonal, powers, quick, seeds
 from tests.helpers.rows import of_rows
 
-torch.set_num_threads(1)
-
 f64, f32, bf16 = torch.float64, torch.float32, torch.bfloat16
 DEFAULTS = {name: param.default for name, param in MAPS.items()}
 Map = Callable[[Tensor, float], Tensor]

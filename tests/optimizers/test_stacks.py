@@ -12,7 +12,6 @@ from htbench.optimizers.spectral import exact, products
 from tests.helpers.operations import Operations
 from tests.helpers.rows import of_rows
 
-torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:Sophia made")
 
 STACKED = [name for name, row in ZOO.items() if row.family == "spectral"] + ["cautious", "mars", "sophia"]

@@ -11,9 +11,8 @@ from htbench.harness.bench.contract import Net, equal
 from htbench.optimizers import ZOO, UpdateRule, build
 from htbench.optimizers.muon import AdaMuon, NorMuon
 from htbench.optimizers.zoo.spec import STEP, lr, weight_decay
-from tests.helpers.rows import of_rows
+from tests.helpers.rows import of_rows, walk
 
-torch.set_num_threads(1)
 f64 = torch.float64
 every_row = of_rows([name for name, row in ZOO.items() if row.shaped])
 SHAPED = [{"decay": kind} for kind in ("coupled", "independent", "cautious")]
@@ -94,12 +93,7 @@ def test_a_stack_steps_as_each_of_it(words: dict[str, Any]) -> None:
 def test_every_row_takes_them(name: str) -> None:
     def walked(**words: Any) -> list[Tensor]:
         net = Net()
-        optimizer = build(name, net, weight_decay=0.4, **words)
-        for step in range(3):
-            for i, p in enumerate(net.parameters()):
-                p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(10 * step + i))
-            optimizer.step()
-        return [p.detach() for p in net.parameters()]
+        return walk(net, build(name, net, weight_decay=0.4, **words))
 
     without = walked()
     for words in SHAPED:

@@ -19,8 +19,6 @@ from htbench.optimizers.soap import SOAP, rotate
 from htbench.optimizers.soap_kin import KLSOAP
 from tests.helpers.matrices import orthogonal
 
-torch.set_num_threads(1)
-
 # Small periods, so that every step of a period is seen.
 CASES: dict[str, tuple[type[UpdateRule], dict[str, Any]]] = {
     "soap": (SOAP, {"precondition_frequency": 3}),

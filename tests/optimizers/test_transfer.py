@@ -35,17 +35,12 @@ def tokens(step):
 
 def seen(model):
     """The embedded tokens, what the last block leaves, and the logits, of the same tokens at any time."""
+    streams = []
+    hook = model.norm.register_forward_pre_hook(lambda module, given: streams.append(given[0]))
     with torch.no_grad():
-        x = model.embed_tokens(tokens(99))
-        return {"embedded": x, "stream": _stream(model), "logits": model(tokens(99))}
-
-
-def _stream(model):
-    caught = []
-    hook = model.norm.register_forward_pre_hook(lambda module, given: caught.append(given[0]))
-    model(tokens(99))
+        x, logits = model.embed_tokens(tokens(99)), model(tokens(99))
     hook.remove()
-    return caught[0]
+    return {"embedded": x, "stream": streams[0], "logits": logits}
 
 
 def loss_of(logits, step):

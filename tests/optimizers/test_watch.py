@@ -7,8 +7,6 @@ from torch import nn
 from htbench.optimizers import Hybrid, UpdateRule, build
 from htbench.optimizers.watch import watching
 
-torch.set_num_threads(1)
-
 SHAPES = {"a": (24, 16), "b": (24, 16), "kernel": (8, 4, 3, 3), "vector": (7,), "still": (5, 5)}
 RULES = ["muon", "htmuon", "normuon", "soap", "galore", "cosmos", "sophia"]
 SILENT = ["adamw", "mars"]  # a kernel makes their whole step

@@ -23,8 +23,6 @@ from torch import Tensor
 
 from htbench.optimizers import svd_power
 
-torch.set_num_threads(1)
-
 SEEDS, m, n, r, L = 200, 6, 4, 4, 1.0
 T = B = 64  # steps and batch, equal as in the theorem
 H = torch.linspace(1 / 5, 1, m, dtype=torch.float64)[:, None]

@@ -14,8 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from htbench.optimizers import newton_schulz, ns_root
 from tests.helpers.matrices import gaussian, ns_root_paper
 
-torch.set_num_threads(1)
-
 shapes = pytest.mark.parametrize("m, n", [(512, 512), (512, 1376), (1376, 512), (64, 1)])
 powers = pytest.mark.parametrize("p", [0.125, 0.03125])
 

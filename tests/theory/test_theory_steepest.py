@@ -15,7 +15,6 @@ from torch import Tensor
 from htbench.optimizers import svd_power
 from tests.helpers.matrices import gaussian, matrices, orthogonal, seeds
 
-torch.set_num_threads(1)
 quick = settings(deadline=None, max_examples=60, derandomize=True)
 
 gradients = matrices().map(lambda drawn: drawn[0])

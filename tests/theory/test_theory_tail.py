@@ -11,8 +11,6 @@ from torch import Tensor
 
 from htbench.optimizers import svd_power
 
-torch.set_num_threads(1)
-
 decays = pytest.mark.parametrize("s", [0.3, 0.5, 1.0, 1.5])
 powers = pytest.mark.parametrize("p", [0.125, 0.5, 1.0])
 

@@ -16,8 +16,6 @@ from htbench.harness.train.curvature import sample, uniform
 from htbench.optimizers import Sophia
 from tests.helpers.interrupting import assert_resumes, finish
 
-torch.set_num_threads(1)
-
 CPU = torch.device("cpu")
 OFF = torch.autocast("cpu", enabled=False)
 ALMOST_ONE = 1 - 2**-24
