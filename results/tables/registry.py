@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from htbench.harness.show.progress import each
-from htbench.harness.show.report import Lazily, Report
+from htbench.harness.show.report import LazySections, Report
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, searched
 from htbench.results.compare.view import View
 from htbench.results.frames.metrics import is_number
@@ -29,14 +29,14 @@ def lr_grid_table(view: View) -> Report:
     parts = searched_parts(view.frame, WORKLOAD)
     own = [part for part in parts if any(is_number(row.get("lr")) for row in part)]
     sections = (grid.section(part, "optimizer") for part in own)
-    return Report("lr_grid", "validation result by optimizer and learning rate", Lazily(sections))
+    return Report("lr_grid", "validation result by optimizer and learning rate", LazySections(sections))
 
 
 def p_grid_table(view: View) -> Report:
     """Validation metric by p and lr, for each optimizer whose p was searched."""
     own = [part for part in searched_parts(view.frame, OPTIMIZER) if "p" in part[0] and searched(part, ["p"])]
     sections = (grid.section(part, "p") for part in own)
-    return Report("p_grid", "validation result by p and learning rate", Lazily(sections))
+    return Report("p_grid", "validation result by p and learning rate", LazySections(sections))
 
 
 Make = Callable[[View], Report]

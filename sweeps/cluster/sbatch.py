@@ -95,7 +95,7 @@ def _sbatch(script: str, *words: str) -> tuple[bool, str]:
     options = [line.removeprefix("#SBATCH") for line in head if line.startswith("#SBATCH ")]
     words = (*itertools.chain(*(shlex.split(line, comments=True) for line in options)), *words)
     environment = _as_on_a_login_node()
-    return ask("sbatch", *words, patience=PATIENCE, given=script, environment=environment)
+    return ask("sbatch", *words, patience=PATIENCE, input_text=script, environment=environment)
 
 
 def _as_on_a_login_node() -> dict[str, str]:
