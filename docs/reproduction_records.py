@@ -24,7 +24,7 @@ from typing import Any
 
 from htbench.harness.store import Store, curve, items
 from htbench.harness.store.compact import SUFFIX, unpack
-from htbench.harness.store.importing import plan_files
+from htbench.harness.store.importing import list_plan_files
 from htbench.harness.store.layout import METRICS, RECORD, SPECTRA, STORE, TEST_ITEMS
 from htbench.harness.store.points import POINTS, REPLICATE, SPEC, read_points, sweep_folder
 from htbench.harness.store.run_folder import RunFolder
@@ -62,7 +62,7 @@ def _files(store: Store, sweep: str) -> Iterator[Path]:
     """The files of a sweep; those of one kind stand together, since they are alike."""
     points = [point for point in read_points(store.root, sweep) if store.record(point.key)]
     plan = sweep_folder(store.root, sweep)
-    names = [POINTS, SPEC, *(name for name in plan_files(plan) if name not in (POINTS, SPEC))]
+    names = [POINTS, SPEC, *(name for name in list_plan_files(plan) if name not in (POINTS, SPEC))]
     yield from (store.root / STORE, *(plan / name for name in names))
     fresh = {point.key for point in points if point.stage == REPLICATE}
     for name in (*_KEPT, *_OF_REPLICAS):

@@ -59,7 +59,7 @@ def backward(net: nn.Module, seed: int = 0) -> float:
     net.zero_grad()
     loss = nn.functional.cross_entropy(net(x), y)
     torch.autograd.backward(loss)
-    _demand(bool(loss.isfinite()), "its steps make weights that are not finite")  # NaN equals nothing
+    _require(bool(loss.isfinite()), "its steps make weights that are not finite")  # NaN equals nothing
     return loss.item()
 
 
@@ -68,7 +68,7 @@ def train(net: nn.Module, optimizer: Optimizer, steps: range) -> list[Tensor]:
     for step in steps:
         backward(net, step)
         optimizer.step()
-    return copied(net.parameters())
+    return copy_tensors(net.parameters())
 
 
 def equal(first: Iterable[Tensor], second: Iterable[Tensor]) -> bool:
@@ -76,7 +76,7 @@ def equal(first: Iterable[Tensor], second: Iterable[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def copied(tensors: Iterable[Tensor]) -> list[Tensor]:
+def copy_tensors(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Copies of tensors, without history."""
     return [tensor.detach().clone() for tensor in tensors]
 
@@ -101,7 +101,7 @@ class Build(Protocol):
         """That of a model, or of (name, parameter) pairs, with the settings of `optimizers.build`."""
 
 
-def _demand(holds: bool, otherwise: str) -> None:
+def _require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise AssertionError(otherwise)
 
@@ -120,9 +120,9 @@ def lowers_a_quadratic(build: Build, **settings: Any) -> None:
         torch.autograd.backward(loss)
         optimizer.step()
         losses.append(loss.item())
-    _demand(math.isfinite(losses[-1]), "its steps make weights that are not finite")
+    _require(math.isfinite(losses[-1]), "its steps make weights that are not finite")
     ratio = min(losses[-10:]) / losses[0]
-    _demand(ratio < 0.05, f"{ratio:.2g} of the loss of a quadratic is left after 150 steps, not below 0.05")
+    _require(ratio < 0.05, f"{ratio:.2g} of the loss of a quadratic is left after 150 steps, not below 0.05")
 
 
 def lowers_the_loss_of_a_net(build: Build, **settings: Any) -> None:
@@ -133,7 +133,7 @@ def lowers_the_loss_of_a_net(build: Build, **settings: Any) -> None:
         losses.append(backward(net))
         optimizer.step()
     ratio = losses[-1] / losses[0]
-    _demand(ratio < 0.9, f"{ratio:.2g} of the loss of a small net is left after 80 steps, not below 0.9")
+    _require(ratio < 0.9, f"{ratio:.2g} of the loss of a small net is left after 80 steps, not below 0.9")
 
 
 def lowers_a_loss(build: Build) -> None:
@@ -157,19 +157,19 @@ def repeats_bit_for_bit(build: Build) -> None:
     """Two equal runs end with the same weights, bit for bit."""
     first, second = Net(), Net()
     same = equal(train(first, build(first), range(4)), train(second, build(second), range(4)))
-    _demand(same, "two equal runs of four steps end with different weights")
+    _require(same, "two equal runs of four steps end with different weights")
 
 
 def keeps_the_dtype(build: Build, dtype: torch.dtype) -> None:
     """Weights stay in their format, are finite, and move."""
     net = Net().to(dtype)
-    optimizer, before = build(net), copied(net.parameters())
+    optimizer, before = build(net), copy_tensors(net.parameters())
     after = train(net, optimizer, range(3))
-    _demand(all(p.dtype == dtype for p in after), f"weights in {dtype} change their format")
-    _demand(
+    _require(all(p.dtype == dtype for p in after), f"weights in {dtype} change their format")
+    _require(
         all(bool(p.isfinite().all()) for p in after), f"weights in {dtype} are not finite after three steps"
     )
-    _demand(not equal(before, after), f"weights in {dtype} have not moved after three steps")
+    _require(not equal(before, after), f"weights in {dtype} have not moved after three steps")
 
 
 def takes_a_shape(build: Build, shape: tuple[int, ...], **settings: Any) -> None:
@@ -181,12 +181,12 @@ def takes_a_shape(build: Build, shape: tuple[int, ...], **settings: Any) -> None
     for gradient in (zero, zero, torch.randn(shape), zero):
         weight.grad = gradient
         optimizer.step()
-        _demand(weight.shape == shape, f"a weight of shape {shape} becomes one of {tuple(weight.shape)}")
-        _demand(
+        _require(weight.shape == shape, f"a weight of shape {shape} becomes one of {tuple(weight.shape)}")
+        _require(
             bool(weight.isfinite().all()), f"a weight of shape {shape} is not finite after gradients of zero"
         )
     # A step on a zero gradient may be none: Cautious without weight decay never moves against the gradient.
-    _demand(not torch.equal(weight, start), f"a weight of shape {shape} does not move")
+    _require(not torch.equal(weight, start), f"a weight of shape {shape} does not move")
 
 
 def resumes_onto_the_same_trajectory(build: Build, dtype: torch.dtype = torch.float32) -> None:
@@ -204,7 +204,7 @@ def resumes_onto_the_same_trajectory(build: Build, dtype: torch.dtype = torch.fl
     second = build(resumed, lr=0.5)
     second.load_state_dict(saved["optimizer"])
     same = equal(train(resumed, second, range(3, 6)), straight)
-    _demand(
+    _require(
         same, f"in {dtype} a run that was resumed from state_dict takes other steps than one that was not"
     )
     # An entry without anything in it, as torch's SGD leaves them, is no state.
@@ -222,7 +222,7 @@ def a_copy_goes_on_independently(build: Build) -> None:
     train(net, optimizer, range(2))
     other, second = copy.deepcopy((net, optimizer))
     straight = train(net, optimizer, range(2, 4))
-    _demand(equal(train(other, second, range(2, 4)), straight), "a deep copy of it takes other steps")
+    _require(equal(train(other, second, range(2, 4)), straight), "a deep copy of it takes other steps")
 
 
 # --- it does as the training loop expects ---
@@ -235,7 +235,7 @@ def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False
     train(net, optimizer, range(2))
     if loaded:
         optimizer.load_state_dict(optimizer.state_dict())
-    before = copied(net.parameters())
+    before = copy_tensors(net.parameters())
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     if switching(optimizer):
@@ -243,7 +243,7 @@ def learning_rates_are_set_through_the_groups(build: Build, loaded: bool = False
         other, second = copy.deepcopy((net, optimizer))
         before = train(other, second, range(2, 4))
     after = train(net, optimizer, range(2))
-    _demand(equal(after, before), 'weights move although "lr" is 0 in all of param_groups')
+    _require(equal(after, before), 'weights move although "lr" is 0 in all of param_groups')
 
 
 def a_scheduler_of_torch_works(build: Build) -> None:
@@ -269,13 +269,13 @@ def gradients_are_left_alone_and_not_kept(build: Build) -> None:
     optimizer, other = build(first), build(second)
     for step in range(3):
         backward(first, step)
-        before = copied(_gradients(first))
+        before = copy_tensors(_gradients(first))
         optimizer.step()
-        _demand(equal(_gradients(first), before), "a step changes the gradients")
+        _require(equal(_gradients(first), before), "a step changes the gradients")
         backward(second, step)
         other.step()
         other.zero_grad(set_to_none=False)  # would reach into a state that shares memory with the gradient
-    _demand(equal(first.parameters(), second.parameters()), "its state shares memory with the gradients")
+    _require(equal(first.parameters(), second.parameters()), "its state shares memory with the gradients")
 
 
 def _gradients(net: nn.Module) -> list[Tensor]:
@@ -287,7 +287,7 @@ def parameters_without_gradient_are_skipped(build: Build, stateful: bool = True)
     net = Net()
     optimizer = build(net)
     skipped = [net.conv.weight, net.norm.bias]
-    before = copied(net.parameters())
+    before = copy_tensors(net.parameters())
     for step in range(2):  # SOAP moves nothing in its first
         backward(net, step)
         for p in skipped:
@@ -295,11 +295,11 @@ def parameters_without_gradient_are_skipped(build: Build, stateful: bool = True)
         optimizer.step()
     for p, old in zip(net.parameters(), before, strict=True):
         if any(p is q for q in skipped):
-            _demand(torch.equal(p, old), "a parameter without gradient moves")
-            _demand(not stateful or p not in optimizer.state, "a parameter without gradient gets a state")
+            _require(torch.equal(p, old), "a parameter without gradient moves")
+            _require(not stateful or p not in optimizer.state, "a parameter without gradient gets a state")
         else:
-            _demand(not torch.equal(p, old), "a parameter with a gradient does not move in two steps")
-            _demand(not stateful or p in optimizer.state, "a parameter with a gradient has no state")
+            _require(not torch.equal(p, old), "a parameter with a gradient does not move in two steps")
+            _require(not stateful or p in optimizer.state, "a parameter with a gradient has no state")
 
 
 def parameters_are_stepped_apart_if_separable(build: Build) -> None:
@@ -318,7 +318,7 @@ def parameters_are_stepped_apart_if_separable(build: Build) -> None:
                 p.grad = gradient if number % 2 == first else None
             part.step()
     same = equal(net.parameters(), other.parameters())
-    _demand(same, "it is separable, but a parameter takes another step if others have no gradient")
+    _require(same, "it is separable, but a parameter takes another step if others have no gradient")
 
 
 def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
@@ -330,12 +330,12 @@ def a_closure_is_evaluated_once_with_gradients(build: Build) -> None:
         calls.append(torch.is_grad_enabled())
         return backward(net)
 
-    before = copied(net.parameters())
+    before = copy_tensors(net.parameters())
     loss: object = optimizer.step(closure)
-    _demand(calls == [True], f"step(closure) calls it {len(calls)} times, with gradients enabled: {calls}")
-    _demand(loss == backward(Net()), f"step(closure) returns {loss}, not the closure's loss")
+    _require(calls == [True], f"step(closure) calls it {len(calls)} times, with gradients enabled: {calls}")
+    _require(loss == backward(Net()), f"step(closure) returns {loss}, not the closure's loss")
     optimizer.step(closure)  # SOAP moves nothing in its first step
-    _demand(not equal(before, net.parameters()), "step(closure) does not move the weights")
+    _require(not equal(before, net.parameters()), "step(closure) does not move the weights")
 
 
 # --- all of it, by the name of an optimizer ---
@@ -377,12 +377,14 @@ def trains(name: str, settings: Mapping[str, Any]) -> str:
         settings: of the optimizer, by their names in a config, with or without `optimizer.` before them.
     """
     tiny = {"task": "digits", "model": "resnet-nano", "steps": 3, "batch_size": 16, "device": "cpu"}
-    own = {f"optimizer.{word.removeprefix('optimizer.')}": value for word, value in settings.items()}
+    optimizer_settings = {
+        f"optimizer.{word.removeprefix('optimizer.')}": value for word, value in settings.items()
+    }
     often = {"checkpoint.every_steps": 1, "evaluation.every": 1}
     with TemporaryDirectory() as folder:
         try:
             run(
-                resolved(resolve_config({**tiny, **often, "optimizer.name": name, **own})),
+                resolved(resolve_config({**tiny, **often, "optimizer.name": name, **optimizer_settings})),
                 Store(Path(folder)),
             )
         except (UsageError, RunFailedError) as error:

@@ -213,20 +213,20 @@ class Bench:
         self, row: Row, entry: Entry, side: Side, other: Entry, baseline: Side, target: float | None
     ) -> Row:
         settings = self.settings
-        ours, theirs = take_turns(
+        our_times, their_times = take_turns(
             side, baseline, settings.rounds, self.clock, limit=settings.limit, after_round=self._after_round
         )
-        special = special_step(ours, entry.special)
-        steps = per_step(ours, entry.period, special)
-        units = per_step(theirs, other.period, special_step(theirs, other.special))
+        special = special_step(our_times, entry.special)
+        steps = per_step(our_times, entry.period, special)
+        units = per_step(their_times, other.period, special_step(their_times, other.special))
         periodic = entry.period > 1
         return dataclasses.replace(
             row,
             ours=1e3 * statistics.median(steps),
             theirs=1e3 * statistics.median(units),
             ratio=Measurement.ratio(entry.label, f"x {row.beside}", steps, units, target),
-            ordinary=1e3 * statistics.median(two[1 - special] for two in ours) if periodic else None,
-            full=1e3 * statistics.median(two[special] for two in ours) if periodic else None,
+            ordinary=1e3 * statistics.median(two[1 - special] for two in our_times) if periodic else None,
+            full=1e3 * statistics.median(two[special] for two in our_times) if periodic else None,
             state_bytes=memory_of(side.optimizer.state) / sum(p.numel() for p in side.params.values()),
         )
 

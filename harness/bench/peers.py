@@ -35,7 +35,7 @@ def _from_the_second_step(chosen: Params, rest: Params, hyper: Hyper) -> Any:
 
 def _projected(chosen: Params, rest: Params, hyper: Hyper) -> Any:
     names = {"rank": "rank", "update_proj_gap": "update_gap", "scale": "scale"}
-    sizes = {name: hyper[ours] for name, ours in names.items()}
+    sizes = {name: hyper[hyper_name] for name, hyper_name in names.items()}
     return [{"params": chosen, **sizes, "projection_type": "std"}, {"params": rest}]
 
 

@@ -52,8 +52,8 @@ class Entry:
     @property
     def target(self) -> float | None:
         """The most that a step may take in units of `muon`."""
-        for name, wanted, most in _TARGETS:
-            if self.name == name and all(self.hyper[key] == value for key, value in wanted.items()):
+        for name, settings, most in _TARGETS:
+            if self.name == name and all(self.hyper[key] == value for key, value in settings.items()):
                 return most
         return None
 
@@ -69,16 +69,16 @@ def entry(typed: str, ns_dtype: str | None = None) -> Entry:
         UsageError: an unknown optimizer or hyperparameter, or a value that it can't have.
     """
     name, _, words = typed.partition(":")
-    given = {}
+    settings = {}
     for word in filter(None, words.split(",")):
-        key, equals, given[key] = word.partition("=")
+        key, equals, settings[key] = word.partition("=")
         if not equals:
             raise UsageError(f"'{typed}' can't be measured: '{word}' is no setting; write key=value.")
     parts.allow([name])
     try:
         if ns_dtype is not None and "ns_dtype" in spec(name).params:
-            given.setdefault("ns_dtype", ns_dtype)
-        hyper = resolve(name, given)
+            settings.setdefault("ns_dtype", ns_dtype)
+        hyper = resolve(name, settings)
     except ValueError as error:
         raise UsageError(f"'{typed}' can't be measured: {error}") from None
     for key in PERIODS:
@@ -106,7 +106,7 @@ def entries(words: str | None, ns_dtype: str | None = None) -> list[Entry]:
     return [entry(label, ns_dtype) for label in dict.fromkeys(labels)]
 
 
-def parameters_of(model: str, overrides: Mapping[str, int]) -> int:
+def count_parameters(model: str, overrides: Mapping[str, int]) -> int:
     """The number of parameters of a model. Raises UsageError if it can't be built."""
     try:
         return models.count_parameters(model, **overrides)

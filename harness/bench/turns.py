@@ -51,8 +51,8 @@ def take_turns(
     our_times: list[Two] = []
     their_times: list[Two] = []
     began = clock()
-    for done in range(DROPPED + rounds):
-        if done > DROPPED and clock() - began > limit:
+    for number in range(DROPPED + rounds):
+        if number > DROPPED and clock() - began > limit:
             break
         first = ours.step(clock)
         their_times.append((theirs.step(clock), theirs.step(clock)))

@@ -15,7 +15,7 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting
 from htbench.harness.show.progress import Progress
-from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.report import Column, Report, table
 from htbench.optimizers.zoo.registry import ZOO, Param, spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 
@@ -109,7 +109,7 @@ def zoo(name: str | None = None) -> Report:
     Raises:
         UsageError: there is no such optimizer.
     """
-    rows = list(ZOO.values()) if name is None else [_read_row(name)]
+    specs = list(ZOO.values()) if name is None else [_read_row(name)]
     facts = [
         OptimizerFacts(
             lr=_param(row.lr),
@@ -117,10 +117,14 @@ def zoo(name: str | None = None) -> Report:
             hyper={name: _param(param) for name, param in row.params.items()},
             **{name: getattr(row, name) for name in _SAME},
         )
-        for row in rows
+        for row in specs
     ]
     if name is not None:
-        return Report("zoo", "", [_hyperparameters(facts[0])], data=facts)
+        [row] = facts
+        params = {"lr": row.lr, "weight_decay": row.weight_decay, **row.hyper}
+        lines = [(name, setting(p.default), p.help) for name, p in params.items()]
+        about = Note("zoo_optimizer", state=row.state, vectors=row.vectors, paper=row.paper, url=row.url)
+        return Report("zoo", "", [table(_HYPERPARAMETERS, lines, notes=[about])], data=facts)
     words = [
         (o.name, o.family, setting(o.lr.default), setting(o.weight_decay.default), o.vectors) for o in facts
     ]
@@ -132,13 +136,6 @@ def _read_row(name: str) -> OptimizerSpec:
         return spec(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _hyperparameters(facts: OptimizerFacts) -> Section:
-    of_all = {"lr": facts.lr, "weight_decay": facts.weight_decay}
-    rows = [(name, setting(p.default), p.help) for name, p in {**of_all, **facts.hyper}.items()]
-    about = Note("zoo_optimizer", state=facts.state, vectors=facts.vectors, paper=facts.paper, url=facts.url)
-    return table(_HYPERPARAMETERS, rows, notes=[about])
 
 
 def _param(param: Param) -> ParamFacts:
@@ -160,9 +157,14 @@ def sizes() -> Report:
     """Every model with its exact number of trainable parameters, counted with its own settings."""
     count = zoo_of_models.count_parameters
     facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
-    shown = (("hidden", "width"), ("layers", "blocks"), ("vocabulary", "classes"))
+    setting_names = (("hidden", "width"), ("layers", "blocks"), ("vocabulary", "classes"))
     rows = [
-        (row.name, row.kind, row.parameters, *(row.settings.get(a, row.settings.get(b)) for a, b in shown))
+        (
+            row.name,
+            row.kind,
+            row.parameters,
+            *(row.settings.get(a, row.settings.get(b)) for a, b in setting_names),
+        )
         for row in facts
     ]
     return Report("models", "", [table(_MODELS, rows, notes=[Note("models_more")])], data=facts)
@@ -266,11 +268,11 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         progress.advance()
     states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
     order = [*dict.fromkeys(filter(None, wrong.values())), ""]  # what is wrong in one way stands together
-    shown = sorted(wrong.items(), key=lambda pair: order.index(pair[1]))
+    results = sorted(wrong.items(), key=lambda pair: order.index(pair[1]))
     again = str(Note("zoo_as_above"))
     rows = [
         (states[name], str(Note(f"property_{name}")), again if why and why == before else why)
-        for before, (name, why) in zip(["", *(why for _, why in shown)], shown, strict=False)
+        for before, (name, why) in zip(["", *(why for _, why in results)], results, strict=False)
     ]
     return Report("check", "", [table(_CHECK, rows)], data=wrong)
 
@@ -278,14 +280,14 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `optimizers.build`, those of named groups in `groups`."""
     settings: dict[str, Any] = {}
-    named: dict[str, dict[str, Any]] = {}
+    settings_of_groups: dict[str, dict[str, Any]] = {}
     for key, value in words.items():
         word = key.removeprefix("optimizer.")
         if of_group := groups.parse(f"optimizer.{word}"):
-            named.setdefault(of_group[0], {})[of_group[1]] = value
+            settings_of_groups.setdefault(of_group[0], {})[of_group[1]] = value
         else:
             settings[word] = value
-    return {**settings, "groups": named}
+    return {**settings, "groups": settings_of_groups}
 
 
 def routing(words: Sequence[str]) -> tuple[Report, str]:

@@ -41,17 +41,17 @@ class Edge:
     trials: int = 0
     is_drawn: bool = False
 
-    def beside_trials(self, allowed: int, known: int, values: int = 0) -> "Edge":
+    def beside_trials(self, allowed: int, used: int, values: int = 0) -> "Edge":
         """The edge as one of a search whose trials are limited.
 
         Args:
             allowed: how many it may have.
-            known: how many it has had, or is going to have.
+            used: how many it has had, or is going to have.
             values: the number of them on this axis, if it is a grid beside the search; 0: it is searched.
         """
         if values:  # its first round has all combinations
             return replace(self, trials=math.ceil(allowed * (values + 1) / values))
-        return replace(self, is_searched=True, trials=math.ceil(1.5 * allowed) if known >= allowed else 0)
+        return replace(self, is_searched=True, trials=math.ceil(1.5 * allowed) if used >= allowed else 0)
 
 
 def of_values(
@@ -68,11 +68,11 @@ def of_values(
     """
     rate = is_rate(setting)
 
-    def nearest(others: Iterable[float], upwards: bool) -> float | None:
+    def nearest(values: Iterable[float], upwards: bool) -> float | None:
         """On one side; of a rate none that counts as the same."""
-        there = [one for one in others if (one > value if upwards else one < value)]
-        apart = [one for one in there if not (rate and are_alike(one, value))]
-        return min(apart, key=lambda one: abs(one - value), default=None)
+        beyond_value = [other for other in values if (other > value if upwards else other < value)]
+        apart = [other for other in beyond_value if not (rate and are_alike(other, value))]
+        return min(apart, key=lambda other: abs(other - value), default=None)
 
     edges = []
     for upwards in (True, False) if len(tried) > 1 else ():
@@ -83,13 +83,13 @@ def of_values(
         further = nearest(listed, upwards)
         is_listed = further is not None and (beside is None or abs(further - value) < abs(beside - value))
         if not is_listed:
-            wanted = _wanted(rate, value, behind if is_end else beside, upwards)
-            further = beyond(optimizer, setting, value, wanted, upwards)
+            proposal = _propose_value(rate, value, behind if is_end else beside, upwards)
+            further = beyond(optimizer, setting, value, proposal, upwards)
         edges.append(Edge(setting, value, "grid" if is_end else "hole", upwards, further, is_listed))
     return edges
 
 
-def _wanted(rate: bool, value: float, other: float | None, upwards: bool) -> float:
+def _propose_value(rate: bool, value: float, other: float | None, upwards: bool) -> float:
     """The value to try next, before rounding: by the step to another one, or by an octave if that is far."""
     if other is None or (rate and are_far(other, value)):
         return value * 2 if upwards else value / 2
@@ -117,50 +117,44 @@ def of_range(
         log: whether it was searched on a logarithmic scale.
     """
     low, high = ends
-    place = _place(value, low, high, log and low > 0)
+    scale = math.log if log and low > 0 else float
+    place = (scale(value) - scale(low)) / (scale(high) - scale(low))  # from 0 at one end to 1 at the other
     upwards = place >= 1 - _AT_END
     end = high if upwards else low
     if _AT_END < place < 1 - _AT_END or end == legal_end(optimizer, setting, upwards):
-        found = of_values(optimizer, setting, value, sorted({low, *drawn, high}))
-        return [edge for edge in found if edge.place == "hole"]
+        edges = of_values(optimizer, setting, value, sorted({low, *drawn, high}))
+        return [edge for edge in edges if edge.place == "hole"]
     step = (high - low) / 2 if upwards else (low - high) / 2
-    wanted = (end * 3 if upwards else end / 3) if log else end + step
-    return [Edge(setting, value, "range", upwards, beyond(optimizer, setting, end, wanted, upwards))]
-
-
-def _place(value: float, low: float, high: float, log: bool) -> float:
-    """Where a value lies between the ends, from 0 to 1."""
-    if log:
-        value, low, high = math.log(value), math.log(low), math.log(high)
-    return (value - low) / (high - low)
+    proposal = (end * 3 if upwards else end / 3) if log else end + step
+    return [Edge(setting, value, "range", upwards, beyond(optimizer, setting, end, proposal, upwards))]
 
 
 def numbers(values: Iterable[Any]) -> list[float]:
     """The distinct numbers, ascending; nothing if some are no numbers."""
-    known = list(values)
-    return sorted(set(known)) if set(map(type, known)) <= {int, float} else []
+    entries = list(values)
+    return sorted(set(entries)) if set(map(type, entries)) <= {int, float} else []
 
 
 # --- the next value ---
 
 
 def beyond(
-    optimizer: str, setting: str, end: float, wanted: float, upwards: bool, digits: int = 2
+    optimizer: str, setting: str, end: float, proposal: float, upwards: bool, digits: int = 2
 ) -> float | None:
     """The value to try next, beyond the last one that was tried.
 
     Args:
         optimizer, setting: as for `of_values`.
         end: the last value that was tried.
-        wanted: the next one, before rounding.
+        proposal: the next one, before rounding.
         upwards: the direction.
         digits: significant ones that are kept.
 
     Returns:
-        `wanted`, rounded, or the legal end before it; None if there is none.
+        `proposal`, rounded, or the legal end before it; None if there is none.
     """
-    param = _param(optimizer, setting)
-    following = float(f"{wanted:.{digits}g}")
+    param = _find_param(optimizer, setting)
+    following = float(f"{proposal:.{digits}g}")
     if param is not None and param.type is int:
         following = round(following)
     if (following - end if upwards else end - following) <= 0:
@@ -173,15 +167,15 @@ def beyond(
 
 def legal_end(optimizer: str, setting: str, upwards: bool) -> float | None:
     """The largest or smallest legal value, which may itself be excluded; None: there is none."""
-    param = _param(optimizer, setting)
+    param = _find_param(optimizer, setting)
     if param is None:
         return None
     return param.high if upwards else param.low
 
 
-def _param(optimizer: str, setting: str) -> Param | None:
+def _find_param(optimizer: str, setting: str) -> Param | None:
     row = ZOO.get(optimizer)
     if row is not None and setting == "optimizer.aux_lr":  # has the range of any learning rate
         return row.lr
-    known = params_of(row) if row is None else params_of(row) | hyper_schedules.params_of(row)
-    return known.get(setting)
+    params = params_of(row) if row is None else params_of(row) | hyper_schedules.params_of(row)
+    return params.get(setting)

@@ -24,27 +24,27 @@ def is_rate(setting: str) -> bool:
     return setting.replace(".", "_").endswith(_NAMES)
 
 
-def are_alike(one: float, other: float) -> bool:
+def are_alike(rate: float, other: float) -> bool:
     """Whether two values of a rate count as one."""
-    return one == other or _octaves(one, other) < ALIKE - _ROUNDED / 10
+    return rate == other or _count_octaves(rate, other) < ALIKE - _ROUNDED / 10
 
 
-def are_far(one: float, other: float) -> bool:
+def are_far(rate: float, other: float) -> bool:
     """Whether a hole is between two values of a rate. 0 means none of it, and is no far value."""
-    return _octaves(one, other) > NEAR + _ROUNDED and one * other > 0
+    return _count_octaves(rate, other) > NEAR + _ROUNDED and rate * other > 0
 
 
 def apart(values: Iterable[float]) -> list[float]:
     """Those values that count, ascending: of several that are alike the least."""
-    found: list[float] = []
+    distinct: list[float] = []
     for value in sorted(set(values)):
-        if not found or not are_alike(found[-1], value):
-            found.append(value)
-    return found
+        if not distinct or not are_alike(distinct[-1], value):
+            distinct.append(value)
+    return distinct
 
 
-def _octaves(one: float, other: float) -> float:
-    return abs(math.log2(one / other)) if one > 0 and other > 0 else math.inf
+def _count_octaves(rate: float, other: float) -> float:
+    return abs(math.log2(rate / other)) if rate > 0 and other > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def rate_width(
     margin = tolerance * abs(levels[best])
     tried = sorted({*levels, *diverged})
     at = tried.index(best)
-    low, open_low = _end(tried[at::-1], levels, margin)
-    high, open_high = _end(tried[at:], levels, margin)
+    low, open_low = _find_end(tried[at::-1], levels, margin)
+    high, open_high = _find_end(tried[at:], levels, margin)
     return Width(low, high, open_low, open_high)
 
 
-def _end(rates: list[float], levels: Mapping[float, float], margin: float) -> tuple[float, bool]:
+def _find_end(rates: list[float], levels: Mapping[float, float], margin: float) -> tuple[float, bool]:
     """Where the range ends on one side, and whether that end is open.
 
     Args:
@@ -98,7 +98,7 @@ def _end(rates: list[float], levels: Mapping[float, float], margin: float) -> tu
     for rate in rates[1:]:
         if rate not in levels:
             return last, False
-        loss, before = (abs(levels[one] - levels[best]) for one in (rate, last))
+        loss, before = (abs(levels[each] - levels[best]) for each in (rate, last))
         if loss > margin:
             share = (margin - before) / (loss - before)
             return last * (rate / last) ** share, False

@@ -31,20 +31,23 @@ def next_rates(optimizer: str, setting: str, tried: Mapping[float, Score | None]
     rates = sorted(tried)
     best, _ = winner({rate: tried[rate] for rate in rates})
     if best is None:  # what diverges needs a lower rate
-        return _outwards(optimizer, setting, rates, upwards=False)
+        return _step_outwards(optimizer, setting, rates, upwards=False)
     at = rates.index(best)
-    outer = _outwards(optimizer, setting, rates, upwards=False) if at == 0 else []
-    outer += _outwards(optimizer, setting, rates, upwards=True) if best == rates[-1] else []
+    outer = _step_outwards(optimizer, setting, rates, upwards=False) if at == 0 else []
+    outer += _step_outwards(optimizer, setting, rates, upwards=True) if best == rates[-1] else []
     if outer:
         return outer
-    neighbours = sorted((*rates[max(at - 1, 0) : at], *rates[at + 1 : at + 2]), key=lambda r: _rank(tried[r]))
+    neighbours = sorted(
+        (*rates[max(at - 1, 0) : at], *rates[at + 1 : at + 2]),
+        key=lambda r: (tried[r] is None, tried[r] or ()),
+    )
     if apart := [rate for rate in neighbours if abs(math.log2(rate / best)) > _APART]:
-        return [_rounded(math.sqrt(best * rate)) for rate in apart]
+        return [_round_rate(math.sqrt(best * rate)) for rate in apart]
     lowest = vertex({rate: score[-1] for rate, score in tried.items() if score is not None}, best)
     inside = lowest is not None and min(neighbours) < lowest < max(neighbours)
     if lowest is None or not inside or min(abs(math.log2(lowest / rate)) for rate in rates) <= ALIKE:
         return []
-    return [_rounded(lowest)]
+    return [_round_rate(lowest)]
 
 
 def vertex(losses: Mapping[float, float], best: float) -> float | None:
@@ -66,16 +69,12 @@ def vertex(losses: Mapping[float, float], best: float) -> float | None:
     return fit.rate if fit is not None and abs(math.log2(fit.rate / best)) <= _NEAR else None
 
 
-def _outwards(optimizer: str, setting: str, rates: list[float], *, upwards: bool) -> list[float]:
+def _step_outwards(optimizer: str, setting: str, rates: list[float], *, upwards: bool) -> list[float]:
     """The rate an octave beyond the last; none if it is not allowed, or too far away from the others."""
     end = rates[-1] if upwards else rates[0]
     further = beyond(optimizer, setting, end, end * 2 if upwards else end / 2, upwards, _DIGITS)
     return [further] if further and math.log2(rates[-1] / rates[0]) < MOST_OCTAVES else []
 
 
-def _rank(score: Score | None) -> tuple[bool, Score]:
-    return score is None, score or ()
-
-
-def _rounded(rate: float) -> float:
+def _round_rate(rate: float) -> float:
     return float(f"{rate:.{_DIGITS}g}")

@@ -64,7 +64,9 @@ def best_runs(
         score: of a run; None: it has none.
     """
     groups = grouped(runs, name)
-    best, _ = winner({own: mean_score([score(run) for run in twins]) for own, twins in groups.items()})
+    best, _ = winner(
+        {candidate: mean_score([score(run) for run in twins]) for candidate, twins in groups.items()}
+    )
     return groups[best] if best is not None else []
 
 

@@ -17,8 +17,8 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     add = added.add_argument
     add("--model", default="llama-60m", metavar="NAME", help="whose shapes (default: llama-60m)")
     add("--vocab", type=int, metavar="N", help="tokens of its vocabulary (default: the model's)")
-    others = "optimizers, with settings that differ from the defaults (default: all)"
-    add("--only", help=others, metavar="NAME[:key=value,...],...")
+    optimizers_help = "optimizers, with settings that differ from the defaults (default: all)"
+    add("--only", help=optimizers_help, metavar="NAME[:key=value,...],...")
     add("--against", default="muon", metavar="NAME[:...]", help="the unit (default: muon)")
     add("--rounds", type=int, default=9, help="paired ratios, 2 steps each (default: 9)")
     limit = "begin no round of a pair after this long, apart from one (default: 3600)"
@@ -37,18 +37,18 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
 
 def bench(args: argparse.Namespace) -> int:
     """Measure optimizers and print them."""
-    from htbench.harness.bench.subjects import entries, entry, parameters_of
+    from htbench.harness.bench.subjects import count_parameters, entries, entry
 
     at_least(args, 1, "threads")
     at_least(args, LEAST_ROUNDS, "rounds")
     chosen, against = entries(args.only, args.ns_dtype), entry(args.against, args.ns_dtype)
     overrides = {} if args.vocab is None else {"vocabulary": args.vocab}
-    parameters = parameters_of(args.model, overrides)
+    parameters = count_parameters(args.model, overrides)
 
     from htbench.harness.bench import optimizers
 
     apart = ("subject", "root", "json", "only", "vocab")
-    given = {name: value for name, value in vars(args).items() if name not in apart}
-    settings = optimizers.Settings(overrides=overrides, **given)
+    options = {name: value for name, value in vars(args).items() if name not in apart}
+    settings = optimizers.Settings(overrides=overrides, **options)
     emit(optimizers.measure(settings, parameters, chosen, against), args)
     return EXIT_OK

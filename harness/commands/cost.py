@@ -48,12 +48,12 @@ def report(facts: RunCost, epochs: float | None) -> Report:
     """
     share, total = facts.optimizer_share, facts.total_flops
     flops = {"model": facts.flops_per_step, "optimizer": facts.optimizer_flops_per_step}
-    matrix, others = facts.matrix_parameters, facts.parameters - facts.matrix_parameters
+    matrix, other_parameters = facts.matrix_parameters, facts.parameters - facts.matrix_parameters
     several = facts.processes if facts.processes > 1 else 0
     unit = "images" if facts.tokens is None else "tokens"
     memory = {name: getattr(facts, name) for name in ("peak", "weights", "gradients", "states")}
     notes = [
-        Note("cost_parameters", all=facts.parameters, matrix=matrix, others=others),
+        Note("cost_parameters", all=facts.parameters, matrix=matrix, others=other_parameters),
         Note("cost_epochs", epochs=epochs)
         if facts.steps is None
         else Note("cost_length", steps=facts.steps, samples=getattr(facts, unit), unit=unit),

@@ -43,39 +43,43 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
 
 def data(args: argparse.Namespace) -> int:
     """Carry out one action."""
+    cache = cache_folder(args.root)
     if args.action == "prepare":
-        notes = [_prepare(args)]
+        notes = [_prepare(args, cache)]
     else:
         notes = [
-            _note(task, made, folder)
+            _describe_prepared(task, prepared, folder)
             for task in PREPARED
-            for folder in sorted(cache_folder(args.root).glob(f"{task}-*"))
-            if (made := Prepared.read(folder) or ImageFiles.read(folder)) is not None
+            for folder in sorted(cache.glob(f"{task}-*"))
+            if (prepared := Prepared.read(folder) or ImageFiles.read(folder)) is not None
         ]
-    empty = Note("nothing_prepared", cache=cache_folder(args.root))
+    empty = Note("nothing_prepared", cache=cache)
     emit(Report("data", "", notes=notes, empty=empty), args)
     return 0
 
 
-def _note(task: str, made: Prepared | ImageFiles, folder: Path) -> Note:
+def _describe_prepared(task: str, prepared: Prepared | ImageFiles, folder: Path) -> Note:
     """What is prepared in a folder."""
     current = folder.name == f"{task}-{tasks.fingerprint(task)}"
     other = "" if current else "of another copy or recipe"
-    if isinstance(made, ImageFiles):
-        images, (_, *sides) = [f"{made.count(part)} {part} images" for part in made.parts], made.shape
-        size = sum(made.sizes.values())
+    if isinstance(prepared, ImageFiles):
+        images, (_, *sides) = (
+            [f"{prepared.count(part)} {part} images" for part in prepared.parts],
+            prepared.shape,
+        )
+        size = sum(prepared.sizes.values())
         return Note(
             "prepared_images", task=task, images=images, sides=sides, size=size, folder=folder, other=other
         )
-    train = [shard for shard in made.shards.values() if shard.split == "train"]
+    train = [shard for shard in prepared.shards.values() if shard.split == "train"]
     return Note(
         "prepared_text",
         task=task,
-        files=made.train_files,
+        files=prepared.train_files,
         of=CORPORA[task].train_files,
         documents=sum(shard.documents for shard in train),
         tokens=sum(shard.tokens for shard in train),
-        size=sum(made.sizes.values()),
+        size=sum(prepared.sizes.values()),
         folder=folder,
         other=other,
     )
@@ -84,15 +88,14 @@ def _note(task: str, made: Prepared | ImageFiles, folder: Path) -> Note:
 # --- prepare ---
 
 
-def _prepare(args: argparse.Namespace) -> Note:
+def _prepare(args: argparse.Namespace, cache: Path) -> Note:
     task = args.task
     if task not in PREPARED:
         raise UsageError(f"'{task}' is not prepared by this command; {nearest(task, PREPARED)}")
     at_least(args, 1, "shards", "workers")
-    cache, raw_folder = cache_folder(args.root), raw.folder(args.root, task)
     published = CORPORA.get(task) or SETS[task]
     if isinstance(published, Corpus) and not published.is_whole:
-        train_files = _train_files(published, args.shards, published.folder(cache))
+        train_files = _count_train_files(published, args.shards, published.folder(cache))
     elif args.shards is None:
         train_files = published.train_files
     else:
@@ -104,11 +107,11 @@ def _prepare(args: argparse.Namespace) -> Note:
     write_for_the_group(args.root)
     source = source_of(task)
     with Progress(None, "files") as progress:
-        made = prepare(source, cache, raw_folder, train_files, workers, progress)
-    return _note(task, made, source.folder(cache))
+        prepared = prepare(source, cache, raw.folder(args.root, task), train_files, workers, progress)
+    return _describe_prepared(task, prepared, source.folder(cache))
 
 
-def _train_files(corpus: Corpus, shards: int | None, folder: Path) -> int:
+def _count_train_files(corpus: Corpus, shards: int | None, folder: Path) -> int:
     """How many training files to prepare: what is asked for, and what is there already."""
     prepared = Prepared.read(folder)
     train_files = max(prepared.train_files if prepared else 0, min(shards or 0, corpus.train_files))

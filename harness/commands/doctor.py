@@ -60,9 +60,9 @@ def doctor(args: argparse.Namespace) -> int:
     return _show(probe.probe_nodes(args.root, args.sbatch, patience), args)
 
 
-def _show(found: Sequence[Finding], args: argparse.Namespace) -> int:
-    emit(finding.report(found), args)
-    return 1 if any(one.level == "problem" for one in found) else 0
+def _show(findings: Sequence[Finding], args: argparse.Namespace) -> int:
+    emit(finding.report(findings), args)
+    return 1 if any(each.level == "problem" for each in findings) else 0
 
 
 # --- the store ---
@@ -81,33 +81,28 @@ def _data(root: Path) -> Iterator[Finding]:
 
 
 def _digests(root: Path) -> Iterator[Finding]:
-    """Read every prepared set; a run looks at sizes only."""
-    made = _made_again(cache_folder(root))
-    advice = Note("prepare_again")
-    for folder in sorted(path.parent for path in cache_folder(root).glob(f"[!.]*/{MANIFEST}")):
-        wrong, other = damaged(folder), made.get(folder, [])
+    """Read every prepared set; a run looks at sizes only.
+
+    The digests of a folder stand beside the files, and whoever changes one may change the other. So embedded
+    data are built again and compared.
+    """
+    cache, advice = cache_folder(root), Note("prepare_again")
+    rebuilt = dict[Path, list[str]]()  # the files of each folder that are built otherwise today
+    for name, row in tasks.TASKS.items():
+        with contextlib.suppress(UsageError), tempfile.TemporaryDirectory() as place:  # `_data` tells it
+            folder = cache / f"{name}-{tasks.fingerprint(name)}"
+            if not row.ready and (folder / MANIFEST).exists():
+                tasks.build(name, cache=Path(place), batch_size=1, data_seed=0)
+                rebuilt[folder] = differing(folder, Path(place, folder.name))
+    for folder in sorted(path.parent for path in cache.glob(f"[!.]*/{MANIFEST}")):
+        wrong, other = damaged(folder), rebuilt.get(folder, [])
         for name in wrong:
             yield problem("data", Note("data_damaged", path=folder / name), advice)
         for name in other:
             if name not in wrong:
                 yield problem("data", Note("data_differs", path=folder / name), advice)
         if not wrong and not other:
-            yield ok("data", Note("data_agrees", folder=folder, made_again=folder in made))
-
-
-def _made_again(cache: Path) -> dict[Path, list[str]]:
-    """The prepared folders of embedded data, each with the files that its source gives otherwise today.
-
-    The digests of a folder stand beside what they are of: whoever changes one may change the other.
-    """
-    found = {}
-    for name, row in tasks.TASKS.items():
-        with contextlib.suppress(UsageError), tempfile.TemporaryDirectory() as place:  # `_data` tells it
-            folder = cache / f"{name}-{tasks.fingerprint(name)}"
-            if not row.ready and (folder / MANIFEST).exists():
-                tasks.build(name, cache=Path(place), batch_size=1, data_seed=0)
-                found[folder] = differing(folder, Path(place, folder.name))
-    return found
+            yield ok("data", Note("data_agrees", folder=folder, made_again=folder in rebuilt))
 
 
 CHECKS = (*machine.CHECKS, place.root, _store, _data)

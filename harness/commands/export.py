@@ -22,10 +22,10 @@ def export(args: argparse.Namespace) -> int:
     """Write the folder and say what is in it."""
     from htbench.harness.export.huggingface import export as write  # imports torch
 
-    made = write(Store(args.root), args.key, args.folder, force=args.force)
-    weights = "final weights" if made.step is None else f"weights of step {made.step}"
-    note = Note("model_exported", folder=args.folder, model=made.model, key=made.key, weights=weights)
+    exported = write(Store(args.root), args.key, args.folder, force=args.force)
+    weights = "final weights" if exported.step is None else f"weights of step {exported.step}"
+    note = Note("model_exported", folder=args.folder, model=exported.model, key=exported.key, weights=weights)
     emit(Report("export", "", notes=[note]), args)
     if not (args.folder / "tokenizer.json").exists():
-        say(Note("no_tokenizer", task=made.task))
+        say(Note("no_tokenizer", task=exported.task))
     return 0

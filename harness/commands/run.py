@@ -82,51 +82,46 @@ def run(args: argparse.Namespace) -> int:
         unmeant = [str(Note("schedule_unmeant", **facts)) for facts in limits.schedules_unmeant(config)]
         limits.warn([*warnings, *unmeant])
     make_folder(args.root)
-    if config.processes > 1 and not started():
-        return _start_all(args, config.processes)
-    shown = logging.StreamHandler(sys.stderr)
-    shown.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has all messages
-    logging.basicConfig(handlers=[shown], format="%(message)s")
+    if config.processes > 1 and not started():  # as `torchrun --nproc-per-node` does
+        words = ["run", "--root", str(args.root), *args.words, *(["--quiet"] if args.quiet else [])]
+        with our_code_only(), signals_held_back():
+            ranks = Ranks(multiprocessing.get_context("spawn"), config.processes, _again, (words,))
+            handle(lambda number, frame: ranks.signal(number))
+        while (status := ranks.poll()) is None:
+            wait(ranks.sentinels, 0.2)
+        if status < 0:
+            raise RunFailedError(
+                f"A process of the run was killed (signal {-status}); the same command goes on from the last "
+                f"checkpoint."
+            )
+        return status
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING if args.quiet else logging.NOTSET)  # the run's own log has all messages
+    logging.basicConfig(handlers=[handler], format="%(message)s")
     return _train(args, run)
 
 
 def _train(args: argparse.Namespace, run: ResolvedRun) -> int:
     from htbench.harness.train import run as train  # imports torch
 
-    here = place()
+    placement = place()
     group: Group | None = None
-    train.check_processes(run, here.size)
-    with Progress(run.config.steps, "steps", quiet=args.quiet or not here.is_main) as progress:
+    train.check_processes(run, placement.size)
+    with Progress(run.config.steps, "steps", quiet=args.quiet or not placement.is_main) as progress:
         monitor = Monitor(progress.to)
         monitor.stop_on_signals()
         try:
             with joined(lambda: monitor.stop_requested) as group:
                 record = train.run(run, Store(args.root), monitor, group, for_record)
         except (StoppedError, RunFailedError, LostOwnershipError, UsageError) as error:
-            if here.is_main or group is None:  # once joined, an error ends all processes: report it once
+            if placement.is_main or group is None:  # once joined, an error ends all processes: report it once
                 raise
             return EXIT_INTERRUPTED if isinstance(error, StoppedError) else EXIT_RUN_FAILED
-    if here.is_main:
+    if placement.is_main:
         end = Note("run_done", key=record.key, status=record.status, steps=record.steps, why=record.note)
         columns = (Column("metric", kind="text"), Column("value"))
         emit(Report("run", str(end), [table(columns, record.metrics.items())]), args)
     return 0
-
-
-def _start_all(args: argparse.Namespace, processes: int) -> int:
-    """Start this command once for each process of the run, as `torchrun --nproc-per-node` does."""
-    words = ["run", "--root", str(args.root), *args.words, *(["--quiet"] if args.quiet else [])]
-    with our_code_only(), signals_held_back():
-        ranks = Ranks(multiprocessing.get_context("spawn"), processes, _again, (words,))
-        handle(lambda number, frame: ranks.signal(number))
-    while (status := ranks.poll()) is None:
-        wait(ranks.sentinels, 0.2)
-    if status < 0:
-        raise RunFailedError(
-            f"A process of the run was killed (signal {-status}); the same command goes on from the last "
-            f"checkpoint."
-        )
-    return status
 
 
 def _again(words: list[str]) -> None:

@@ -3,7 +3,7 @@
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from htbench.harness import tasks
@@ -65,21 +65,21 @@ def runs(args: argparse.Namespace) -> int:
 
 def _ls(args: argparse.Namespace, store: Store) -> int:
     settings = [word for word in args.words if "=" in word]
-    wanted = listing.filters(read_words(settings))
+    filters = listing.read_filters(read_words(settings))
     at_least(args, 1, "limit")
-    others = [word for word in args.words if word not in settings]
-    sweeps = naming.chosen(args, others, {"setting key=value": ()})
+    sweep_words = [word for word in args.words if word not in settings]
+    sweeps = naming.chosen(args, sweep_words, {"setting key=value": ()})
     points = [point for name in sweeps for point in read_points(store.root, name)]
     keys = {point.key for point in points if point.key} if sweeps else None
     limit = args.limit or (None if args.all or args.json else NEWEST)
-    known = {str(status): status for status in STATUSES}
+    status_by_word = {str(status): status for status in STATUSES}
     statuses: Sequence[Status] = STATUSES if args.all else (*ENDED, Status.DAMAGED)
     if args.status is not None:
-        if unknown := [word for word in args.status.split(",") if word not in known]:
-            raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], known)}")
-        statuses = [known[word] for word in args.status.split(",")]
-    rows, number = listing.rows(store, statuses, wanted, keys, limit)
-    hidden, sections = number - len(rows), [_section(rows)] if rows and not args.json else []
+        if unknown := [word for word in args.status.split(",") if word not in status_by_word]:
+            raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], status_by_word)}")
+        statuses = [status_by_word[word] for word in args.status.split(",")]
+    rows, number = listing.rows(store, statuses, filters, keys, limit)
+    hidden, sections = number - len(rows), [_write_section(rows)] if rows and not args.json else []
     notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
     empty = Note("no_such_run", root=store.root)
     emit(Report("runs ls", "", sections, notes, data=rows, empty=empty), args)
@@ -103,38 +103,34 @@ _AFTER = (
 )
 
 
-def _section(rows: Sequence[Row]) -> Section:
+def _write_section(rows: Sequence[Row]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
     p = ["optimizer.p"] if any("optimizer.p" in row.settings for row in rows) else []
-    names = [name for name in dict.fromkeys([*p, "seed", *_varying(rows)]) if name not in _SHOWN]
-    own = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
-    return table([*_BEFORE, *own, *_AFTER], (_cells(row, names) for row in rows))
-
-
-def _varying(rows: Iterable[Row]) -> list[str]:
-    """The settings in which runs of one task, model and optimizer differ."""
-    seen: dict[tuple[str, ...], set[str]] = {}
+    words_by_setting: dict[tuple[str, ...], set[str]] = {}  # within runs of one task, model and optimizer
     for row in rows:
-        group = [_word(row.settings.get(name, "")) for name in _SHOWN[:3]]
+        group = [_write_word(row.settings.get(name, "")) for name in _SHOWN[:3]]
         for name, value in row.settings.items():
-            seen.setdefault((*group, name), set()).add(_word(value))
-    return list(dict.fromkeys(group[-1] for group, words in seen.items() if len(words) > 1))
+            words_by_setting.setdefault((*group, name), set()).add(_write_word(value))
+    varying = (name for (*_, name), words in words_by_setting.items() if len(words) > 1)
+    names = [name for name in dict.fromkeys([*p, "seed", *varying]) if name not in _SHOWN]
+    setting_columns = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
+    return table([*_BEFORE, *setting_columns, *_AFTER], (_write_cells(row, names) for row in rows))
 
 
-def _word(value: Value) -> str:
+def _write_word(value: Value) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    return ",".join(map(_word, value)) if isinstance(value, list) else str(value)
+    return ",".join(map(_write_word, value)) if isinstance(value, list) else str(value)
 
 
-def _cells(row: Row, names: Sequence[str]) -> list[str | float | None]:
+def _write_cells(row: Row, names: Sequence[str]) -> list[str | float | None]:
     """The cells of a run, with those of some of its settings."""
     metric = tasks.recorded(str(row.settings.get("task")), row._task).metric
     value, pace = row.metrics.get(f"val_{metric}"), row.seconds_per_step
     return [
         row.key,
-        *(_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
-        *(_word(row.settings.get(name, "")) for name in names),
+        *(_write_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
+        *(_write_word(row.settings.get(name, "")) for name in names),
         f"{row.status} ({row.reason})" if row.status is Status.FAILED else str(row.status),
         row.steps,
         "" if value is None else tasks.metric_figure(metric, value),
@@ -149,16 +145,16 @@ _GARBAGE = (Column("kind", kind="text"), Column("size", unit="B"), Column("path"
 
 
 def _gc(args: argparse.Namespace, store: Store) -> int:
-    found = [
+    items = [
         item
         for item in garbage(store, pruned=args.pruned, orphans=args.orphans)
         if args.dry_run or remove(store, item)
     ]
-    counts, sizes = Counter(item.kind for item in found), Counter[str]()
-    for item in found:
+    counts, sizes = Counter(item.kind for item in items), Counter[str]()
+    for item in items:
         sizes[item.kind] += item.size
-    told = [f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items()] or ["nothing"]
-    rows = [[item.kind, item.size, str(item.path.relative_to(store.root))] for item in found]
-    notes = [Note("garbage" if args.dry_run else "garbage_removed", what=told)]
+    totals = [f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items()] or ["nothing"]
+    rows = [[item.kind, item.size, str(item.path.relative_to(store.root))] for item in items]
+    notes = [Note("garbage" if args.dry_run else "garbage_removed", what=totals)]
     emit(Report("runs gc", "", [table(_GARBAGE, rows)] if rows else [], notes), args)
     return 0

@@ -12,7 +12,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.progress import Progress
 from htbench.harness.show.report import Report
 from htbench.harness.store import Store, compact, naming
-from htbench.harness.store.importing import Merged, merge
+from htbench.harness.store.importing import import_store
 from htbench.harness.store.points import SPEC, sweep_folder
 from htbench.harness.system.environment import require
 from htbench.harness.system.folders import make_folder
@@ -34,30 +34,28 @@ def take(args: argparse.Namespace, store: Store) -> int:
     """Take other stores in. Exit status 0 even with conflicts: nothing has failed."""
     if not args.dry_run:
         make_folder(store.root)
-    for place in args.other:
-        with compact.opened(place) as other:
-            _tell(args, merge(store, other, dry_run=args.dry_run), other, place)
-    return 0
-
-
-def _tell(args: argparse.Namespace, done: Merged, other: Path, place: Path) -> None:
-    for remark in done.remarks:
-        say(remark)
     verb = "would import" if args.dry_run else "imported"
-    notes = [
-        Note(
-            "import_taken",
-            place=str(place) if len(args.other) > 1 else "",
-            verb=verb,
-            runs=done.taken.total(),
-            taken=[f"{number} {name}" for name, number in sorted(done.taken.items())],
-            here=done.here,
-        )
-    ]
-    if done.sweeps:
-        studies = any((sweep_folder(other, name) / SPEC).exists() for name in done.sweeps)
-        notes.append(Note("import_sweeps", verb=verb, sweeps=done.sweeps, index="NAME" if studies else ""))
-    emit(Report("import", "", notes=notes), args)
+    for place in args.other:
+        with compact.open_store(place) as other:
+            summary = import_store(store, other, dry_run=args.dry_run)
+            studies = any((sweep_folder(other, name) / SPEC).exists() for name in summary.sweeps)
+        for remark in summary.remarks:
+            say(remark)
+        notes = [
+            Note(
+                "import_taken",
+                place=str(place) if len(args.other) > 1 else "",
+                verb=verb,
+                runs=summary.imported.total(),
+                taken=[f"{number} {name}" for name, number in sorted(summary.imported.items())],
+                here=summary.already_here,
+            )
+        ]
+        if summary.sweeps:
+            index = "NAME" if studies else ""
+            notes.append(Note("import_sweeps", verb=verb, sweeps=summary.sweeps, index=index))
+        emit(Report("import", "", notes=notes), args)
+    return 0
 
 
 # --- to a tracker ---

@@ -5,9 +5,9 @@ Only the counting (`harness/cost/update.py`) loads torch.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig
@@ -66,10 +66,15 @@ def estimate(config: RunConfig, store: Store, device: str) -> RunCost:
     """
     counted, sizes = count(config, device), shapes.of(config)
     cost = from_records(store, (record for _, record in store.index.rows().values())).get(run_class(config))
-    steps = config.steps or _steps(config, cache_folder(store.root))
+    steps = config.steps
+    if not steps:
+        with contextlib.suppress(UsageError):  # the data may not be here
+            options = tasks.options(config.task, config)
+            size = tasks.train_size(config.task, cache_folder(store.root), config.seq_len, **options)
+            steps = config.updates(size) if size else None
     row, work = tasks.spec(config.task), counted.flops_per_step + counted.optimizer_flops_per_step
     samples = None if steps is None else steps * config.batch_size * (config.seq_len or row.seq_len or 1)
-    told = [f"{name} {size}" for name, size in sizes.options.items()] if sizes.assumed else []
+    assumed_sizes = [f"{name} {size}" for name, size in sizes.options.items()] if sizes.assumed else []
     return RunCost(
         **vars(counted),
         task=config.task,
@@ -77,7 +82,7 @@ def estimate(config: RunConfig, store: Store, device: str) -> RunCost:
         optimizer=config.optimizer.name,
         processes=config.processes,
         device=device,
-        note=Note("cost_assumed_sizes", task=config.task, sizes=told) if told else "",
+        note=Note("cost_assumed_sizes", task=config.task, sizes=assumed_sizes) if assumed_sizes else "",
         steps=steps,
         images=samples if row.unit == "images" else None,
         tokens=samples if row.unit == "tokens" else None,
@@ -86,15 +91,6 @@ def estimate(config: RunConfig, store: Store, device: str) -> RunCost:
         seconds=None if cost is None or steps is None else cost.seconds(config, steps),
         cost=cost,
     )
-
-
-def _steps(config: RunConfig, cache: Path) -> int | None:
-    try:
-        options = tasks.options(config.task, config)
-        size = tasks.train_size(config.task, cache, config.seq_len, **options)
-    except UsageError:  # the data is not here
-        return None
-    return config.updates(size) if size else None
 
 
 def count(config: RunConfig, device: str) -> Counted:

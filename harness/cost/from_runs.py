@@ -1,10 +1,10 @@
 """What runs took, by the records and attempts of finished runs or of runs at work. Torch-free."""
 
+import contextlib
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from htbench.harness.cost.run_class import Cost, RunClass, passes, processor, run_class
 from htbench.harness.store import RunState, Store, curve
@@ -19,18 +19,18 @@ LOOKED_AT = 20  # so many of the latest runs of a class are enough
 
 def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, Cost]:
     """What finished runs tell, by class. Of several processors the one with most runs counts."""
-    known: dict[tuple[RunClass, str], list[RunRecord]] = {}
+    records_by_class: dict[tuple[RunClass, str], list[RunRecord]] = {}
     for record in records:
         if record.status == "completed" and record.steps and "parameters" in record.cost:
-            known.setdefault((run_class(record.config), processor(record)), []).append(record)
+            records_by_class.setdefault((run_class(record.config), processor(record)), []).append(record)
     costs: dict[RunClass, Cost] = {}
-    for (kind, where), seen in sorted(known.items(), key=lambda item: len(item[1])):
-        latest = seen[-LOOKED_AT:]
+    for (kind, where), records_of_class in sorted(records_by_class.items(), key=lambda item: len(item[1])):
+        latest = records_of_class[-LOOKED_AT:]
         last = latest[-1]
         epochs = last.config.get("epochs")
         costs[kind] = Cost(
             parameters=int(last.cost["parameters"]),
-            step=statistics.median(record.useful_seconds / record.steps for record in seen),
+            step=statistics.median(record.useful_seconds / record.steps for record in records_of_class),
             evaluation=_evaluation(store, latest),
             overhead_seconds=0.0,
             startup_seconds=0.0,
@@ -38,7 +38,7 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
             gpu="gpu" in last.environment,
             epoch_size=last.steps * last.config["batch_size"] / epochs if epochs else None,
             processor=where,
-            runs=len(seen),
+            runs=len(records_of_class),
         )
     return costs
 
@@ -53,8 +53,8 @@ def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:
         wall = wall_seconds(store.files(record.key), record)
         if wall is not None:
             evaluation = record.config.get("evaluation") or {}
-            made = passes(record.steps, evaluation.get("every", 0), bool(evaluation.get("untrained")))
-            rests.append((wall - record.useful_seconds) / made)
+            evaluations = passes(record.steps, evaluation.get("every", 0), bool(evaluation.get("untrained")))
+            rests.append((wall - record.useful_seconds) / evaluations)
     return max(0.0, statistics.median(rests)) if rests else 0.0
 
 
@@ -128,22 +128,15 @@ def stints(store: Store, key: str, state: RunState) -> list[Stint]:
         return [Stint(seconds, job=None)]
     number = record.attempts if record is not None else state.attempts
     attempts = [store.attempt(key, n) for n in range(1, number + 1)]
-    made = []
+    finished_stints = []
     for place, attempt in enumerate(attempts):
         if "began" in attempt:  # it is not damaged
             owner = Owner.from_json(attempt.get("owner"))
-            seconds = _wall(store.files(key), place + 1, attempt, attempts[place + 1 :])
-            made.append(Stint(seconds, owner.job if owner else ""))
-    return made
-
-
-def _wall(files: RunFolder, number: int, attempt: dict[str, Any], later: Sequence[dict[str, Any]]) -> float:
-    """Seconds of an attempt; one that did not note its end lasted until its last heartbeat."""
-    ended = attempt.get("ended")
-    if ended is None:
-        try:
-            heartbeat = files.attempt(number).stat().st_mtime
-        except OSError:
-            return 0.0
-        ended = min([heartbeat, *(other["began"] for other in later if "began" in other)])
-    return max(0.0, float(ended) - float(attempt["began"]))
+            ended = attempt.get("ended")
+            if ended is None:  # it lasted until its last heartbeat
+                later = [other["began"] for other in attempts[place + 1 :] if "began" in other]
+                with contextlib.suppress(OSError):
+                    ended = min([store.files(key).attempt(place + 1).stat().st_mtime, *later])
+            seconds = 0.0 if ended is None else max(0.0, float(ended) - float(attempt["began"]))
+            finished_stints.append(Stint(seconds, owner.job if owner else ""))
+    return finished_stints

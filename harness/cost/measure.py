@@ -50,10 +50,10 @@ class NotMeasuredError(Exception):
 def remembered(cache: Path, kind: RunClass) -> Cost | None:
     """What was measured of a class with this code on this machine before."""
     # None also if other code has written it
-    return typed.made(Cost, atomic.read_json(_file(cache, kind)))
+    return typed.make(Cost, atomic.read_json(_name_file(cache, kind)))
 
 
-def _file(cache: Path, kind: RunClass) -> Path:
+def _name_file(cache: Path, kind: RunClass) -> Path:
     described = repr((kind, _HERE, code_version()))
     return cache / "costs" / f"{hashlib.sha256(described.encode()).hexdigest()[:16]}.json"
 
@@ -76,27 +76,29 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
     except UsageError as error:
         raise NotMeasuredError(str(error).rstrip(".")) from None
     before = {path.name for path in cache.iterdir()}
-    cost = _in_a_process(cache, config)
+    cost = _measure_in_process(cache, config)
     if {path.name for path in cache.iterdir()} != before:
-        cost = _in_a_process(cache, config)  # the time and memory of preparing data are not those of a run
+        cost = _measure_in_process(
+            cache, config
+        )  # the time and memory of preparing data are not those of a run
     if keep:
-        file = _file(cache, run_class(config))
+        file = _name_file(cache, run_class(config))
         make_folder(file.parent)
         atomic.write_json(file, asdict(cost))
     return cost
 
 
-def _in_a_process(cache: Path, config: RunConfig) -> Cost:
+def _measure_in_process(cache: Path, config: RunConfig) -> Cost:
     words, folders = program(__name__), [str(folder) for folder in parts.folders]
-    given = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve()), "folders": folders})
+    request = json.dumps({"settings": to_settings(config), "cache": str(cache.resolve()), "folders": folders})
     try:
-        done = subprocess.run(words, input=given, capture_output=True, text=True, timeout=PATIENCE)
+        process = subprocess.run(words, input=request, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         raise NotMeasuredError(f"no answer within {PATIENCE:g} s") from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
         raise NotMeasuredError(lines[-1])
-    return Cost(**json.loads(done.stdout.splitlines()[-1]))
+    return Cost(**json.loads(process.stdout.splitlines()[-1]))
 
 
 # --- in the process ---
@@ -104,12 +106,12 @@ def _in_a_process(cache: Path, config: RunConfig) -> Cost:
 
 def main() -> int:
     """Read config and folders from standard input, write the cost to standard output."""
-    given = json.load(sys.stdin)
-    parts.allow(parts.named(given["settings"]), *map(Path, given["folders"]))
+    request = json.load(sys.stdin)
+    parts.allow(parts.named(request["settings"]), *map(Path, request["folders"]))
     with tempfile.TemporaryDirectory(prefix="htbench-") as folder:
-        cache_folder(Path(folder)).symlink_to(given["cache"])
+        cache_folder(Path(folder)).symlink_to(request["cache"])
         try:
-            cost = _measured(resolve_config(given["settings"]), Store(folder))
+            cost = _measure_class(resolve_config(request["settings"]), Store(folder))
         except RunFailedError as error:
             cause = error.__cause__
             print(f"{type(cause).__name__}: {cause}" if cause else error, file=sys.stderr)
@@ -121,12 +123,12 @@ def main() -> int:
     return 0
 
 
-def _measured(config: RunConfig, store: Store) -> Cost:
-    record, total, evaluation, step = _timed(config, store, FEW, log_every=1)
+def _measure_class(config: RunConfig, store: Store) -> Cost:
+    record, total, evaluation, step = _time_run(config, store, FEW, log_every=1)
     alive = time.time() - psutil.Process().create_time()
     if alive < ENOUGH:
         steps = round(min(max(FEW, SECONDS / step), MOST))
-        record, total, evaluation, _ = _timed(config, store, steps, log_every=config.log_every)
+        record, total, evaluation, _ = _time_run(config, store, steps, log_every=config.log_every)
         step = record.useful_seconds / steps
     around = max(0.0, total - record.steps * step - passes(record.steps, record.steps - 1) * evaluation)
     first = FEW * step + passes(FEW, FEW - 1) * evaluation
@@ -144,7 +146,7 @@ def _measured(config: RunConfig, store: Store) -> Cost:
     )
 
 
-def _timed(
+def _time_run(
     config: RunConfig, store: Store, steps: int, log_every: int
 ) -> tuple[RunRecord, float, float, float]:
     """Seconds of a run with one evaluation before its last step, of this evaluation, and of the last step."""

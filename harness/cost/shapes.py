@@ -39,31 +39,27 @@ def of(config: RunConfig) -> Shapes:
     """
     row, task = tasks.spec(config.task), config.task
     length = config.seq_len or row.seq_len
-    if task not in tasks.TASKS:
-        return _of_model(config, row.kind, length)
+    if task not in tasks.TASKS:  # a user's, which tells no sizes
+        model = models.spec(config.model)
+        kind = row.kind if row.kind in _NAMES else model.kind
+        model_sizes: dict[str, Any] = _USUAL | model.settings | ({"max_length": length} if length else {})
+        missing = [name for name in _NAMES.get(kind, ("kind",)) if name not in model_sizes]
+        if missing:
+            raise NotEstimatedError(
+                f"neither the task '{task}' nor the model '{config.model}' tells {' and '.join(missing)}"
+            )
+        return Shapes(kind, {name: int(model_sizes[name]) for name in _NAMES[kind]}, assumed=True)
     if task in ("pydocs", "pysource"):
-        known = {"vocabulary": pydocs.VOCABULARY}
+        sizes = {"vocabulary": pydocs.VOCABULARY}
     elif task == "digits":
-        known = {"classes": digits.CLASSES, "in_channels": 1, "image_size": 8}
+        sizes = {"classes": digits.CLASSES, "in_channels": 1, "image_size": 8}
     elif task == "glyphs":
-        known = {"classes": len(glyphs.CHARACTERS), "in_channels": 1, "image_size": glyphs.SIDE}
+        sizes = {"classes": len(glyphs.CHARACTERS), "in_channels": 1, "image_size": glyphs.SIDE}
     elif "tokenizer" in (published := copies.row(task)):
-        known = {"vocabulary": published["tokenizer"]["vocabulary"]}
+        sizes = {"vocabulary": published["tokenizer"]["vocabulary"]}
     else:
-        known = {"classes": published["classes"], "in_channels": 3, "image_size": published["size"]}
-    return Shapes(row.kind, known | ({"max_length": length} if row.kind == LM and length else {}))
-
-
-def _of_model(config: RunConfig, kind: str, length: int | None) -> Shapes:
-    row = models.spec(config.model)
-    kind = kind if kind in _NAMES else row.kind
-    given: dict[str, Any] = _USUAL | row.settings | ({"max_length": length} if length else {})
-    missing = [name for name in _NAMES.get(kind, ("kind",)) if name not in given]
-    if missing:
-        raise NotEstimatedError(
-            f"neither the task '{config.task}' nor the model '{config.model}' tells {' and '.join(missing)}"
-        )
-    return Shapes(kind, {name: int(given[name]) for name in _NAMES[kind]}, assumed=True)
+        sizes = {"classes": published["classes"], "in_channels": 3, "image_size": published["size"]}
+    return Shapes(row.kind, sizes | ({"max_length": length} if row.kind == LM and length else {}))
 
 
 class NotEstimatedError(Exception):

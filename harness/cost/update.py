@@ -80,33 +80,33 @@ def count(config: RunConfig, sizes: Shapes, device: str) -> Counted:
     """Make the update of a process's micro-batch, and the steps, as on "cpu" or "cuda"."""
     share = -(-config.batch_size // config.processes)
     samples = min(share, config.micro_batch or share)
-    model, mode = _model(config, sizes, samples)
+    model, mode = _make_model(config, sizes, samples)
     task, watch = fake_task(sizes), Watch()
     watch.follow([*model.parameters(), *model.buffers()])
     weights = watch.live
     with mode, watch, _as_on_a_gpu() if device == "cuda" else nullcontext():
-        batch = _batch(sizes, samples)
+        batch = _make_batch(sizes, samples)
         inputs = watch.live - weights
-        passes, second, peak = _passes(config, task, model, batch, -(-share // samples), watch)
+        passes, second, peak = _count_passes(config, task, model, batch, -(-share // samples), watch)
         optimizer = build_optimizer(config, model)
         owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
         period = _shorten_periods(optimizer)
-        lots = list(_lots(optimizer, owners, period, watch, device))
+        lots = list(_step_lots(optimizer, owners, period, watch, device))
     gradients = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
     times = config.batch_size / samples
-    own = second.total() * times / (curvature_interval(config) or 1)
+    optimizer_flops = second.total() * times / (curvature_interval(config) or 1)
     for lot in lots:
-        own += lot.times * ((1 - 1 / period) * lot.cheap.total() + lot.dear.total() / period)
-    states = _states(lots, owners)
+        optimizer_flops += lot.times * ((1 - 1 / period) * lot.cheap.total() + lot.dear.total() / period)
+    states = _sum_states(lots, owners)
     step = weights + inputs + gradients + max((lot.workspace for lot in lots), default=0)
-    others = "AdamW" if optimizers.spec(config.optimizer.name).has_aux else ""
+    auxiliary_rule = "AdamW" if optimizers.spec(config.optimizer.name).has_aux else ""
     params = {p for group in optimizer.param_groups for p in group["params"]}
-    ours = [p for p, how in treatments(optimizer).items() if how.rule != others and not how.fallback]
+    ruled = [p for p, how in treatments(optimizer).items() if how.rule != auxiliary_rule and not how.fallback]
     return Counted(
         parameters=sum(p.numel() for p in params),
-        matrix_parameters=sum(p.numel() for p in ours if p.ndim > 1),
+        matrix_parameters=sum(p.numel() for p in ruled if p.ndim > 1),
         flops_per_step=times * passes.total(),
-        optimizer_flops_per_step=own,
+        optimizer_flops_per_step=optimizer_flops,
         weights=weights,
         gradients=gradients,
         states=states,
@@ -123,16 +123,16 @@ def matrices(config: RunConfig, sizes: Shapes) -> Iterator[tuple[tuple[int, int]
         rows and columns, of which a kernel (o, i, h, w) has o rows; how many such matrices the model has; and
         the operations of the update of one of them: of products, and of decompositions.
     """
-    model, mode = _model(config, sizes, config.batch_size)
+    model, mode = _make_model(config, sizes, config.batch_size)
     with mode, Watch() as watch, _as_on_a_gpu():
         optimizer = build_optimizer(config, model)
-        lots = list(_lots(optimizer, 1, 1, watch, "cuda"))
-    ours = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
+        lots = list(_step_lots(optimizer, 1, 1, watch, "cuda"))
+    ruled = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
     numbers: Counter[tuple[int, int]] = Counter()
     flops: dict[tuple[int, int], tuple[int, int]] = {}
     for lot in lots:
         p = lot.params[0]
-        if p in ours and p.ndim > 1:
+        if p in ruled and p.ndim > 1:
             shape = (p.shape[0], p.numel() // p.shape[0])
             numbers[shape] += round(len(lot.params) * lot.times)
             dense = decomposing(lot.dear)
@@ -141,7 +141,7 @@ def matrices(config: RunConfig, sizes: Shapes) -> Iterator[tuple[tuple[int, int]
         yield shape, numbers[shape], *flops[shape]
 
 
-def _passes(
+def _count_passes(
     config: RunConfig, task: DataTask, model: nn.Module, batch: Batch, micros: int, watch: Watch
 ) -> tuple[Flops, Flops, int]:
     """Operations of a micro-batch's passes and of Sophia's second pass, and most bytes alive in them."""
@@ -185,7 +185,7 @@ def curvature_interval(config: RunConfig) -> int:
 # --- steps of the optimizer ---
 
 
-def _lots(optimizer: Optimizer, owners: int, period: int, watch: Watch, device: str) -> Iterator[Lot]:
+def _step_lots(optimizer: Optimizer, owners: int, period: int, watch: Watch, device: str) -> Iterator[Lot]:
     """Step one parameter for all of its kind, where they step one by one; of a stack one owner's share."""
     parts = getattr(optimizer, "parts", (optimizer,))
     for part in parts:
@@ -194,7 +194,7 @@ def _lots(optimizer: Optimizer, owners: int, period: int, watch: Watch, device: 
     for part in parts:
         if not isinstance(part, UpdateRule) or not separable(part):
             params = [p for group in part.param_groups for p in group["params"]]
-            yield _stepped(params, 1, optimizer, watch, period)
+            yield _step_params(params, 1, optimizer, watch, period)
             continue
         for group in part.param_groups:
             kinds: dict[Any, list[Tensor]] = {}
@@ -203,10 +203,10 @@ def _lots(optimizer: Optimizer, owners: int, period: int, watch: Watch, device: 
                     kinds.setdefault((p.shape, p.dtype), []).append(p)
             for alike in kinds.values():
                 share = -(-len(alike) // owners) if part._stacks(alike[0], group) else 1
-                yield _stepped(alike[:share], len(alike) / share, optimizer, watch, period)
+                yield _step_params(alike[:share], len(alike) / share, optimizer, watch, period)
 
 
-def _stepped(params: list[Tensor], times: float, optimizer: Optimizer, watch: Watch, period: int) -> Lot:
+def _step_params(params: list[Tensor], times: float, optimizer: Optimizer, watch: Watch, period: int) -> Lot:
     """Step parameters until their state is complete and both kinds of steps are seen."""
     steps, workspace = list[Flops](), 0
     for number in range(4 if period > 1 else 2):
@@ -234,13 +234,13 @@ def _shorten_periods(optimizer: Optimizer) -> int:
     return period
 
 
-def _states(lots: list[Lot], owners: int) -> int:
+def _sum_states(lots: list[Lot], owners: int) -> int:
     """Bytes of state of the process with most, if `owners` of them share the parameters."""
     costs, states = list[float](), list[float]()
     for lot in lots:
-        number, one = round(len(lot.params) * lot.times), lot.params[0]
+        number, param = round(len(lot.params) * lot.times), lot.params[0]
         state = lot.state / len(lot.params)
-        touched = state + one.numel() * one.itemsize
+        touched = state + param.numel() * param.itemsize
         costs += [lot.dear.total() / len(lot.params) + _PER_BYTE * touched] * number
         states += [state] * number
     loads = [0.0] * owners
@@ -270,8 +270,8 @@ def _as_on_a_gpu() -> Iterator[None]:
     ) -> Tensor:
         if weight is None or weight.dtype != x.dtype:  # CUDA has no kernel for it, either
             return in_parts(x, shape, weight, eps)
-        made: Tensor = _FusedRMSNorm.apply(x, weight)  # type: ignore[no-untyped-call]
-        return made
+        normed: Tensor = _FusedRMSNorm.apply(x, weight)  # type: ignore[no-untyped-call]
+        return normed
 
     with (
         patch.object(F, "scaled_dot_product_attention", without_dropout),
@@ -316,7 +316,7 @@ def fake_task(sizes: Shapes) -> DataTask:
     return ImageTask(images, labels, classes=options["classes"], batch_size=1, data_seed=0)
 
 
-def _model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, Any]:
+def _make_model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, Any]:
     """The run's model, and the mode of its tensors; those that modules share stay shared."""
     task, meta, cpu = fake_task(sizes), torch.device("meta"), torch.device("cpu")
     with meta, Watch():
@@ -325,14 +325,14 @@ def _model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, A
     positions = samples * (options["max_length"] if sizes.kind == LM else options["image_size"] ** 2)
     if positions * sum(p.numel() for p in model.parameters()) <= _SMALL:
         return build_model(config, task, cpu, ALONE), nullcontext()
-    mode, made = FakeTensorMode(allow_non_fake_inputs=True), dict[Tensor, Tensor]()
+    mode, fakes = FakeTensorMode(allow_non_fake_inputs=True), dict[Tensor, Tensor]()
 
     def replace(held: dict[str, Any], make: Callable[[Tensor], Tensor]) -> None:
         for name, tensor in held.items():
             if tensor is not None:
-                if tensor not in made:
-                    made[tensor] = make(tensor)
-                held[name] = made[tensor]
+                if tensor not in fakes:
+                    fakes[tensor] = make(tensor)
+                held[name] = fakes[tensor]
 
     for part in model.modules():
         replace(part._parameters, lambda p: nn.Parameter(FakeTensor(mode, p.detach(), cpu), p.requires_grad))
@@ -340,7 +340,7 @@ def _model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, A
     return model, mode
 
 
-def _batch(sizes: Shapes, samples: int) -> Batch:
+def _make_batch(sizes: Shapes, samples: int) -> Batch:
     """Inputs and targets of so many samples."""
     options = sizes.options
     if sizes.kind == LM:

@@ -116,14 +116,18 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         packet = func._overloadpacket
         if packet in FORMULAS:
             self.flops[packet] += FORMULAS[packet](*args, **kwargs, out_val=out)
-        _note_share(packet, args, out)
+        # A comparison x <= y is taken to hold for half of the entries, of one entry for none.
+        if packet is aten.le:
+            out.usual = out.numel() // 2
+        elif packet is aten.sum and hasattr(args[0], "usual"):
+            out.usual = args[0].usual
         self.follow(tensors_in(out))
         return out
 
 
 def decomposing(flops: Flops) -> int:
     """The part of decompositions."""
-    return sum(flops[one] for one in DECOMPOSITIONS)
+    return sum(flops[operation] for operation in DECOMPOSITIONS)
 
 
 def tensors_in(value: object) -> Iterator[Tensor]:
@@ -138,14 +142,6 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 
 
 # --- values: a tensor without memory has none, and gives what is usual ---
-
-
-def _note_share(packet: Any, args: tuple[Any, ...], out: Any) -> None:
-    """Remember how many entries a comparison x <= y is taken to hold for: half of them, of one entry none."""
-    if packet is aten.le:
-        out.usual = out.numel() // 2
-    elif packet is aten.sum and hasattr(args[0], "usual"):
-        out.usual = args[0].usual
 
 
 def _value(x: Tensor) -> Any:

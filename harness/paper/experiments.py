@@ -48,14 +48,14 @@ def place(line: Reported, scale: str = "paper") -> Place:
 @functools.cache
 def places(scale: str) -> dict[Place, str]:
     """The experiment of every place whose workload the scale has, in the order of the paper."""
-    found: dict[Place, str] = {}
+    experiment_of: dict[Place, str] = {}
     for table, experiment in _EXPERIMENTS.items():
         for line in reported.of_table(table):
-            found.setdefault(place(line, scale), experiment)
+            experiment_of.setdefault(place(line, scale), experiment)
     for model in ("llama-60m", "llama-135m"):
-        found.setdefault(Place("c4", model, Setting("muon_svd")), _SVD)
+        experiment_of.setdefault(Place("c4", model, Setting("muon_svd")), _SVD)
     twins = scales.twins(scale)
-    return {own: name for own, name in found.items() if (own.dataset, own.model) in twins}
+    return {spot: name for spot, name in experiment_of.items() if (spot.dataset, spot.model) in twins}
 
 
 def experiments(scale: str) -> list[str]:
@@ -69,13 +69,13 @@ def needed(scale: str, name: str) -> list[str]:
     Raises:
         UsageError: neither is called so.
     """
-    known = experiments(scale)
+    available = experiments(scale)
     if name in reported.tables():
-        own = {places(scale).get(place(line, scale)) for line in reported.of_table(name)}
-        return [one for one in known if one in own]
-    if name not in {*known, *experiments("paper")}:
-        raise UsageError(f"Unknown experiment {name!r}; {nearest(name, {*known, *reported.tables()})}")
-    return [name] if name in known else []
+        experiments_of_table = {places(scale).get(place(line, scale)) for line in reported.of_table(name)}
+        return [experiment for experiment in available if experiment in experiments_of_table]
+    if name not in {*available, *experiments("paper")}:
+        raise UsageError(f"Unknown experiment {name!r}; {nearest(name, {*available, *reported.tables()})}")
+    return [name] if name in available else []
 
 
 def sweep(scale: str, experiment: str) -> str:

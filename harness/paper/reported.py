@@ -33,8 +33,8 @@ class Setting:
     @property
     def hyper(self) -> dict[str, float | int]:
         """The hyperparameters that are given, by their names in the zoo."""
-        known = {"p": self.p, "rank_exponent": self.rank_exponent, "interval": self.interval}
-        return {name: value for name, value in known.items() if value is not None}
+        values = {"p": self.p, "rank_exponent": self.rank_exponent, "interval": self.interval}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,12 @@ def rows(name: str) -> list[Row]:
 @functools.cache
 def everything() -> tuple[Reported, ...]:
     """All published numbers."""
-    return tuple(map(_reported, rows("reported_results")))
+    return tuple(map(_parse_row, rows("reported_results")))
 
 
 def tables() -> list[str]:
     """The names of the tables, in the order of the file."""
-    return list(dict.fromkeys(one.table for one in everything()))
+    return list(dict.fromkeys(line.table for line in everything()))
 
 
 def of_table(name: str) -> list[Reported]:
@@ -99,21 +99,21 @@ def of_table(name: str) -> list[Reported]:
     """
     if name not in tables():
         raise UsageError(f"The paper has no table '{name}'; {nearest(name, tables())}")
-    return [one for one in everything() if one.table == name]
+    return [line for line in everything() if line.table == name]
 
 
-def _reported(row: Row) -> Reported:
-    interval = _number(row["interval"])
+def _parse_row(row: Row) -> Reported:
+    interval = _parse_number(row["interval"])
     setting = Setting(
         row["optimizer"],
-        _number(row["p"]),
-        _number(row["rank_exponent"]),
+        _parse_number(row["p"]),
+        _parse_number(row["rank_exponent"]),
         None if interval is None else int(interval),
         row["replica"],
     )
     words = (row["table"], row["dataset"], row["model"], row["row"])
-    return Reported(*words, setting, _number(row["lr"]), row["hardware"], row["metric"], row["printed"])
+    return Reported(*words, setting, _parse_number(row["lr"]), row["hardware"], row["metric"], row["printed"])
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     return float(text) if text else None

@@ -14,11 +14,11 @@ from htbench.harness.system import slurm
 from htbench.harness.system.machine import unused_gpu
 
 
-def choose(wanted: str, group: Group = ALONE) -> str:
+def choose(device: str, group: Group = ALONE) -> str:
     """Return "cuda" or "cpu".
 
     Args:
-        wanted: `cuda`, `cpu`, or `auto`: a GPU if the machine has one.
+        device: `cuda`, `cpu`, or `auto`: a GPU if the machine has one.
         group: the processes of the run. Each process makes one of the GPUs that it sees the current one.
 
     Raises:
@@ -27,22 +27,22 @@ def choose(wanted: str, group: Group = ALONE) -> str:
             would train on the CPU, as would all other runs that come to this node.
         UsageError: a GPU is wanted and there is none, or there are GPUs, but not one for each process.
     """
-    if wanted == "cpu":
+    if device == "cpu":
         return "cpu"
     promised = slurm.promised_gpus()
     broken = [RuntimeError] if promised else []  # a GPU may be listed, and fail at its first use
     gpu = ""
     with contextlib.suppress(*broken):
-        gpu = _own_gpu(group)
+        gpu = _select_gpu(group)
     there = None if gpu else unused_gpu(torch.__version__, torch.version.cuda)
-    seen = group.all_gather((slurm.own_node(), gpu, there))
-    gpus = len({gpu for _, gpu, _ in seen} - {""})
-    unused = next((note for _, _, note in seen if note and not gpus), None)
+    gpus_seen = group.all_gather((slurm.own_node(), gpu, there))
+    gpus = len({gpu for _, gpu, _ in gpus_seen} - {""})
+    unused = next((note for _, _, note in gpus_seen if note and not gpus), None)
     if unused and (not promised or unused["needed"] or not unused["cuda"]):  # no fault of the node
         raise UsageError(str(unused))
     if promised and gpus < group.size:
-        raise NodeError(_shortage([(node, gpu) for node, gpu, _ in seen]))
-    if wanted == "cuda" and not gpus:
+        raise NodeError(_describe_shortage([(node, gpu) for node, gpu, _ in gpus_seen]))
+    if device == "cuda" and not gpus:
         raise UsageError("device=cuda, but PyTorch sees no GPU here; use device=auto or device=cpu.")
     if 0 < gpus < group.size:
         raise UsageError(
@@ -52,7 +52,7 @@ def choose(wanted: str, group: Group = ALONE) -> str:
     return "cuda" if gpus else "cpu"
 
 
-def _own_gpu(group: Group) -> str:
+def _select_gpu(group: Group) -> str:
     """The id of this process's GPU, which is now the current one; empty if it sees none."""
     if not torch.cuda.is_available():
         return ""
@@ -61,15 +61,15 @@ def _own_gpu(group: Group) -> str:
     return str(torch.cuda.get_device_properties().uuid)
 
 
-def _shortage(seen: Sequence[tuple[str, str]]) -> str:
+def _describe_shortage(gpus_seen: Sequence[tuple[str, str]]) -> str:
     """A sentence on the nodes that show fewer GPUs than they have processes of the run.
 
     Args:
-        seen: of each process the node and its GPU, empty without one.
+        gpus_seen: of each process the node and its GPU, empty without one.
     """
-    needed = Counter(node for node, _ in seen)
-    shown = Counter(node for node, _ in {(node, gpu) for node, gpu in seen if gpu})
-    short = {node: (shown[node], needed[node]) for node in needed if shown[node] < needed[node]}
+    needed = Counter(node for node, _ in gpus_seen)
+    gpus_by_node = Counter(node for node, _ in {(node, gpu) for node, gpu in gpus_seen if gpu})
+    short = {node: (gpus_by_node[node], needed[node]) for node in needed if gpus_by_node[node] < needed[node]}
     return str(slurm.shortage(short))
 
 

@@ -45,17 +45,17 @@ def place() -> Group:
     Raises:
         UsageError: some are missing or contradict each other.
     """
-    size = _whole("WORLD_SIZE", 1, None, default=1)
+    size = _read_number("WORLD_SIZE", 1, None, default=1)
     if size == 1:
         return ALONE
     if missing := [x for x in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(x)]:
         raise UsageError(str(Note("processes_unplaced", size=size, missing=missing)))
-    rank = _whole("RANK", 0, size - 1)
-    _whole("MASTER_PORT", 1, 65535)
-    return Group(rank, size, _whole("LOCAL_RANK", 0, None, default=rank))
+    rank = _read_number("RANK", 0, size - 1)
+    _read_number("MASTER_PORT", 1, 65535)
+    return Group(rank, size, _read_number("LOCAL_RANK", 0, None, default=rank))
 
 
-def _whole(name: str, least: int, most: int | None, default: int = 0) -> int:
+def _read_number(name: str, least: int, most: int | None, default: int = 0) -> int:
     text = os.environ.get(name, str(default))
     if not text.isdecimal() or not least <= int(text) <= (int(text) if most is None else most):
         raise UsageError(str(Note("variable_wrong", name=name, value=text, least=least, most=most)))
@@ -79,32 +79,32 @@ def joined(is_stopped: Callable[[], bool] = lambda: False) -> Iterator[Group]:
         RunFailedError: some processes did not come within PATIENCE.
         StoppedError: `is_stopped` said so.
     """
-    here = place()
-    if here.size == 1:
+    group = place()
+    if group.size == 1:
         yield ALONE
         return
     import torch
     from torch import distributed
 
-    store = _meet(here, is_stopped)
+    store = _await_all(group, is_stopped)
     # Gradients are exchanged between GPUs if there are any, all else between CPUs: that waits for no GPU and
     # notices closed connections at once.
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         distributed.init_process_group(
-            backend, store=store, rank=here.rank, world_size=here.size, timeout=PATIENCE
+            backend, store=store, rank=group.rank, world_size=group.size, timeout=PATIENCE
         )
     except (RuntimeError, ValueError) as error:
         raise RunFailedError(f"The processes of this run did not find each other: {error}.") from error
     try:
-        yield here
+        yield group
     except StoppedError:  # all processes stop together, as at the end
         distributed.destroy_process_group()
         raise
     distributed.destroy_process_group()  # not after an error: it could hang
 
 
-def _meet(here: Group, is_stopped: Callable[[], bool]) -> Store:
+def _await_all(group: Group, is_stopped: Callable[[], bool]) -> Store:
     """torch's store, once all processes have written their numbers into it.
 
     They all go on or none: whoever knows first that all are there, or that it waits no longer, writes a word,
@@ -117,8 +117,8 @@ def _meet(here: Group, is_stopped: Callable[[], bool]) -> Store:
         now, missing, why = time.monotonic(), [0], ""
         word = _STOP if is_stopped() else _LATE if now - began > PATIENCE.total_seconds() else ""
         try:
-            store = store or _store(here)
-            missing = [rank for rank in range(here.size) if not store.check([str(rank)])]
+            store = store or _open_store(group)
+            missing = [rank for rank in range(group.size) if not store.check([str(rank)])]
             if word or not missing or store.check(["word"]):
                 word = store.compare_set("word", "", word or _GO).decode()
             if word == _GO:
@@ -127,7 +127,7 @@ def _meet(here: Group, is_stopped: Callable[[], bool]) -> Store:
             why = error.strerror or str(error)
         except RuntimeError:  # the main process is gone, maybe to be started again
             store = None
-        facts = {"at": at, "size": here.size, "missing": len(missing), "ranks": missing, "why": why}
+        facts = {"at": at, "size": group.size, "missing": len(missing), "ranks": missing, "why": why}
         note = Note(word or "processes_awaited", seconds=PATIENCE.total_seconds(), **facts)
         if word:
             raise (StoppedError if word == _STOP else RunFailedError)(str(note))
@@ -137,7 +137,7 @@ def _meet(here: Group, is_stopped: Callable[[], bool]) -> Store:
         time.sleep(PAUSE)
 
 
-def _store(here: Group) -> Store:
+def _open_store(group: Group) -> Store:
     """torch's store with the number of this process in it. torchrun may have started one, else rank 0 does.
 
     Raises:
@@ -148,7 +148,7 @@ def _store(here: Group) -> Store:
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    serves = here.is_main and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    serves = group.is_main and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     if serves:
         host = "localhost"
     else:
@@ -163,8 +163,7 @@ def _store(here: Group) -> Store:
         raise
     store.set_timeout(PATIENCE)
     again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun's store outlives the processes
-    ours = PrefixStore(
-        f"htbench/{again}/{here.size}", store
-    )  # who was told of other sizes is awaited in vain
-    ours.set(str(here.rank), "")
-    return ours
+    # Who was told of another size is awaited in vain.
+    shared_store = PrefixStore(f"htbench/{again}/{group.size}", store)
+    shared_store.set(str(group.rank), "")
+    return shared_store

@@ -37,11 +37,14 @@ class Ranks:
         work: Callable[..., object],
         arguments: tuple[Any, ...],
     ) -> None:
-        port = _free_port() if size > 1 else 0
+        variables: list[dict[str, str]] = [{}] * size
+        if size > 1:
+            port = _find_free_port()
+            places = ((rank, size, rank, size, "127.0.0.1", port) for rank in range(size))
+            variables = [dict(zip(VARIABLES, map(str, place), strict=True)) for place in places]
         lifeline, self._alive = context.Pipe(duplex=False)  # open as long as this process lives
         self.processes = [
-            context.Process(target=_enter, args=(lifeline, _variables(rank, size, port), work, arguments))
-            for rank in range(size)
+            context.Process(target=_enter, args=(lifeline, mapping, work, arguments)) for mapping in variables
         ]
         for process in self.processes:
             process.start()
@@ -83,18 +86,11 @@ class Ranks:
                     os.kill(process.pid or 0, number)
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _variables(rank: int, size: int, port: int) -> dict[str, str]:
-    if size == 1:
-        return {}
-    values = (rank, size, rank, size, "127.0.0.1", port)
-    return dict(zip(VARIABLES, map(str, values), strict=True))
 
 
 def _enter(

@@ -20,7 +20,7 @@ def emit(
 
     Args:
         reports: one, or several.
-        args: of the command; None: for a person. `args.wide` and `args.notes` are those of `terminal.Shown`.
+        args: of the command; None: for a person. `args.wide` and `args.notes`: as in `ScreenOptions`.
         stream: JSON without line breaks, for a stream of documents.
 
     Raises:
@@ -46,9 +46,9 @@ def emit(
         sys.stdout.buffer.write(as_bytes(reports[0], form))
 
 
-def say(what: object) -> None:
+def say(fact: object) -> None:
     """Tell a person what is no result: a line on stderr."""
-    print(f"htbench: {in_a_line(str(what))}", file=sys.stderr, flush=True)
+    print(f"htbench: {in_a_line(str(fact))}", file=sys.stderr, flush=True)
 
 
 def as_text(reports: Sequence[Report], form: str) -> str:

@@ -24,16 +24,16 @@ _MARKUP = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])[(\[]")
 
 def visible(text: str) -> str:
     """A text whose hidden characters are shown, such as `\\x1b` or `\\u202e`; tabs and lines stay."""
-    return _HIDDEN.sub(_shown, text)
+    return _HIDDEN.sub(_escape_match, text)
 
 
 def in_a_line(text: str) -> str:
     """As `visible`, tabs and ends of lines included."""
-    return _LINES.sub(_shown, visible(text))
+    return _LINES.sub(_escape_match, visible(text))
 
 
-def _shown(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode()
+def _escape_match(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def csv_cell(text: str) -> str:

@@ -30,12 +30,13 @@ def write(reports: Sequence[Report]) -> str:
     """All of them as one page, with one legend."""
     title = ", ".join(report.name for report in reports)
     head = f'<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>\n{_STYLE}\n</style>'
-    told = _meanings(legend(p for report in reports for p in report.sections if not p.too_wide()))
-    body = "\n".join([*map(_report, reports), *(["<h3>Legend</h3>", *_list("notes", told)] if told else [])])
+    meanings = _write_meanings(legend(p for report in reports for p in report.sections if not p.too_wide()))
+    below = ["<h3>Legend</h3>", *_write_list("notes", meanings)] if meanings else []
+    body = "\n".join([*map(_write_report, reports), *below])
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
-def _report(report: Report) -> str:
+def _write_report(report: Report) -> str:
     sections = [section(part) for part in report.sections] or [f"<p>{prose(report.empty)}</p>"]
     notes = [f"<p>{prose(note)}</p>" for note in report.notes]
     return "\n".join([f"<h2>{escape(f'{report.name}: {report.title}')}</h2>", *sections, *notes])
@@ -56,19 +57,20 @@ def section(part: Section, fold: str = "") -> str:
     ids = {mark: f' id="{fold}-{mark}"' if fold else "" for mark in marks.values()}
     notes = [
         *(f"<sup{ids[mark]}>{mark}</sup> {prose(note)}" for note, mark in marks.items()),
-        *(_meanings(part.legend()) if fold else []),
+        *(_write_meanings(part.legend()) if fold else []),
         *map(prose, part.notes if fold else part.facts),
     ]
+    heads = (f'<th scope="col"{_align_column(column)}>{escape(column.head)}</th>' for column in part.columns)
     lines = [
         *(f"<p>{prose(note)}</p>" for note in part.above),
         '<div class="wide"><table>',
         f"<caption><span>{escape(part.title)}</span></caption>",
-        f"<thead><tr>{''.join(map(_head, part.columns))}</tr></thead>",
+        f"<thead><tr>{''.join(heads)}</tr></thead>",
         "<tbody>",
-        *(_row(part.columns, row, links) for row in part.rows),
+        *(_write_row(part.columns, row, links) for row in part.rows),
         "</tbody>",
         "</table></div>",
-        *(_folded(part.dangers(), notes) if fold else _list("notes", notes)),
+        *(_fold_notes(part.dangers(), notes) if fold else _write_list("notes", notes)),
     ]
     return "\n".join(lines)
 
@@ -76,50 +78,41 @@ def section(part: Section, fold: str = "") -> str:
 def remarks(notes: Sequence[Note]) -> str:
     """Notes on several sections, folded like those of one."""
     return "\n".join(
-        _folded(dangers(("", note) for note in notes), list(map(prose, notes)), " on all of these")
+        _fold_notes(dangers(("", note) for note in notes), list(map(prose, notes)), " on all of these")
     )
 
 
-def _folded(short: Iterable[Note], notes: Sequence[str], on: str = "") -> list[str]:
+def _fold_notes(short: Iterable[Note], notes: Sequence[str], on: str = "") -> list[str]:
     fold = [
         f"<details><summary>{counted(len(notes), 'note')}{on}</summary>",
-        *_list("notes", notes),
+        *_write_list("notes", notes),
         "</details>",
     ]
-    return [*_list("dangers", map(prose, short)), *(fold if notes else [])]
+    return [*_write_list("dangers", map(prose, short)), *(fold if notes else [])]
 
 
-def _meanings(legend: Iterable[tuple[str, Note]]) -> list[str]:
+def _write_meanings(legend: Iterable[tuple[str, Note]]) -> list[str]:
     return [f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in legend]
 
 
-def _list(kind: str, items: Iterable[str]) -> list[str]:
-    found = [f"<li>{item}</li>" for item in items]
-    return [f'<ul class="{kind}">', *found, "</ul>"] if found else []
+def _write_list(kind: str, items: Iterable[str]) -> list[str]:
+    lines = [f"<li>{item}</li>" for item in items]
+    return [f'<ul class="{kind}">', *lines, "</ul>"] if lines else []
 
 
-def _head(column: Column) -> str:
-    return f'<th scope="col"{_alignment(column)}>{escape(column.head)}</th>'
+def _write_row(columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, str]) -> str:
+    cells = ""
+    for column, cell in zip(columns, row, strict=True):
+        text = escape(column.text(cell))
+        text = f"<strong>{text}</strong>" if cell.bold else text
+        text += f" {CHOSEN}" if cell.chosen else ""
+        letters = ",".join(marks[note] for note in cell.notes)
+        cells += f"<td{_align_column(column)}>{text}" + (f"<sup>{letters}</sup>" if letters else "") + "</td>"
+    return f"<tr>{cells}</tr>"
 
 
-def _row(columns: Sequence[Column], row: Sequence[Cell], marks: Mapping[Note, str]) -> str:
-    cells = [
-        f"<td{_alignment(column)}>{_cell(column, cell, marks)}</td>"
-        for column, cell in zip(columns, row, strict=True)
-    ]
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _alignment(column: Column) -> str:
+def _align_column(column: Column) -> str:
     return "" if column.kind == "text" else ' class="number"'
-
-
-def _cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
-    text = escape(column.text(cell))
-    text = f"<strong>{text}</strong>" if cell.bold else text
-    text += f" {CHOSEN}" if cell.chosen else ""
-    letters = ",".join(marks[note] for note in cell.notes)
-    return text + (f"<sup>{letters}</sup>" if letters else "")
 
 
 def prose(note: Note | str) -> str:

@@ -26,60 +26,55 @@ _FITTED = r"  \resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 def write(reports: Sequence[Report]) -> str:
     """All of them, with one legend."""
-    told = legend(part for report in reports for part in report.sections if not part.too_wide())
-    lines = [f"{escape(symbol)} {_prose(meaning)}".strip() for symbol, meaning in told]
+    meanings = legend(part for report in reports for part in report.sections if not part.too_wide())
+    lines = [f"{escape(symbol)} {_write_prose(meaning)}".strip() for symbol, meaning in meanings]
     below = (
         ["", r"{\footnotesize\raggedright", *(rf"  {line}\par" for line in lines), "}", ""] if lines else []
     )
-    return "\n".join(map(_report, reports)) + "\n".join(below)
+    return "\n".join(map(_write_report, reports)) + "\n".join(below)
 
 
-def _report(report: Report) -> str:
+def _write_report(report: Report) -> str:
     head = f"% {report.name}: {in_a_line(report.title)}; needs \\usepackage{{booktabs,graphicx}}"
-    blocks = [_section(report, section) for section in report.sections] or [f"% {report.empty}"]
-    return "\n\n".join([head, *blocks, *(_prose(note) for note in report.notes)]) + "\n"
+    blocks = [_write_section(report, section) for section in report.sections] or [f"% {report.empty}"]
+    return "\n\n".join([head, *blocks, *(_write_prose(note) for note in report.notes)]) + "\n"
 
 
-def _section(report: Report, section: Section) -> str:
+def _write_section(report: Report, section: Section) -> str:
     if note := section.too_wide():
         return f"% {in_a_line(f'{section.title}: {note}')}"
     marks = section.marks()
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{report.name} {section.title}".lower()).strip("-")
     alignment = "".join("l" if column.kind == "text" else "r" for column in section.columns)
     lines = [
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{escape(f'{section.title}: {report.title}')}}}",
-        rf"  \label{{tab:{_slug(f'{report.name} {section.title}')}}}",
+        rf"  \label{{tab:{slug}}}",
         _FITTED,
         rf"  \begin{{tabular}}{{{alignment}}}",
         r"    \toprule",
-        _row(escape(column.head) for column in section.columns),
+        _write_row(escape(column.head) for column in section.columns),
         r"    \midrule",
         *(
-            _row(_cell(*pair, marks) for pair in zip(section.columns, row, strict=True))
+            _write_row(_write_cell(*pair, marks) for pair in zip(section.columns, row, strict=True))
             for row in section.rows
         ),
         r"    \bottomrule",
         r"  \end{tabular}}",
         r"  \par\smallskip\footnotesize\raggedright",
-        *(rf"  {note}\par" for note in _notes(section, marks)),
+        *(rf"  \textsuperscript{{{mark}}}~{_write_prose(note)}\par" for note, mark in marks.items()),
+        *(rf"  {_write_prose(note)}\par" for note in section.facts),
         r"\end{table}",
     ]
     return "\n".join(lines)
 
 
-def _notes(section: Section, marks: Mapping[Note, str]) -> list[str]:
-    return [
-        *(rf"\textsuperscript{{{mark}}}~{_prose(note)}" for note, mark in marks.items()),
-        *map(_prose, section.facts),
-    ]
-
-
-def _row(cells: Iterable[str]) -> str:
+def _write_row(cells: Iterable[str]) -> str:
     return f"    {' & '.join(cells)} \\\\"
 
 
-def _cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
+def _write_cell(column: Column, cell: Cell, marks: Mapping[Note, str]) -> str:
     text = escape(column.text(cell))
     text = rf"\textbf{{{text}}}" if cell.bold else text
     text += rf"\,{CHOSEN}" if cell.chosen else ""
@@ -92,11 +87,7 @@ def escape(text: str) -> str:
     return "".join(_ESCAPES.get(character, character) for character in in_a_line(text))
 
 
-def _prose(note: Note) -> str:
+def _write_prose(note: Note) -> str:
     """A footnote; what stands between backticks is code."""
     parts = str(note).split("`")
     return "".join(rf"\texttt{{{escape(part)}}}" if i % 2 else escape(part) for i, part in enumerate(parts))
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

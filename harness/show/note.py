@@ -94,8 +94,16 @@ class Note:
         return Note(kind, **{name: self.fields[name] for name in self.fields if name in needed})
 
     def __str__(self) -> str:
-        template = self.fields["text"] if self.kind == "text" else templates()[self.kind]
-        return template if self.kind == "text" else _filled(template, self.fields)
+        fields = self.fields
+        if self.kind == "text":
+            return str(fields["text"])
+
+        def fill_optional(match: re.Match[str]) -> str:
+            return match[1] if all(fields.get(name) for name, _, _ in _FIELD.findall(match[1])) else ""
+
+        template = _OPTIONAL.sub(fill_optional, templates()[self.kind])
+        sentence = _FIELD.sub(lambda match: _format_value(fields[match[1]], match[2], match[3]), template)
+        return sentence.replace("{--root}", store_option())
 
 
 def text(value: str) -> Note:
@@ -119,21 +127,10 @@ def templates() -> dict[str, str]:
     return kinds
 
 
-def _filled(template: str, fields: Mapping[str, Any]) -> str:
-    def optional(match: re.Match[str]) -> str:
-        names = [name for name, _, _ in _FIELD.findall(match[1])]
-        return match[1] if all(fields.get(name) for name in names) else ""
-
-    filled = _FIELD.sub(
-        lambda match: _value(fields[match[1]], match[2], match[3]), _OPTIONAL.sub(optional, template)
-    )
-    return filled.replace("{--root}", store_option())
-
-
-def _value(value: Any, choice: str | None, spec: str | None) -> str:
+def _format_value(value: Any, choice: str | None, spec: str | None) -> str:
     if choice is not None:
-        one, _, other = choice.partition("|")
-        return one if value == 1 else other
+        singular, _, plural = choice.partition("|")
+        return singular if value == 1 else plural
     if spec is None:
         return ", ".join(map(setting, value)) if isinstance(value, list | tuple) else setting(value)
     if spec in _UNITS:

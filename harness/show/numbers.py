@@ -25,9 +25,9 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def bar(done: int, total: int, width: int = 10) -> str:
+def bar(completed: int, total: int, width: int = 10) -> str:
     """How much is done, as a bar; full only when all is: `███████░░░`."""
-    full = width * done // total if total else 0
+    full = width * completed // total if total else 0
     return "█" * full + "░" * (width - full)
 
 

@@ -35,7 +35,7 @@ class Progress:
     def __init__(self, total: float | None, unit: str, *, quiet: bool = False, brief: bool = False) -> None:
         self.total, self.done, self._unit = total, 0.0, unit
         self._quiet = quiet
-        self._start = time.monotonic()
+        self._start, self._drawn = time.monotonic(), 0.0
         self.pace: float | None = None
         self.few = 1
         self._ends: list[tuple[float, float]] = []  # time and units done at each call of `eta`
@@ -66,7 +66,15 @@ class Progress:
             self._bar.update(self._task, completed=done, total=self.total)
             if said is not None:
                 self._bar.update(self._task, said=in_a_line(said))
-            self._refresh()
+            # Ten times a second at most, and by this thread: another would not survive a fork.
+            now = time.monotonic()
+            is_due = now - self._drawn > 0.1 or done == self.total
+            if is_due and now - self._start >= self._patience:
+                self._drawn = now
+                with obeyed(sys.stderr):
+                    self._bar.start()  # only now, so that what was said before stands above
+                    self._bar.console.show_cursor(True)  # which a killed process would not restore
+                    self._bar.refresh()
         elif said and not done and said != self._said and not self._patience:
             self._said = said
             self.note(f"{said} ...")
@@ -90,34 +98,20 @@ class Progress:
         """
         if not self.done or not self.total:
             return "ETA ?"
-        now, left = time.monotonic(), max(0.0, self.total - self.done)
+        now, remaining = time.monotonic(), max(0.0, self.total - self.done)
         self._ends.append((now, self.done))
         (began, before), pace = self._ends[0], self.pace
         if len(self._ends) > self.few and self.done > before:
             pace = (now - began) / (self.done - before)
         percent = min(100, int(100 * self.done // self.total))
-        return f"{percent:3d} %, ETA {clock(left * (pace or 0.0)) if pace or not left else '?'}"
-
-    _shown = 0.0
-
-    def _refresh(self) -> None:
-        """Draw the bar ten times a second at most, by this thread: another would not survive a fork."""
-        now = time.monotonic()
-        if now - self._start < self._patience:
-            return
-        if self._bar is not None and (now - self._shown > 0.1 or self.done == self.total):
-            self._shown = now
-            with obeyed(sys.stderr):
-                self._bar.start()  # not before the first work is done: what is said until then stands above
-                self._bar.console.show_cursor(True)  # a killed process would leave the terminal without one
-                self._bar.refresh()
+        return f"{percent:3d} %, ETA {clock(remaining * (pace or 0.0)) if pace or not remaining else '?'}"
 
 
 def each(items: Sequence[Item], unit: str) -> Iterator[Item]:
     """The items one by one, for work that seldom takes long; words are told beside the bar."""
-    with Progress(len(items), unit, brief=True) as shown:
-        for done, item in enumerate(items):
-            shown.to(done, said=item if isinstance(item, str) else None)
+    with Progress(len(items), unit, brief=True) as progress:
+        for number, item in enumerate(items):
+            progress.to(number, said=item if isinstance(item, str) else None)
             yield item
 
 
@@ -128,8 +122,8 @@ def _bar(unit: str, *, transient: bool) -> Bar:
 
     class Done(ProgressColumn):
         def render(self, task: object) -> Text:
-            done, total = task.completed, task.total  # type: ignore[attr-defined]
-            words = [memory(n) if unit == "B" else f"{n:,.0f}" for n in (done, total) if n is not None]
+            completed, total = task.completed, task.total  # type: ignore[attr-defined]
+            words = [memory(n) if unit == "B" else f"{n:,.0f}" for n in (completed, total) if n is not None]
             return Text("/".join(words) + ("" if unit == "B" else f" {unit}"))
 
     return Progress(

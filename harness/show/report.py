@@ -94,8 +94,8 @@ class Column:
         value = cell.number()
         if self.unit and value is not None and cell.state is None:
             return UNITS[self.unit](value)
-        own = cell.digits is not None or self.digits is None
-        return (cell if own else replace(cell, digits=self.digits)).text()
+        has_digits = cell.digits is not None or self.digits is None
+        return (cell if has_digits else replace(cell, digits=self.digits)).text()
 
     def within(self, interval: tuple[float, float]) -> tuple[float, float]:
         """An interval cut to the column's bounds."""
@@ -209,7 +209,7 @@ class Section:
     def marks(self) -> dict[Note, str]:
         """The footnotes of the cells with their letters, in reading order; equal ones share a letter."""
         notes = dict.fromkeys(note for row in self.rows for cell in row for note in cell.notes)
-        return {note: _letters(index) for index, note in enumerate(notes)}
+        return {note: _make_letters(index) for index, note in enumerate(notes)}
 
     def legend(self) -> list[tuple[str, Note]]:
         """The symbols used, with their meaning; the meaning of an empty cell has no symbol."""
@@ -249,34 +249,34 @@ def dangers(facts: Iterable[tuple[str, Note]]) -> list[Note]:
         if short is not None:
             names.setdefault(short, {})[name] = None
     kinds: dict[str, list[Note]] = {}
-    for short, own in names.items():
-        kinds.setdefault(short.kind, []).append(Note(short.kind, **short.fields, who=list(own)))
-    found = []
+    for short, row_names in names.items():
+        kinds.setdefault(short.kind, []).append(Note(short.kind, **short.fields, who=list(row_names)))
+    lines = []
     for alike in kinds.values():
-        found += alike[:_MOST_ALIKE]
+        lines += alike[:_MOST_ALIKE]
         rest = dict.fromkeys(name for note in alike[_MOST_ALIKE:] for name in note["who"])
-        found += [Note("danger_more", who=list(rest))] if rest else []
-    return found
+        lines += [Note("danger_more", who=list(rest))] if rest else []
+    return lines
 
 
 def shared(parts: Sequence[Iterable[Term]]) -> list[Term]:
     """What all of several lists have, in the order of the first one: it is told once."""
-    first, *others = map(list, parts) if len(parts) > 1 else [[]]
-    return [term for term in first if all(term in own for own in others)]
+    first, *rest = map(list, parts) if len(parts) > 1 else [[]]
+    return [term for term in first if all(term in terms for terms in rest)]
 
 
-def without(terms: Iterable[Term], told: Collection[Term]) -> list[Term]:
+def without(terms: Iterable[Term], excluded: Collection[Term]) -> list[Term]:
     """The terms that are not told elsewhere."""
-    return [term for term in terms if term not in told]
+    return [term for term in terms if term not in excluded]
 
 
-def _letters(index: int) -> str:
+def _make_letters(index: int) -> str:
     """a, b, ..., z, aa, ab, ..."""
     rest, last = divmod(index, len(ascii_lowercase))
-    return (_letters(rest - 1) if rest else "") + ascii_lowercase[last]
+    return (_make_letters(rest - 1) if rest else "") + ascii_lowercase[last]
 
 
-class Lazily(Sequence[Section]):
+class LazySections(Sequence[Section]):
     """Sections that are made when they are asked for; whether there are any takes the first of them only."""
 
     def __init__(self, sections: Iterable[Section]) -> None:

@@ -36,7 +36,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ScreenOptions:
     """How much of a report a screen shows.
 
     Attributes:
@@ -67,8 +67,8 @@ class Shown:
 def write(
     reports: Sequence[Report], *, wide: bool | None = None, notes: bool = True, width: int | None = None
 ) -> str:
-    """Reports as plain text; `wide`, `notes` and `width` as in `Shown`."""
-    return "".join(f"{line.text}\n" for line in _screen(reports, Shown(width, wide, notes)))
+    """Reports as plain text; `wide`, `notes` and `width` as in `ScreenOptions`."""
+    return "".join(f"{line.text}\n" for line in _write_screen(reports, ScreenOptions(width, wide, notes)))
 
 
 def show(
@@ -79,7 +79,7 @@ def show(
     Args:
         reports: at least one.
         stream: where to.
-        wide, notes: as in `Shown`.
+        wide, notes: as in `ScreenOptions`.
     """
     stream = stream or sys.stdout
     width = terminal_width(stream)
@@ -89,7 +89,7 @@ def show(
         from rich.console import Console
         from rich.text import Text
 
-        lines = _screen(reports, Shown(width, wide, notes))
+        lines = _write_screen(reports, ScreenOptions(width, wide, notes))
         widest = max((len(line.text) for line in lines), default=width)
         # knows NO_COLOR and what TERM can do
         console = Console(file=stream, width=max(width, widest), highlight=False)
@@ -120,97 +120,99 @@ def terminal_width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
 
-def _screen(reports: Sequence[Report], shown: Shown) -> list[Line]:
-    hints = [] if shown.notes else [Note("more_to_see")]
-    *first, last = [_report(report, shown, hints if report is reports[-1] else []) for report in reports]
+def _write_screen(reports: Sequence[Report], options: ScreenOptions) -> list[Line]:
+    hints = [] if options.notes else [Note("more_to_see")]
+    *first, last = [
+        _write_report(report, options, hints if report is reports[-1] else []) for report in reports
+    ]
     return [line for lines in first for line in (*lines, Line(""))] + last
 
 
-def _report(report: Report, shown: Shown, hints: Sequence[Note]) -> list[Line]:
-    width = shown.width
+def _write_report(report: Report, options: ScreenOptions, hints: Sequence[Note]) -> list[Line]:
+    width = options.width
     # The answer stands first.
-    sections = [shown.of(section) for section in sorted(report.sections, key=lambda own: own.brief is None)]
-    notes = [line for note in report.notes for line in _prose(note, width)]
-    told = any(section.brief for section in report.sections) and not shown.wide
+    sections = [options.of(section) for section in sorted(report.sections, key=lambda s: s.brief is None)]
+    notes = [line for note in report.notes for line in _write_prose(note, width)]
+    is_brief = any(section.brief for section in report.sections) and not options.wide
     hints = [*hints, *report.footer]
-    head = _plain(wrapped(report.title, width)) if report.title and not told else []
+    head = _make_lines(wrapped(report.title, width)) if report.title and not is_brief else []
     if not sections and not notes:
-        return _joined([head, _prose(report.empty, width)]) + _told([], hints, width)
-    if shown.notes:
-        meanings = _told(_spaced(legend(sections)), (), width)
-        whole = [_whole(section, shown) for section in sections]
-        last = _told([], hints, width)
+        return _join_blocks([head, _write_prose(report.empty, width)]) + _write_notes([], hints, width)
+    if options.notes:
+        meanings = _write_notes(_space_marks(legend(sections)), (), width)
+        whole = [_write_whole(section, options) for section in sections]
+        last = _write_notes([], hints, width)
         if len(whole) == 1:
-            return _joined([head, whole[0] + meanings, notes, last])
-        return _joined([head, *whole, meanings, notes, last])
+            return _join_blocks([head, whole[0] + meanings, notes, last])
+        return _join_blocks([head, *whole, meanings, notes, last])
     # What stands below a section where its notes do not: each line with the mark that begins it.
-    below = [[*_spaced(section.legend()), *_protects(section)] for section in sections]
+    below = [[*_space_marks(section.legend()), *_list_dangers(section)] for section in sections]
     feet = [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
     blocks = [
-        _brief(section, shown, without(own, everywhere), without(footer, foot))
-        for section, own, footer in zip(sections, below, feet, strict=True)
+        _write_brief(section, options, without(lines, everywhere), without(footer, foot))
+        for section, lines, footer in zip(sections, below, feet, strict=True)
     ]
-    return _joined([head, *blocks]) + _told(everywhere, (*foot, *hints), width) + notes
+    return _join_blocks([head, *blocks]) + _write_notes(everywhere, (*foot, *hints), width) + notes
 
 
-def _joined(blocks: Iterable[list[Line]]) -> list[Line]:
+def _join_blocks(blocks: Iterable[list[Line]]) -> list[Line]:
     lines: list[Line] = []
     for block in filter(None, blocks):
         lines += [Line(""), *block] if lines else block
     return lines
 
 
-def _told(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], width: int | None) -> list[Line]:
+def _write_notes(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], width: int | None) -> list[Line]:
     """Notes with their marks, a line each, and one line of what is below them."""
     lines = []
     for mark, note in marked:
         style = {"!": _BAD if note.kind in _FAILURES else _DOUBT, "?": _OPEN}.get(mark, "")
-        lines += _prose(note, width, f"{mark} " if mark else "", style)
+        lines += _write_prose(note, width, f"{mark} " if mark else "", style)
     foot = " · ".join(map(str, footer))
-    return lines + (_plain(wrapped(foot, width)) if foot else [])
+    return lines + (_make_lines(wrapped(foot, width)) if foot else [])
 
 
-def _protects(section: Section) -> list[tuple[str, Note]]:
+def _list_dangers(section: Section) -> list[tuple[str, Note]]:
     return [*(("!", note) for note in section.dangers()), *(("?", note) for note in section.open)]
 
 
-def _brief(
-    section: Section, shown: Shown, below: Iterable[tuple[str, Note]], footer: Iterable[Note]
+def _write_brief(
+    section: Section, options: ScreenOptions, below: Iterable[tuple[str, Note]], footer: Iterable[Note]
 ) -> list[Line]:
     """A section with what protects in place of its notes."""
-    told = _told(below, footer, shown.width)
-    return _joined([[*_head(section, shown.width), *_grid(section, shown, None), *told], _script(section)])
+    grid = _write_head(section, options.width) + _write_grid(section, options, None)
+    return _join_blocks([grid + _write_notes(below, footer, options.width), _write_script(section)])
 
 
-def _whole(section: Section, shown: Shown) -> list[Line]:
+def _write_whole(section: Section, options: ScreenOptions) -> list[Line]:
     """A section with all its notes, but for the legend. What can be asked for is below the first screen."""
-    marks, width = section.marks(), shown.width
+    marks, width = section.marks(), options.width
     marked = [*((f"{mark} ", note) for note, mark in marks.items()), *(("", note) for note in section.facts)]
-    first = [] if shown.wide is None else _told(_protects(section), section.footer, width)
-    top = _head(section, width), _grid(section, shown, marks) + first
-    return _joined([*top, _told(marked, (), width), _script(section)])
+    first = [] if options.wide is None else _write_notes(_list_dangers(section), section.footer, width)
+    top = _write_head(section, width), _write_grid(section, options, marks) + first
+    return _join_blocks([*top, _write_notes(marked, (), width), _write_script(section)])
 
 
-def _spaced(legend: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:
+def _space_marks(legend: Iterable[tuple[str, Note]]) -> list[tuple[str, Note]]:
     return [(f"{symbol} " if symbol else "", meaning) for symbol, meaning in legend]
 
 
-def _head(section: Section, width: int | None) -> list[Line]:
-    title = _plain(wrapped(section.title, width), _HEAD) if section.title else []
-    return title + [line for note in section.above for line in _prose(note, width)]
+def _write_head(section: Section, width: int | None) -> list[Line]:
+    title = _make_lines(wrapped(section.title, width), _HEAD) if section.title else []
+    return title + [line for note in section.above for line in _write_prose(note, width)]
 
 
-def _script(section: Section) -> list[Line]:
-    return _plain(visible(section.verbatim).splitlines())
+def _write_script(section: Section) -> list[Line]:
+    return _make_lines(visible(section.verbatim).splitlines())
 
 
-def _prose(note: Note, width: int | None, mark: str = "", style: str = "") -> list[Line]:
+def _write_prose(note: Note, width: int | None, mark: str = "", style: str = "") -> list[Line]:
     """A note as lines. In a pipe one with facts stays a line, which programs look for."""
-    return _plain(wrapped(f"{mark}{note}", width if width is not None or note.fields else _PIPE), style)
+    return _make_lines(wrapped(f"{mark}{note}", width if width is not None or note.fields else _PIPE), style)
 
 
-def _plain(lines: Iterable[str], style: str = "") -> list[Line]:
+def _make_lines(lines: Iterable[str], style: str = "") -> list[Line]:
     return [Line(line, ((0, len(line), style),) if style else ()) for line in lines]
 
 
@@ -220,15 +222,15 @@ def _plain(lines: Iterable[str], style: str = "") -> list[Line]:
 Parts = Sequence[tuple[str, str]]  # of a cell: texts, each with its style
 
 
-def _grid(section: Section, shown: Shown, marks: Mapping[Note, str] | None) -> list[Line]:
+def _write_grid(section: Section, options: ScreenOptions, marks: Mapping[Note, str] | None) -> list[Line]:
     """The table with its cells in colour: the best green, what has failed red, what is in doubt yellow."""
     if not section.rows:
         return []
     columns = section.columns
     # Numbers stand one below the other, whatever stands behind them.
     room = [
-        0 if column.kind == "text" else max(len(_tail(cell, marks)) for cell in own)
-        for column, own in zip(columns, zip(*section.rows, strict=True), strict=True)
+        0 if column.kind == "text" else max(len(_write_tail(cell, marks)) for cell in cells_of_column)
+        for column, cells_of_column in zip(columns, zip(*section.rows, strict=True), strict=True)
     ]
 
     def cells() -> Iterator[Sequence[Parts]]:
@@ -236,15 +238,15 @@ def _grid(section: Section, shown: Shown, marks: Mapping[Note, str] | None) -> l
             yield [
                 (
                     (column.text(cell), _DOUBT if column.doubts else _style(cell)),
-                    (f"{_tail(cell, marks):<{size}}", _DOUBT),
+                    (f"{_write_tail(cell, marks):<{size}}", _DOUBT),
                 )
                 for column, cell, size in zip(columns, row, room, strict=True)
             ]
 
-    return _fitted(columns, cells, shown.room, shown.more)
+    return _fit_table(columns, cells, options.room, options.more)
 
 
-def _tail(cell: Cell, marks: Mapping[Note, str] | None) -> str:
+def _write_tail(cell: Cell, marks: Mapping[Note, str] | None) -> str:
     """What stands behind a value: that it was chosen, and the letters of its notes, or `!` for a danger."""
     chosen = f" {CHOSEN}" if cell.chosen else ""
     if marks is None:
@@ -256,7 +258,7 @@ def _style(cell: Cell) -> str:
     return _BAD if cell.state in (Status.FAILED, Status.DAMAGED) else _GOOD if cell.bold else ""
 
 
-def _fitted(
+def _fit_table(
     columns: Sequence[Column], rows: Callable[[], Iterable[Sequence[Parts]]], width: int | None, more: str
 ) -> list[Line]:
     """A table as lines: its columns as wide as they need to be, or as a terminal lets them.
@@ -288,22 +290,22 @@ def _fitted(
         else min(size, max(column.least, len(column.head)))
         for column, size in zip(columns, whole, strict=True)
     ]
-    kept, gone = list(range(len(columns))), list[int]()
-    while width is not None and len(kept) > 1 and _total(least[n] for n in kept) > width:
-        leaves = min(kept[1:], key=lambda n: (columns[n].importance, -n))
-        kept.remove(leaves)
-        gone.append(leaves)
-    widths = {n: whole[n] for n in kept}
-    for _ in range(0 if width is None else _total(widths.values()) - width):
+    fitting, dropped = list(range(len(columns))), list[int]()
+    while width is not None and len(fitting) > 1 and _sum_widths(least[n] for n in fitting) > width:
+        leaves = min(fitting[1:], key=lambda n: (columns[n].importance, -n))
+        fitting.remove(leaves)
+        dropped.append(leaves)
+    widths = {n: whole[n] for n in fitting}
+    for _ in range(0 if width is None else _sum_widths(widths.values()) - width):
         slack, widest = max((widths[n] - least[n], n) for n in widths)
         if slack:  # what is missing is taken where there is most to take
             widths[widest] -= 1
-    lines = [_line(columns, row, widths) for row in lines_of_cells()]
-    names = list(dict.fromkeys(columns[n].head for n in sorted(gone)))
-    return lines + (_plain(wrapped(str(Note("left_out", names=names, where=more)), width)) if names else [])
+    lines = [_write_row(columns, row, widths) for row in lines_of_cells()]
+    names = list(dict.fromkeys(columns[n].head for n in sorted(dropped)))
+    return lines + (_write_prose(Note("left_out", names=names, where=more), width) if names else [])
 
 
-def _line(columns: Sequence[Column], cells: Sequence[Parts], widths: Mapping[int, int]) -> Line:
+def _write_row(columns: Sequence[Column], cells: Sequence[Parts], widths: Mapping[int, int]) -> Line:
     line, styles = "", []
     for n, width in widths.items():
         line += "  " if line else ""
@@ -317,7 +319,7 @@ def _line(columns: Sequence[Column], cells: Sequence[Parts], widths: Mapping[int
     return Line(line.rstrip(), tuple(styles))
 
 
-def _total(widths: Iterable[int]) -> int:
+def _sum_widths(widths: Iterable[int]) -> int:
     return sum(width + 2 for width in widths) - 2
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -32,32 +32,30 @@ LAST = ("runs", "state", "bold", "marks", "notes")
 
 def rows(report: Report) -> list[Row]:
     """The rows of all sections; each lacks the columns that its section does not have."""
-    return [line for section in report.sections for line in _lines(section)]
+    lines: list[Row] = []
+    for section in report.sections:
+        # What a line says of a column if each of its cells has a line; empty if the row has one.
+        places: list[Row] = [
+            dict(column.place) or ({} if column.across is None else {section.axis: column.across})
+            for column in section.columns
+        ]
+        for row in section.rows:
+            cells = list(zip(section.columns, row, places, strict=True))
+            fixed: Row = {**section.identity}
+            for column, cell, place in cells:
+                fixed |= {} if place else _values(column, cell)
+            if not section.axis and not any(places):
+                lines.append(fixed | _words(section.columns, row))
+            for column, cell, place in cells:
+                if place and cell.text():
+                    chosen: Row = {"chosen": "yes" if cell.chosen else "no"} if section.axis else {}
+                    lines.append(fixed | place | _values(column, cell) | chosen | _words([column], [cell]))
+    return lines
 
 
 def columns(lines: Iterable[Row]) -> list[str]:
     """The names of all columns, in the order of their first rows, LAST last."""
     return [*dict.fromkeys(name for line in lines for name in line if name not in LAST), *LAST]
-
-
-def _lines(section: Section) -> Iterator[Row]:
-    places = [_place(section, column) for column in section.columns]
-    for row in section.rows:
-        cells = list(zip(section.columns, row, places, strict=True))
-        fixed: Row = {**section.identity}
-        for column, cell, place in cells:
-            fixed |= {} if place else _values(column, cell)
-        if not section.axis and not any(places):
-            yield fixed | _words(section.columns, row)
-        for column, cell, place in cells:
-            if place and cell.text():
-                chosen: Row = {"chosen": "yes" if cell.chosen else "no"} if section.axis else {}
-                yield fixed | place | _values(column, cell) | chosen | _words([column], [cell])
-
-
-def _place(section: Section, column: Column) -> Row:
-    """What a line says of the column if each of its cells has a line; empty if the row has one."""
-    return dict(column.place) or ({} if column.across is None else {section.axis: column.across})
 
 
 def _values(column: Column, cell: Cell) -> Row:
@@ -116,7 +114,8 @@ def write_json(reports: Sequence[Report]) -> str:
     """Reports as one JSON document: the facts of the one that has some, else a list of the reports."""
     if len(reports) == 1 and reports[0].data is not None:
         return document(reports[0].data) + "\n"
-    return document([_report(report) for report in reports]) + "\n"
+    tables = (TableFacts(table.name, table.title, list(map(_section, table.sections))) for table in reports)
+    return document(list(tables)) + "\n"
 
 
 @dataclass(frozen=True)
@@ -205,10 +204,6 @@ class TableFacts:
     name: str
     title: str
     sections: Sequence[SectionFacts]
-
-
-def _report(report: Report) -> TableFacts:
-    return TableFacts(report.name, report.title, list(map(_section, report.sections)))
 
 
 def _section(section: Section) -> SectionFacts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, submissions
-from htbench.harness.store.integrity import LOST, contradiction
+from htbench.harness.store.integrity import LOST, find_contradiction
 from htbench.harness.store.layout import (
     ATTEMPTS,
     INDEX,
@@ -97,7 +97,7 @@ class Survey:
                 yield from (RunFile(folder) for _ in filter(is_key, [os.path.basename(folder)]))
 
     def _look(self, path: Path) -> None:
-        kind = _kind(path)
+        kind = _read_kind(path)
         if os.path.islink(path):
             if path.parent != self.root or path.name == INDEX:
                 self._damage("link", path)
@@ -108,7 +108,7 @@ class Survey:
             self._damage(kind, path)
         elif kind == "record":
             self.records += 1
-        elif is_key(path.name) and (fault := _fault(self.store, path.name)):
+        elif is_key(path.name) and (fault := _find_fault(self.store, path.name)):
             self.faults[path.name] = fault
 
     # --- what to tell of it ---
@@ -122,26 +122,28 @@ class Survey:
             yield note("store", Note("store_is_large"))
         for kind, paths in self.damaged.items():
             level = note if kind in _HARMLESS else problem
-            what = Note("links", paths=paths) if kind == "link" else Note("damaged", kind=kind, paths=paths)
+            fact = Note("links", paths=paths) if kind == "link" else Note("damaged", kind=kind, paths=paths)
             action = "run" if kind == "record" else "index"
-            yield level("store", what, Note(_ADVICE[kind], command=f"htbench sweep {action} {words}"))
+            yield level("store", fact, Note(_ADVICE[kind], command=f"htbench sweep {action} {words}"))
         for key, fault in self.faults.items():
             delete = Note("delete_the_run", folder=self.store.run_folder(key))
-            what = Note("run_fault", run=key, what=fault)
-            yield problem("records", what, "" if fault.kind in LOST else delete)
+            fact = Note("run_fault", run=key, what=fault)
+            yield problem("records", fact, "" if fault.kind in LOST else delete)
 
 
 def faults(store: Store) -> dict[str, Note]:
     """The runs whose record does not agree with their curve or is lost, with what is wrong."""
-    return {key: fault for key in store.keys() if (fault := _fault(store, key)) is not None}
+    return {key: fault for key in store.keys() if (fault := _find_fault(store, key)) is not None}
 
 
-def _fault(store: Store, key: str) -> Note | None:
+def _find_fault(store: Store, key: str) -> Note | None:
     record = store.record(key)
-    return store.state(key).lost if record is None else contradiction(store.run_folder(key), record)
+    if record is None:
+        return store.state(key).lost_record
+    return find_contradiction(store.run_folder(key), record)
 
 
-def _kind(path: Path) -> str:
+def _read_kind(path: Path) -> str:
     if path.parent.name == ATTEMPTS:
         return "attempt"
     if path.parent.parent.name == SLOTS and path.suffix == ".json":

@@ -45,7 +45,14 @@ def unpack(archive: Path, target: Path) -> None:
     try:
         if not archive.is_file():
             raise _MalformedError("it is no file")
-        files = _files(_tar(archive))
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
+        with archive.open("rb") as file:
+            data = unpacker.decompress(file.read(LARGEST), LARGEST + 1)
+        if len(data) > LARGEST:
+            raise _MalformedError(f"it holds more than {LARGEST >> 20} MB")
+        if not unpacker.eof:
+            raise _MalformedError("its end is missing")
+        files = _select_files(data)
     except (_MalformedError, tarfile.TarError, lzma.LZMAError, ValueError) as error:
         raise UsageError(f"'{archive}' can't be read as an archive of compact records: {error}.") from None
     for path, content in files.items():
@@ -54,22 +61,10 @@ def unpack(archive: Path, target: Path) -> None:
         place.write_bytes(content)
 
 
-def _tar(archive: Path) -> bytes:
-    """What is packed in an archive."""
-    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
-    with archive.open("rb") as file:
-        data = unpacker.decompress(file.read(LARGEST), LARGEST + 1)
-    if len(data) > LARGEST:
-        raise _MalformedError(f"it holds more than {LARGEST >> 20} MB")
-    if not unpacker.eof:
-        raise _MalformedError("its end is missing")
-    return data
-
-
-def _files(data: bytes) -> dict[PurePosixPath, memoryview]:
+def _select_files(data: bytes) -> dict[PurePosixPath, memoryview]:
     """The plain files of runs and plans in a tar, by their paths; of two with one path the last."""
     files: dict[PurePosixPath, memoryview] = {}
-    for name, content in _members(memoryview(data)):
+    for name, content in _list_members(memoryview(data)):
         path = PurePosixPath(name)
         if path.parts[:1] in ((RUNS,), (SWEEPS,), (STORE,)) and ".." not in path.parts:
             if (
@@ -85,7 +80,7 @@ def _files(data: bytes) -> dict[PurePosixPath, memoryview]:
     return files
 
 
-def _members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
+def _list_members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
     """The names and the contents of the plain files of a tar."""
     place, long = 0, ""
     for _ in range(FILES):
@@ -102,7 +97,11 @@ def _members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
         if head.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
             if size > _LONGEST:
                 raise _MalformedError("a header is too long")
-            long = _long_name(head.type, bytes(content)) or long
+            if head.type == tarfile.GNUTYPE_LONGNAME:
+                long = bytes(content).rstrip(b"\0").decode() or long
+            else:  # of POSIX: a line of each attribute
+                lines = (line.partition(b" ")[2].partition(b"=") for line in bytes(content).split(b"\n"))
+                long = next((value.decode() for name, _, value in lines if name == b"path"), "") or long
         elif head.type not in (tarfile.GNUTYPE_LONGLINK, tarfile.XGLTYPE):
             if head.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
                 yield long or head.name, content
@@ -110,16 +109,8 @@ def _members(data: memoryview) -> Iterator[tuple[str, memoryview]]:
     raise _MalformedError(f"it has more than {FILES} members")
 
 
-def _long_name(kind: bytes, content: bytes) -> str:
-    """The name that a header of GNU's or of POSIX's gives to the member after it; empty if it gives none."""
-    if kind == tarfile.GNUTYPE_LONGNAME:
-        return content.rstrip(b"\0").decode()
-    lines = (line.partition(b" ")[2].partition(b"=") for line in content.split(b"\n"))
-    return next((value.decode() for name, _, value in lines if name == b"path"), "")
-
-
 @contextmanager
-def opened(place: Path) -> Iterator[Path]:
+def open_store(place: Path) -> Iterator[Path]:
     """The root of a store, for as long as the context lasts: `place` itself, or what it unpacks to.
 
     Args:

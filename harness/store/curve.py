@@ -110,7 +110,7 @@ def rounded(value: Any) -> Any:
     """A value of a row of spectra as JSON takes it: numbers with six digits, None for those not finite."""
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
-    return [rounded(one) for one in value] if isinstance(value, list | tuple) else value
+    return [rounded(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 class Metrics(contextlib.AbstractContextManager["Metrics"]):
@@ -138,8 +138,8 @@ class MetricsFile(Metrics):
     """
 
     def __init__(self, path: Path, step: int) -> None:
-        kept = [row for row in read(path) if step and row["step"] <= step]
-        atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in kept))
+        rows = [row for row in read(path) if step and row["step"] <= step]
+        atomic.write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
         self._file = path.open("a", encoding="utf-8")
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
@@ -148,7 +148,7 @@ class MetricsFile(Metrics):
 
     def add_layer(self, step: int, layer: str, values: Mapping[str, Any]) -> None:
         """Append a row of spectra; `flush` writes it at the latest."""
-        self._write({"step": step, "layer": layer} | {name: rounded(one) for name, one in values.items()})
+        self._write({"step": step, "layer": layer} | {name: rounded(value) for name, value in values.items()})
 
     def _write(self, row: Mapping[str, Any]) -> None:
         self._file.write(json.dumps(row) + "\n")

@@ -58,17 +58,17 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
     Raises:
         UsageError: orphans can't be found, as a sweep's plan is missing or damaged.
     """
-    orphaned = _orphans(store, _wanted(store.root)) if orphans else iter(())
-    found = {
-        "temporary": _temporaries(store.root),
-        "checkpoint": _checkpoints(store, pruned),
-        "code": _code(store),
+    orphaned = _find_orphans(store, _list_planned_keys(store.root)) if orphans else iter(())
+    paths_by_kind = {
+        "temporary": _find_temporaries(store.root),
+        "checkpoint": _find_checkpoints(store, pruned),
+        "code": _find_code(store),
         "orphan": orphaned,
     }
-    for kind, paths in found.items():
+    for kind, paths in paths_by_kind.items():
         for path in paths:
             with contextlib.suppress(FileNotFoundError):
-                size = sum(file.lstat().st_size for file in _tree(path) if not file.is_dir())
+                size = sum(file.lstat().st_size for file in _list_tree(path) if not file.is_dir())
                 yield Item(kind, path, size)
 
 
@@ -92,24 +92,24 @@ def remove(store: Store, item: Item) -> bool:
     return True
 
 
-def _tree(path: Path) -> list[Path]:
+def _list_tree(path: Path) -> list[Path]:
     """A path and all below it; what a link leads to is not."""
     return [path, *(() if path.is_symlink() else path.rglob("*"))]
 
 
-def _temporaries(root: Path) -> Iterator[Path]:
+def _find_temporaries(root: Path) -> Iterator[Path]:
     """Temporary files and folders, but none within one or within a snapshot of the code."""
     for place, folders, files in os.walk(root):
         for name in filter(atomic.is_temporary, sorted([*folders, *files])):
             with contextlib.suppress(FileNotFoundError):
-                touched = max(path.lstat().st_mtime for path in _tree(Path(place, name)))
+                touched = max(path.lstat().st_mtime for path in _list_tree(Path(place, name)))
                 if time.time() - touched > ABANDONED_SECONDS:
                     yield Path(place, name)
         kept = [name for name in sorted(folders) if not atomic.is_temporary(name)]
         folders[:] = [] if Path(place) == code_folder(root) else kept
 
 
-def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
+def _find_checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
     for key, record in store.records(store.keys()).items():
         path = store.files(key).checkpoint
         if path.exists() and (
@@ -118,7 +118,7 @@ def _checkpoints(store: Store, pruned: bool) -> Iterator[Path]:
             yield path
 
 
-def _code(store: Store) -> Iterator[Path]:
+def _find_code(store: Store) -> Iterator[Path]:
     """Snapshots but the newest, our own, and those that a job may still run from."""
     folder = code_folder(store.root)
     versions = sorted(path for path in folder.glob("[!.]*") if path.is_dir() and not path.is_symlink())
@@ -126,13 +126,13 @@ def _code(store: Store) -> Iterator[Path]:
         return
     newest = max(versions, key=lambda path: path.stat().st_mtime)
     with submitting(store.root):  # a submission takes its snapshot before it notes the use
-        needed = _needed_code(store)
+        needed = _list_needed_code(store)
         for path in versions:
             if path != newest and path.resolve() != CODE and needed is not None and path.name not in needed:
                 yield path
 
 
-def _needed_code(store: Store) -> set[str] | None:
+def _list_needed_code(store: Store) -> set[str] | None:
     """The versions that submissions name whose points are not all finished, or whose jobs are in the queue.
 
     Returns:
@@ -140,10 +140,11 @@ def _needed_code(store: Store) -> set[str] | None:
     """
     if submissions.is_damaged(store.root):
         return None
-    submitted = {
-        submission: [_point(store.root, submission.sweep, name) for name in submission.points]
-        for submission in submissions.read_all(store.root)
-    }
+    submitted: dict[submissions.Submission, list[Point]] = {}
+    for submission in submissions.read_all(store.root):
+        ids = (("", slot) if not is_key(slot) else (slot, "") for slot in submission.points)
+        points = (Point(submission.sweep, "", "", key, {}, slot) for key, slot in ids)  # no more is needed
+        submitted[submission] = [filled(store.root, point) for point in points]
     records = store.records({point.key for points in submitted.values() for point in points if point.key})
 
     def finished(point: Point) -> bool:
@@ -157,16 +158,10 @@ def _needed_code(store: Store) -> set[str] | None:
     return {each.code for each in submitted if each not in over or each.word in queued}
 
 
-def _point(root: Path, sweep: str, name: str) -> Point:
-    """A point with only the key of its run, or its slot in a search, filled in."""
-    key, slot = (name, "") if is_key(name) else ("", name)
-    return filled(root, Point(sweep, "", "", key, {}, slot))
-
-
 # --- orphans ---
 
 
-def _wanted(root: Path) -> set[str]:
+def _list_planned_keys(root: Path) -> set[str]:
     """The keys of all points of all sweeps, also of those that they have dropped."""
     for folder in sorted(sweeps_folder(root).glob("*")):
         if folder.is_dir() and not (folder / POINTS).exists():
@@ -176,8 +171,8 @@ def _wanted(root: Path) -> set[str]:
     return {point.key for name in sweep_names(root) for point in ever_planned(root, name)}
 
 
-def _orphans(store: Store, wanted: set[str]) -> Iterator[Path]:
+def _find_orphans(store: Store, planned: set[str]) -> Iterator[Path]:
     for key in store.keys():
         files = store.files(key)
-        if key not in wanted and not files.record.exists() and store.state(key).status is not Status.RUNNING:
+        if key not in planned and not files.record.exists() and store.state(key).status is not Status.RUNNING:
             yield files.path

@@ -38,23 +38,23 @@ _FILES = (RECORD, CHECKPOINT, METRICS, SPECTRA, *_AFTER)
 
 
 @dataclass
-class Merged:
+class ImportSummary:
     """What the import did with the other store's runs and sweeps.
 
     Attributes:
-        taken: number of runs by status: completed, diverged, pruned, or `unfinished` with a checkpoint.
-        here: number of runs that are here already.
+        imported: number of runs by status: completed, diverged, pruned, or `unfinished` with a checkpoint.
+        already_here: number of runs that are here already.
         sweeps: names of the sweeps that were taken.
         remarks: why runs and sweeps were not taken, and in what results contradict each other.
     """
 
-    taken: Counter[str] = field(default_factory=Counter)
-    here: int = 0
+    imported: Counter[str] = field(default_factory=Counter)
+    already_here: int = 0
     sweeps: list[str] = field(default_factory=list)
     remarks: list[Note] = field(default_factory=list)
 
 
-def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
+def import_store(store: Store, other: Path, *, dry_run: bool = False) -> ImportSummary:
     """Import the runs and the sweeps of `other` that are missing here, in the order of keys and names.
 
     A run that has ended there also takes the place of one that has not ended here.
@@ -71,47 +71,47 @@ def merge(store: Store, other: Path, *, dry_run: bool = False) -> Merged:
         raise UsageError(f"'{other}' is no store: it has neither runs/ nor sweeps/, nor compact records.")
     if other.resolve() == store.root.resolve():
         raise UsageError(f"'{other}' is this store itself; name another one.")
-    done, theirs = Merged(), Store(other, read_only=True)
-    for key in theirs.keys():
-        files = theirs.files(key)
+    summary, source = ImportSummary(), Store(other, read_only=True)
+    for key in source.keys():
+        files = source.files(key)
         if files.record.exists() or files.checkpoint.exists():
-            result = _merge_run(store, theirs, key, dry_run)
+            result = _import_run(store, source, key, dry_run)
             if isinstance(result, Note):
-                done.remarks.append(result)
+                summary.remarks.append(result)
             else:
-                done.here += result is None
-                done.taken.update(filter(None, [result]))
+                summary.already_here += result is None
+                summary.imported.update(filter(None, [result]))
     if not dry_run:
         store.records(store.keys())  # notes in the index what is new
     for name in sweep_names(other):
-        _merge_sweep(store.root, other, name, done, dry_run)
-    return done
+        _import_sweep(store.root, other, name, summary, dry_run)
+    return summary
 
 
 # --- runs ---
 
 
-def _merge_run(store: Store, other: Store, key: str, dry_run: bool) -> str | Note | None:
-    """What is taken of a run, as `Merged.taken` counts it; a note: why nothing; None: it is here."""
-    theirs, ours = _sound_record(other, key), store.record(key)
-    if isinstance(theirs, str):
-        return Note("merge_refused", name=key, why=theirs)
-    has_ended = theirs is not None and theirs.ends()
-    if ours is not None and ours.ends():
-        contradictions = differences(ours, theirs) if theirs is not None and has_ended else []
+def _import_run(store: Store, other: Store, key: str, dry_run: bool) -> str | Note | None:
+    """The status to count in `ImportSummary.imported`; a note: why nothing is taken; None: it is here."""
+    record_there, record_here = _read_sound_record(other, key), store.record(key)
+    if isinstance(record_there, str):
+        return Note("merge_refused", name=key, why=record_there)
+    has_ended = record_there is not None and record_there.ends()
+    if record_here is not None and record_here.ends():
+        contradictions = list_contradictions(record_here, record_there) if record_there and has_ended else []
         return Note("merge_conflict", key=key, differing=contradictions) if contradictions else None
     if store.run_folder(key).exists() and not has_ended:
         return None
-    if (here := store.state(key)).status is Status.RUNNING:
-        return Note("merge_at_work_here", key=key, owner=str(here.owner or "somebody"))
-    if theirs is None and other.state(key).status is Status.RUNNING:
+    if (state_here := store.state(key)).status is Status.RUNNING:
+        return Note("merge_at_work_here", key=key, owner=str(state_here.owner or "somebody"))
+    if record_there is None and other.state(key).status is Status.RUNNING:
         return Note("merge_at_work_there", key=key)
     if dry_run or _copy(store, key, other.run_folder(key)):
-        return "unfinished" if theirs is None else theirs.status
+        return "unfinished" if record_there is None else record_there.status
     return Note("merge_claimed", key=key)
 
 
-def _sound_record(store: Store, key: str) -> RunRecord | str | None:
+def _read_sound_record(store: Store, key: str) -> RunRecord | str | None:
     """The record, if there is one; a word: why it, or the config alone, is not what the key stands for."""
     files = store.files(key)
     record = RunRecord.from_json(atomic.read_json(files.record))
@@ -127,16 +127,16 @@ def _sound_record(store: Store, key: str) -> RunRecord | str | None:
     return str(CHANGED) if record is not None and record.digest else record
 
 
-def differences(ours: RunRecord, theirs: RunRecord) -> list[Note]:
+def list_contradictions(record_here: RunRecord, record_there: RunRecord) -> list[Note]:
     """All in which two records of a run contradict each other, but for what depends on the machine."""
-    here, there = (
+    facts_here, facts_there = (
         {"status": record.status, "steps": record.steps, **record.metrics, "digest": record.digest}
-        for record in (ours, theirs)
+        for record in (record_here, record_there)
     )
     return [
-        Note("merge_differing", name=name, here=here.get(name), there=there.get(name))
-        for name in here | there
-        if here.get(name) != there.get(name)
+        Note("merge_differing", name=name, here=facts_here.get(name), there=facts_there.get(name))
+        for name in facts_here | facts_there
+        if facts_here.get(name) != facts_there.get(name)
     ]
 
 
@@ -181,27 +181,27 @@ def _staged(source: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
 # --- sweeps ---
 
 
-def _merge_sweep(root: Path, other: Path, name: str, done: Merged, dry_run: bool) -> None:
+def _import_sweep(root: Path, other: Path, name: str, summary: ImportSummary, dry_run: bool) -> None:
     """Copy a sweep that this store lacks, with the slots of its searches but without its submissions."""
     target = sweep_folder(root, name)
     try:
         source = sweep_folder(other, name)
         read_points(other, name)
     except UsageError as error:
-        done.remarks.append(Note("merge_refused", name=name, why=str(error)))
+        summary.remarks.append(Note("merge_refused", name=name, why=str(error)))
         return
     if target.exists():
-        if _contents(source) != _contents(target):
-            done.remarks.append(Note("merge_other_points", sweep=name))
+        if _read_plan_files(source) != _read_plan_files(target):
+            summary.remarks.append(Note("merge_other_points", sweep=name))
         return
     if not dry_run:
         make_folder(target.parent)
-        with _staged(source, target, plan_files(source)) as staged:
+        with _staged(source, target, list_plan_files(source)) as staged:
             os.rename(staged, target)
-    done.sweeps.append(name)
+    summary.sweeps.append(name)
 
 
-def plan_files(folder: Path) -> list[str]:
+def list_plan_files(folder: Path) -> list[str]:
     """The files of a sweep that another store needs, below its folder: plan and filled slots."""
     slots = sorted(folder.glob(f"{SLOTS}/*/[!.]*.json"))
     filled = (path for path in slots if not leads_away(str(path.parent), levels=2))
@@ -209,5 +209,5 @@ def plan_files(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in paths if path.is_file()]
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in plan_files(folder)}
+def _read_plan_files(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in list_plan_files(folder)}

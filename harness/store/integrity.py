@@ -25,7 +25,7 @@ CHANGED = Note("record_changed")
 LOST = ("record_damaged", "record_missing")  # the run is trained again by itself
 
 
-def contradiction(folder: Path, record: RunRecord) -> Note | None:
+def find_contradiction(folder: Path, record: RunRecord) -> Note | None:
     """What speaks against a record: its curve, spectra, test items, or its own digest; None if nothing does.
 
     It compares the steps and the last metrics of both held-out splits. A pruned run is not compared: another
@@ -37,36 +37,44 @@ def contradiction(folder: Path, record: RunRecord) -> Note | None:
     """
     files = RunFolder(folder)
     scored = items.read(files, record)
-    against = _difference_to_curve(files, record)
+    against = _compare_with_curve(files, record)
     return against or (scored if isinstance(scored, Note) else CHANGED if record.digest else None)
 
 
-def _difference_to_curve(files: RunFolder, record: RunRecord) -> Note | None:
-    """None if they agree, or if there is no curve."""
+def _compare_with_curve(files: RunFolder, record: RunRecord) -> Note | None:
+    """What is wrong with curve and spectra, which are written before the record; None without a curve."""
     rows = metrics.tail(files.metrics)
     if record.status is Status.PRUNED or not (rows or files.metrics.exists()):
         return None
     last = max((row["step"] for row in rows), default=0)
     if last != record.steps:
         return Note("steps_differ", record=record.steps, other=last, file=METRICS)
-    noted, curve = _held_out(record.metrics), dict[str, float | None]()
+    noted, curve = _select_held_out(record.metrics), dict[str, float | None]()
     for row in rows:
-        curve |= _held_out(row) if row["step"] == last else {}
+        curve |= _select_held_out(row) if row["step"] == last else {}
     for name in noted | curve if noted != curve else ():
-        here: Any = noted.get(name, "missing")
-        there: Any = curve.get(name, "missing")
-        numbers = isinstance(here, int | float) and isinstance(there, int | float)
-        if here != there and not (numbers and math.isclose(here, there, **_ROUNDING)):
-            here, there = ("not finite" if value is None else value for value in (here, there))
-            return Note("metric_differs", name=name, record=here, other=there)
-    return _spectra(files, record)
+        recorded: Any = noted.get(name, "missing")
+        measured: Any = curve.get(name, "missing")
+        numbers = isinstance(recorded, int | float) and isinstance(measured, int | float)
+        if recorded != measured and not (numbers and math.isclose(recorded, measured, **_ROUNDING)):
+            recorded, measured = ("not finite" if value is None else value for value in (recorded, measured))
+            return Note("metric_differs", name=name, record=recorded, other=measured)
+    spectra = atomic.read_json_lines(files.spectra)
+    if len(spectra) != atomic.count_lines(files.spectra):
+        return Note("spectra_damaged")
+    last = max((row["step"] for row in spectra if isinstance(row.get("step"), int)), default=0)
+    if last > record.steps:
+        return Note("steps_differ", record=record.steps, other=last, file=SPECTRA)
+    settings = record.config.get("spectra") or {}
+    are_due = record.status is Status.COMPLETED and (settings.get("every") or settings.get("final"))
+    return Note("spectra_incomplete") if are_due and last < record.steps else None
 
 
-def _held_out(values: Mapping[str, Any]) -> dict[str, float | None]:
+def _select_held_out(values: Mapping[str, Any]) -> dict[str, float | None]:
     return {name: value for name, value in values.items() if name.startswith(_HELD_OUT)}
 
 
-def lost(folder: Path) -> Note | None:
+def explain_loss(folder: Path) -> Note | None:
     """Why a run that had ended has no valid record, a kind of LOST; None if it has one or had not ended.
 
     A live run may be about to write its record: call this only for runs without a live owner.
@@ -82,16 +90,3 @@ def lost(folder: Path) -> Note | None:
         return Note("record_missing")
     outcome = files.read_attempt(files.last_attempt()).get("outcome") or {}
     return Note("record_missing") if outcome.get("reason") == Reason.FINISHED else None
-
-
-def _spectra(files: RunFolder, record: RunRecord) -> Note | None:
-    """What is wrong with the spectra of a run that has ended; they are written before the record."""
-    rows = atomic.read_json_lines(files.spectra)
-    if len(rows) != atomic.count_lines(files.spectra):
-        return Note("spectra_damaged")
-    last = max((row["step"] for row in rows if isinstance(row.get("step"), int)), default=0)
-    if last > record.steps:
-        return Note("steps_differ", record=record.steps, other=last, file=SPECTRA)
-    asked = record.config.get("spectra") or {}
-    wanted = record.status is Status.COMPLETED and (asked.get("every") or asked.get("final"))
-    return Note("spectra_incomplete") if wanted and last < record.steps else None

@@ -72,10 +72,10 @@ def digest(fingerprint: str, places: Array, counts: Array, clusters: Array) -> s
         places: (N,), the numbers of the items in the split.
         counts, clusters: as in `TestItems`; the length of the rows and their layout show in them.
     """
-    made = hashlib.sha256(fingerprint.encode())
+    hash = hashlib.sha256(fingerprint.encode())
     for array in (places, counts, clusters):
-        made.update(array.astype("<i8").tobytes())
-    return made.hexdigest()[:_DIGITS]
+        hash.update(array.astype("<i8").tobytes())
+    return hash.hexdigest()[:_DIGITS]
 
 
 def write(path: Path, items: TestItems) -> None:
@@ -88,11 +88,15 @@ def packed(items: TestItems, *, by_document: bool = False) -> bytes:
     import numpy as np
 
     summed = by_document and items.correct is None
-    kept = items.by_document() if summed else items
-    deltas = np.diff(kept.clusters, prepend=0)
-    parts = [kept.sums.astype("<f8" if summed else "<f4"), kept.counts.astype("<i4"), deltas.astype("<i4")]
-    parts += [] if kept.correct is None else [np.packbits(kept.correct)]
-    head = (_BY_DOCUMENT if summed else b"") + kept.digest.encode()
+    scored = items.by_document() if summed else items
+    deltas = np.diff(scored.clusters, prepend=0)
+    parts = [
+        scored.sums.astype("<f8" if summed else "<f4"),
+        scored.counts.astype("<i4"),
+        deltas.astype("<i4"),
+    ]
+    parts += [] if scored.correct is None else [np.packbits(scored.correct)]
+    head = (_BY_DOCUMENT if summed else b"") + scored.digest.encode()
     return zlib.compress(head + b"".join(map(bytes, parts)))
 
 
@@ -113,7 +117,7 @@ def read(files: RunFolder, record: RunRecord) -> TestItems | Note | None:
         data = files.test_items.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    items, loss = _parsed(data, record.test_items), record.metrics.get("test_loss")
+    items, loss = _parse(data, record.test_items), record.metrics.get("test_loss")
     if items is None or items.digest != record.items_digest or items.counts.sum() != record.test_tokens:
         return Note("items_damaged")
     mean = items.sums.sum(dtype=float) / record.test_tokens
@@ -121,7 +125,7 @@ def read(files: RunFolder, record: RunRecord) -> TestItems | Note | None:
     return items if same else Note("items_damaged")
 
 
-def _parsed(data: bytes, count: int) -> TestItems | None:
+def _parse(data: bytes, count: int) -> TestItems | None:
     import numpy as np
 
     of_text, of_images = _DIGITS + 12 * count, _DIGITS + 12 * count + -(-count // 8)
@@ -134,7 +138,7 @@ def _parsed(data: bytes, count: int) -> TestItems | None:
     except zlib.error:
         return None
     if stream.eof and content.startswith(_BY_DOCUMENT):
-        return _of_documents(content.removeprefix(_BY_DOCUMENT))
+        return _parse_documents(content.removeprefix(_BY_DOCUMENT))
     if not stream.eof or len(content) not in (of_text, of_images):
         return None
     numbers = np.frombuffer(content, "<i4", 3 * count, _DIGITS).reshape(3, count)
@@ -148,7 +152,7 @@ def _parsed(data: bytes, count: int) -> TestItems | None:
     )
 
 
-def _of_documents(content: bytes) -> TestItems | None:
+def _parse_documents(content: bytes) -> TestItems | None:
     import numpy as np
 
     count, rest = divmod(len(content) - _DIGITS, 16)

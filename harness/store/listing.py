@@ -55,7 +55,7 @@ class Row:
 def rows(
     store: Store,
     statuses: Collection[Status],
-    wanted: Mapping[str, Value],
+    settings: Mapping[str, Value],
     keys: Collection[str] | None = None,
     limit: int | None = None,
 ) -> tuple[list[Row], int]:
@@ -64,7 +64,7 @@ def rows(
     Args:
         store: where they are.
         statuses: some of STATUSES; the folders of unfinished runs are only read if wanted.
-        wanted: what their settings must be, as `filters` gives it.
+        settings: what their settings must be, as `read_filters` gives it.
         keys: of which runs; None means all.
         limit: keep no more of them; all the others are never in memory together.
     """
@@ -72,8 +72,8 @@ def rows(
 
     def matching() -> Iterator[Row]:
         nonlocal number
-        for row in _all(store, statuses, keys):
-            if row.status in statuses and all(_agrees(row.settings, *each) for each in wanted.items()):
+        for row in _iterate_rows(store, statuses, keys):
+            if row.status in statuses and all(_agrees(row.settings, *each) for each in settings.items()):
                 number += 1
                 yield row
 
@@ -81,20 +81,20 @@ def rows(
     return heapq.nsmallest(most, matching(), lambda row: (-row.time, row.key)), number
 
 
-def _all(store: Store, statuses: Collection[Status], keys: Collection[str] | None) -> Iterator[Row]:
+def _iterate_rows(store: Store, statuses: Collection[Status], keys: Collection[str] | None) -> Iterator[Row]:
     """Every run; the unfinished ones only if they are wanted."""
-    known = [key for key in store.keys() if keys is None or key in keys]
+    candidates = [key for key in store.keys() if keys is None or key in keys]
     ended = set()
-    for key, record, mark in store.each_marked(known):
+    for key, record, mark in store.each_marked(candidates):
         ended.add(key)
-        yield _finished(record, mark.modified / 1e9)
+        yield _make_finished_row(record, mark.modified / 1e9)
     every = not set(UNFINISHED).isdisjoint(statuses)
-    for key in known:
+    for key in candidates:
         if key not in ended and (every or (Status.DAMAGED in statuses and store.files(key).record.exists())):
-            yield _unfinished(store, key)
+            yield _make_unfinished_row(store, key)
 
 
-def _finished(record: RunRecord, time: float) -> Row:
+def _make_finished_row(record: RunRecord, time: float) -> Row:
     if record.digest:
         return Row(record.key, Status.DAMAGED, str(integrity.CHANGED), time, record.settings)
     return Row(
@@ -112,17 +112,17 @@ def _finished(record: RunRecord, time: float) -> Row:
     )
 
 
-def _unfinished(store: Store, key: str) -> Row:
+def _make_unfinished_row(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
     if state.record is not None:  # it has finished meanwhile
-        return _finished(state.record, files.record.stat().st_mtime)
+        return _make_finished_row(state.record, files.record.stat().st_mtime)
     last, settings = files.attempt(state.attempts), dict[str, Any]()
     with contextlib.suppress(UsageError):
         settings = settings_of(files.read_config())
     return Row(
         key,
-        status=Status.DAMAGED if state.lost is not None else state.status,
-        reason=str(state.lost or state.reason or ""),
+        status=Status.DAMAGED if state.lost_record is not None else state.status,
+        reason=str(state.lost_record or state.reason or ""),
         time=os.stat(last if last.exists() else files.path).st_mtime,
         settings=settings,
         host=state.owner.host if state.owner is not None else "",
@@ -132,20 +132,20 @@ def _unfinished(store: Store, key: str) -> Row:
 # --- filters ---
 
 
-def filters(given: Mapping[str, Value]) -> dict[str, Value]:
+def read_filters(words: Mapping[str, Value]) -> dict[str, Value]:
     """The settings of a filter, names checked and values coerced.
 
     Raises:
         UsageError: no run has such a setting, or none can have such a value.
     """
-    wanted = {canonical(name): value for name, value in given.items()}
-    rules = [wanted["optimizer.name"]] if "optimizer.name" in wanted else []
-    for name, value in wanted.items():
+    settings = {canonical(name): value for name, value in words.items()}
+    rules = [settings["optimizer.name"]] if "optimizer.name" in settings else []
+    for name, value in settings.items():
         if not is_setting(name, rules):
             raise UsageError(f"Unknown setting '{name}' in a filter; {nearest(name, known_settings())}")
         if name in FIELDS and value is not None:
-            wanted[name] = field_value(name, value)
-    return wanted
+            settings[name] = field_value(name, value)
+    return settings
 
 
 def _agrees(settings: Mapping[str, Value], name: str, value: Value) -> bool:

@@ -45,51 +45,51 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 def chosen(
     args: argparse.Namespace,
     words: Iterable[str] | None = None,
-    others: Mapping[str, Iterable[str]] | None = None,
+    kinds: Mapping[str, Iterable[str]] | None = None,
 ) -> list[str]:
     """The names of the sweeps of a store that the words of a command line and its `--sweep` name, each once.
 
     Args:
         args: with `root`, `sweep`, and `words` if those are not given.
         words: the positional words that are not the command's own.
-        others: what else these could have named: kind -> names, for the answer to a typing error.
+        kinds: what else these could have named: kind -> names, for the answer to a typing error.
 
     Raises:
         UsageError: a word names no sweep, or one that was never planned in this store.
     """
-    positional = names(args.words if words is None else words, args.root, others)
+    positional = names(args.words if words is None else words, args.root, kinds)
     return list(dict.fromkeys([*positional, *names(args.sweep, args.root)]))
 
 
-def names(words: Iterable[str], root: Path, others: Mapping[str, Iterable[str]] | None = None) -> list[str]:
+def names(words: Iterable[str], root: Path, kinds: Mapping[str, Iterable[str]] | None = None) -> list[str]:
     """The names of sweeps of a store that words name; raises UsageError, as `chosen` does."""
-    known, found = sweep_names(root), list[str]()
+    planned, matches = sweep_names(root), list[str]()
     for word in words:
-        if word in known and not Path(word).exists():
-            found.append(word)
+        if word in planned and not Path(word).exists():
+            matches.append(word)
             continue
-        files = _candidates(word, root)
-        if not files and word not in known:
-            raise UsageError(unknown(word, {**(others or {}), "sweep": known}, root))
+        files = _find_candidates(word, root)
+        if not files and word not in planned:
+            raise UsageError(unknown(word, {**(kinds or {}), "sweep": planned}, root))
         for name in map(name_of, files) if files else (word,):
-            if name not in known:
+            if name not in planned:
                 raise UsageError(
                     f"The sweep '{name}' was never planned in '{root}'; "
                     f"`{write_command('sweep', 'run', word)}` plans and trains it."
                 )
-            found.append(name)
-    return found
+            matches.append(name)
+    return matches
 
 
 def unknown(word: str, kinds: Mapping[str, Iterable[str]], root: Path) -> str:
     """That a word names nothing of these kinds, what is most like it, and in which store that is."""
-    every = [name for known in kinds.values() for name in known]
+    every = [name for members in kinds.values() for name in members]
     lists = f"`--help` and `{write_command('sweep', 'status')}` list them"
     hint = nearest(word, every, lists) if every else "no sweep is known"
-    return f"Unknown {' or '.join(kinds)} '{word}' {_looked_in(root)}; {hint}"
+    return f"Unknown {' or '.join(kinds)} '{word}' {_describe_store(root)}; {hint}"
 
 
-def _looked_in(root: Path) -> str:
+def _describe_store(root: Path) -> str:
     return f"in the store '{root}'" if root.is_dir() else f"(there is no store '{root}', see --root)"
 
 
@@ -114,32 +114,34 @@ def files(word: str, root: Path) -> list[Path]:
     Raises:
         UsageError: there are none.
     """
-    if found := _candidates(word, root):
-        return found
+    if candidates := _find_candidates(word, root):
+        return candidates
     path = Path(word)
     if path.is_dir():
         raise UsageError(f"The folder '{word}' holds no sweep file, neither spec.yaml nor another *.yaml.")
     beside = {file.stem: str(path.with_name(file.name)) for file in path.parent.glob("*.yaml")}
-    known = {name: name for name in (*_shipped(), *sweep_names(root))} | beside
-    near = difflib.get_close_matches(path.stem, known, n=1)
-    such = min(_shipped())
+    words = {name: name for name in (*_list_shipped(), *sweep_names(root))} | beside
+    near = difflib.get_close_matches(path.stem, words, n=1)
+    such = min(_list_shipped())
     other = f"no other file there, sweep of the store or shipped sweep, such as {such}, is like it."
-    hint = f"did you mean '{known[near[0]]}'?" if near else other
-    where = _looked_in(root)
+    hint = f"did you mean '{words[near[0]]}'?" if near else other
+    where = _describe_store(root)
     raise UsageError(f"There is no sweep file or folder '{word}', nor such a sweep {where}; {hint}")
 
 
-def _candidates(word: str, root: Path) -> list[Path]:
+def _find_candidates(word: str, root: Path) -> list[Path]:
     """The sweep files that a word names; none for an empty one, which would be the working folder."""
+    if not word:
+        return []
     path = Path(word)
-    inside = sorted(path.glob("*.yaml")) if word else []
+    inside = sorted(path.glob("*.yaml"))
     if inside and not (path / SPEC).is_file():
         return inside
     stored = sweep_folder(root, word) / SPEC if is_sweep_name(word) else path
-    places = (path / SPEC if path.is_dir() else path, stored, _shipped().get(word, path)) if word else ()
+    places = (path / SPEC if path.is_dir() else path, stored, _list_shipped().get(word, path))
     return [place for place in places if place.is_file()][:1]
 
 
-def _shipped() -> dict[str, Path]:
+def _list_shipped() -> dict[str, Path]:
     """The sweep files of this package by name."""
     return {file.stem: file for file in sorted(HOME.glob("sweeps/*/*.yaml"))}

@@ -56,7 +56,7 @@ class Owner:
     @classmethod
     def from_json(cls, value: Any) -> Owner | None:
         """The owner in a JSON object, or None if it is not one."""
-        owner = typed.made(cls, value)
+        owner = typed.make(cls, value)
         sound = owner is not None and 0 < owner.pid < 2**31 and (owner.restart or "0").isdecimal()
         return owner if sound else None
 
@@ -85,13 +85,13 @@ def is_alive(owner: Owner | None, heartbeat: Path) -> bool:
         owner: the process; None if its file is damaged, then only the heartbeat counts.
         heartbeat: the file that it touches every HEARTBEAT_SECONDS.
     """
-    known = None
+    lives = None
     if owner is not None and (owner.host, owner.machine) == (socket.gethostname(), _machine()):
-        known = _process_lives(owner)
-    if known is None and owner is not None and owner.job:
-        known = _job_lives(owner)
-    if known is not None:
-        return known
+        lives = _process_lives(owner)
+    if lives is None and owner is not None and owner.job:
+        lives = _job_lives(owner)
+    if lives is not None:
+        return lives
     return _is_fresh(heartbeat) and not (owner is not None and _job_has_ended(owner))
 
 
@@ -145,19 +145,14 @@ def _process_lives(owner: Owner) -> bool | None:
         # Rounding differs by a few ticks between two readings; a reused pid differs by much more.
         lives = abs(_started(owner.pid) - owner.started) < 1.0
         return lives and psutil.Process(owner.pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return None if _is_hidden(owner.pid) else False
-
-
-def _is_hidden(pid: int) -> bool:
-    """Whether the process exists though /proc does not show it: with hidepid, it shows own processes only."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+    except psutil.NoSuchProcess:  # or /proc does not show it: with hidepid, it shows own processes only
+        try:
+            os.kill(owner.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return None
 
 
 def _started(pid: int) -> float:

@@ -177,7 +177,7 @@ def _sound(root: Path, path: Path) -> tuple[list[Point], bool]:
     """The points of a plan that can be read, and whether they are all that were written."""
     rows = atomic.read_json_lines(path)
     digests = [row.pop(_PLAN, "") for row in rows]
-    points = [point for row in rows if (point := typed.made(Point, row)) is not None and _is_sound(point)]
+    points = [point for row in rows if (point := typed.make(Point, row)) is not None and _is_sound(point)]
     unchanged = not any(digests) or digests == [seal.digest(rows)] * len(rows)  # older code set no digest
     whole = unchanged and 0 < len(points) == atomic.count_lines(path)
     return [filled(root, point) for point in points], whole
@@ -185,8 +185,8 @@ def _sound(root: Path, path: Path) -> tuple[list[Point], bool]:
 
 def _is_sound(point: Point) -> bool:
     """Whether a point is a run or a slot, of a stage that there is."""
-    named = is_key(point.key) if point.key else _SLOT.fullmatch(point.slot) is not None
-    return point.stage in (SEARCH, REPLICATE, DROPPED) and named
+    is_identified = is_key(point.key) if point.key else _SLOT.fullmatch(point.slot) is not None
+    return point.stage in (SEARCH, REPLICATE, DROPPED) and is_identified
 
 
 def writes_anew(folder: Path) -> str:

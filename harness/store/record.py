@@ -123,7 +123,7 @@ class RunRecord:
         """
         if not isinstance(value, dict):
             return None
-        record = typed.made(cls, value | {seal.SEAL: "" if whole or not seal.is_broken(value) else BROKEN})
+        record = typed.make(cls, value | {seal.SEAL: "" if whole or not seal.is_broken(value) else BROKEN})
         return record if record is not None and _is_sound(record) else None
 
 
@@ -140,12 +140,12 @@ def _is_sound(record: RunRecord) -> bool:
         and all(_is_fact(remark, REMARKS) for remark in record.remarks)
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
         and min(record.test_items, record.test_tokens, record.test_split) >= 0
-        and all(_is_time(one) for one in (record.began, record.ended) if one)
+        and all(_is_time(word) for word in (record.began, record.ended) if word)
     )
 
 
-def _is_fact(value: dict[str, Any], known: Mapping[str, Mapping[str, type]]) -> bool:
-    fields = known.get(value["kind"]) if type(value.get("kind")) is str else None
+def _is_fact(value: dict[str, Any], kinds: Mapping[str, Mapping[str, type]]) -> bool:
+    fields = kinds.get(value["kind"]) if type(value.get("kind")) is str else None
     return fields is not None and all(
         name in value and typed.fits(kind, value[name]) for name, kind in fields.items()
     )

@@ -128,23 +128,24 @@ class Records:
             while some := list(itertools.islice(rest, _AT_ONCE)):
                 marks = {key: mark for key in some if (mark := self._mark(key)) is not None}
                 records = {key: record for key, mark in marks.items() if (record := find(key, mark))}
-                records |= self._noted([key for key in marks if key not in records])
+                missing = [key for key in marks if key not in records]
+                try:
+                    records |= self._note(missing) if missing else {}
+                except OSError:  # the store may be read-only
+                    records |= self._read(missing)
                 yield from ((key, records.pop(key), mark) for key, mark in marks.items() if key in records)
-
-    def _noted(self, keys: Sequence[str]) -> dict[str, RunRecord]:
-        """The records of `keys` from their folders, noted in the index if it can be written."""
-        with contextlib.suppress(OSError):  # the store may be read-only
-            return self._note(keys) if keys else {}
-        return self._read(keys)
 
     def _note(self, keys: Sequence[str]) -> dict[str, RunRecord]:
         """Read the records of `keys` and note them in the index, but for those of changed files."""
         with self.index.locked():
             records = self._read(keys)
             sound = [record for record in records.values() if not record.digest]
-            for record in sound:
-                self._tidy(record)
-            self.index.append((mark_of(self.files(one.key).record.stat()), one) for one in sound)
+            for record in sound:  # after a crash the next reader cleans the folder
+                if record.status != "pruned":  # another study may have resumed it
+                    files = self.files(record.key)
+                    files.checkpoint.unlink(missing_ok=True)
+                    atomic.remove_temporaries(files.path)
+            self.index.append((mark_of(self.files(record.key).record.stat()), record) for record in sound)
         return records
 
     def _read(self, keys: Iterable[str]) -> dict[str, RunRecord]:
@@ -152,8 +153,8 @@ class Records:
 
     def _mark(self, key: str) -> Mark | None:
         """The mark of a record's file; None if there is none."""
-        found = self.look(key, layout.RECORD)
-        return None if found is None else mark_of(found)
+        status = self.look(key, layout.RECORD)
+        return None if status is None else mark_of(status)
 
     def look(self, key: str, name: str) -> os.stat_result | None:
         """As `os.stat` of a file right in the folder of the run `key`; None: there is none.
@@ -162,17 +163,10 @@ class Records:
         """
         folder = self._place(key)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = os.lstat(f"{folder}/{name}")
-            if stat.S_ISREG(found.st_mode) and not leads_away(folder, 2):
-                return found
+            status = os.lstat(f"{folder}/{name}")
+            if stat.S_ISREG(status.st_mode) and not leads_away(folder, 2):
+                return status
         return None
-
-    def _tidy(self, record: RunRecord) -> None:
-        """Clean a finished run's folder before it is indexed; after a crash the next reader does so."""
-        if record.status != "pruned":  # another study may have resumed it
-            files = self.files(record.key)
-            files.checkpoint.unlink(missing_ok=True)
-            atomic.remove_temporaries(files.path)
 
     def rebuild_index(self) -> int:
         """Write the index anew from the run folders.

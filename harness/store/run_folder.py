@@ -46,7 +46,7 @@ class _Outcome(TypedDict, total=False):
     message: str
 
 
-class _Noted(TypedDict, total=False):
+class _AttemptFile(TypedDict, total=False):
     """What an attempt's file says (`Attempt.to_json`); any of it may be missing."""
 
     owner: dict[str, Any] | None
@@ -61,12 +61,12 @@ class _Noted(TypedDict, total=False):
 class RunFile(OwnFile):
     """A path in a run's folder: a link is not there, be it the file or a folder on the way below `runs/`."""
 
-    def open(self, mode: str = "r", *args: Any, **named: Any) -> Any:
+    def open(self, mode: str = "r", *args: Any, **options: Any) -> Any:
         """As `OwnFile.open`; a folder that is a link is the same error as a file that is one."""
         writes = not set(mode).isdisjoint("wax+")
         if _is_behind_link(self.parent, again=writes):
-            raise LinkError(self.parent) if writes else _not_there(self)
-        return super().open(mode, *args, **named)
+            raise LinkError(self.parent) if writes else _make_missing_error(self)
+        return super().open(mode, *args, **options)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As `os.stat`.
@@ -74,10 +74,10 @@ class RunFile(OwnFile):
         Raises:
             FileNotFoundError: there is no such file, or only a link to one.
         """
-        said = os.lstat(self)
-        if _is_behind_link(self.parent) or (follow_symlinks and stat.S_ISLNK(said.st_mode)):
-            raise _not_there(self)
-        return said
+        status = os.lstat(self)
+        if _is_behind_link(self.parent) or (follow_symlinks and stat.S_ISLNK(status.st_mode)):
+            raise _make_missing_error(self)
+        return status
 
     def exists(self, **_: Any) -> bool:
         """Whether there is such a file or folder."""
@@ -91,7 +91,7 @@ class RunFile(OwnFile):
             return stat.S_ISREG(self.stat().st_mode)
         return False
 
-    def mkdir(self, *args: Any, **named: Any) -> None:
+    def mkdir(self, *args: Any, **options: Any) -> None:
         """As `Path.mkdir`.
 
         Raises:
@@ -99,10 +99,10 @@ class RunFile(OwnFile):
         """
         if _is_behind_link(self, again=True):
             raise LinkError(self)
-        super().mkdir(*args, **named)
+        super().mkdir(*args, **options)
 
 
-def _not_there(path: Path) -> FileNotFoundError:
+def _make_missing_error(path: Path) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, "a link is not followed", str(path))
 
 
@@ -112,7 +112,7 @@ def _is_behind_link(folder: Path, *, again: bool = False) -> bool:
     return parts is not None and leads_away(str(folder), 1 + parts[1].count("/"), again=again)
 
 
-class _Named:
+class _FilePath:
     """A file of a run by its name; as an attribute of a `RunFolder` it is the path."""
 
     def __init__(self, name: str) -> None:
@@ -129,15 +129,15 @@ class RunFolder:
         path: the folder.
     """
 
-    config = _Named(layout.CONFIG)
-    attempts = _Named(layout.ATTEMPTS)
-    metrics = _Named(layout.METRICS)
-    spectra = _Named(layout.SPECTRA)
-    log = _Named(layout.LOG)
-    checkpoint = _Named(layout.CHECKPOINT)
-    weights = _Named(layout.WEIGHTS)
-    test_items = _Named(layout.TEST_ITEMS)
-    record = _Named(layout.RECORD)
+    config = _FilePath(layout.CONFIG)
+    attempts = _FilePath(layout.ATTEMPTS)
+    metrics = _FilePath(layout.METRICS)
+    spectra = _FilePath(layout.SPECTRA)
+    log = _FilePath(layout.LOG)
+    checkpoint = _FilePath(layout.CHECKPOINT)
+    weights = _FilePath(layout.WEIGHTS)
+    test_items = _FilePath(layout.TEST_ITEMS)
+    record = _FilePath(layout.RECORD)
 
     def __init__(self, path: Path) -> None:
         self.path = path if isinstance(path, RunFile) else RunFile(path)
@@ -169,6 +169,6 @@ class RunFolder:
 
 
 def read_attempt(path: Path) -> dict[str, Any]:
-    """What an attempt's file says (`_Noted`); empty if it is missing or damaged."""
+    """What an attempt's file says (`_AttemptFile`); empty if it is missing or damaged."""
     value: Any = atomic.read_json(path)
-    return value if typed.fits(_Noted, value) else {}
+    return value if typed.fits(_AttemptFile, value) else {}

@@ -18,7 +18,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
 from htbench.harness.store import layout
 from htbench.harness.store.attempt import Attempt
-from htbench.harness.store.integrity import lost
+from htbench.harness.store.integrity import explain_loss
 from htbench.harness.store.owner import Owner, is_alive
 from htbench.harness.store.record import RunRecord
 from htbench.harness.store.records import Records
@@ -36,8 +36,8 @@ class RunState:
         attempts: how many there were.
         record: of a run that has ended.
         reason: of a failure.
-        lost: why a run that had ended has no valid record.
-        said: of the attempt that ended last, in words that are not ours.
+        lost_record: why a run that had ended has no valid record.
+        error_message: of the attempt that ended last, in words that are not ours.
         owner: of a run at work.
     """
 
@@ -45,8 +45,8 @@ class RunState:
     attempts: int = 0
     record: RunRecord | None = None
     reason: Reason | None = None
-    lost: Note | None = None
-    said: str = ""
+    lost_record: Note | None = None
+    error_message: str = ""
     owner: Owner | None = None
 
     @property
@@ -54,7 +54,7 @@ class RunState:
         """What there is to say of a run that has not ended, in words."""
         if self.reason is Reason.KILLED:
             return str(Note("killed_twice"))
-        return str(self.lost or self.said)
+        return str(self.lost_record or self.error_message)
 
 
 class Store(Records):
@@ -89,19 +89,19 @@ class Store(Records):
             return RunState(record.status, number, record)
         last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
-        reason, said = outcome.get("reason"), outcome.get("message", "")
+        reason, error_message = outcome.get("reason"), outcome.get("message", "")
         if reason is not None and Reason(reason).is_failure:
-            return RunState(Status.FAILED, number, reason=Reason(reason), said=said)
+            return RunState(Status.FAILED, number, reason=Reason(reason), error_message=error_message)
         owner = Owner.from_json(last.get("owner"))
         if number and reason is None and self.alive(owner, self.files(key).attempt(number)):
             return RunState(Status.RUNNING, number, owner=owner)
         if reason in (None, Reason.DIED) and self._died_without_progress(key, number):
             return RunState(Status.FAILED, number, reason=Reason.KILLED)
-        gone = lost(self.run_folder(key)) if record is None else None
+        gone = explain_loss(self.run_folder(key)) if record is None else None
         record = self.record(key) if gone else None  # it may have been written meanwhile
         if record is not None and record.ends(study):
             return RunState(record.status, number, record)
-        return RunState(Status.WAITING, number, lost=gone, said=said)
+        return RunState(Status.WAITING, number, lost_record=gone, error_message=error_message)
 
     def _died_without_progress(self, key: str, number: int) -> bool:
         """Whether attempt `number`, not at work, and the one before it have died without a new checkpoint.

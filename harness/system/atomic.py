@@ -68,7 +68,7 @@ def guard(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def named(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Let errors tell which file can't be written; that of a full disk names none."""
     try:
         yield
@@ -90,7 +90,7 @@ def writing(path: Path, place: Callable[[Path, Path], object] = Path.replace) ->
     """
     temporary, crash = temporary_name(path), guard(path)
     try:
-        with named(path), open(temporary, "wb") as file:
+        with name_file_in_errors(path), open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -283,7 +283,7 @@ def append_text(path: Path, text: str) -> None:
         size = os.fstat(handle).st_size
         torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
         line = (("\n" if torn else "") + text).encode()
-        with named(path):
+        with name_file_in_errors(path):
             while line:  # a disk that gets full writes a part and raises at the next write only
                 line = line[os.write(handle, line) :]
     finally:
@@ -294,9 +294,9 @@ def temporaries(folder: Path, name: str = "") -> Iterator[Path]:
     """The temporary files and folders in `folder`, or those of its file `name`."""
     start = f".{name}." if name else "."
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for own in os.listdir(folder):
-            if own.startswith(start) and own.endswith(TEMPORARY_SUFFIX):
-                yield folder / own
+        for entry in os.listdir(folder):
+            if entry.startswith(start) and entry.endswith(TEMPORARY_SUFFIX):
+                yield folder / entry
 
 
 def remove_temporaries(folder: Path, name: str = "") -> None:

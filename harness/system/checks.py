@@ -35,55 +35,40 @@ def _python(root: Path) -> Iterator[Finding]:
 def _cores(root: Path) -> Iterator[Finding]:
     total, usable = os.cpu_count() or 1, usable_cores()
     yield ok("cores", Note("cores_here", total=total, usable=usable))
-    free, limit = free_memory()
-    what = Note("memory_here", free=free / 2**30, limit=limit / 2**30)
-    if free < WORKER_BYTES * min(usable, 8):
-        yield note("memory", what, Note("fewer_workers", workers=max(1, int(free / WORKER_BYTES))))
-    else:
-        yield ok("memory", what)
-
-
-def free_memory() -> tuple[int, int]:
-    """The bytes that are free for this process, and of how many, by its cgroup's limits and the machine."""
     memory = psutil.virtual_memory()
     limit = min([memory.total, *(int(words[0]) for words in cgroup_limits("memory.max"))])
-    return min(memory.available, limit), limit
-
-
-def load_torch() -> Finding:
-    """Import torch: its version, its build and the time that it took, or why it can't be imported."""
-    began = time.monotonic()
-    try:
-        import torch
-    except (ImportError, OSError) as error:
-        return problem("torch", Note("torch_fails", why=one_line(str(error))), Note("install_torch"))
-    cuda, seconds = torch.version.cuda or torch.version.hip, time.monotonic() - began
-    kind = "torch_built_for" if cuda else "torch_of_cpu"
-    return ok("torch", Note(kind, version=torch.__version__, cuda=cuda, seconds=seconds))
+    free = min(memory.available, limit)
+    fact = Note("memory_here", free=free / 2**30, limit=limit / 2**30)
+    if free < WORKER_BYTES * min(usable, 8):
+        yield note("memory", fact, Note("fewer_workers", workers=max(1, int(free / WORKER_BYTES))))
+    else:
+        yield ok("memory", fact)
 
 
 def _torch(root: Path) -> Iterator[Finding]:
     gpus = yield from _gpus()
-    loaded = load_torch()
-    if loaded.level == "problem":
-        yield loaded
+    began = time.monotonic()
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        yield problem("torch", Note("torch_fails", why=one_line(str(error))), Note("install_torch"))
         return
-    import torch
-
-    cuda, what = torch.version.cuda or torch.version.hip, loaded.finding
+    cuda, seconds = torch.version.cuda or torch.version.hip, time.monotonic() - began
+    kind = "torch_built_for" if cuda else "torch_of_cpu"
+    fact = Note(kind, version=torch.__version__, cuda=cuda, seconds=seconds)
     if gpus and not cuda:
-        yield note("torch", what, Note("install_torch_for_gpu"))
+        yield note("torch", fact, Note("install_torch_for_gpu"))
     elif gpus and not torch.cuda.is_available():
-        yield problem("torch", Note("torch_without_gpu", torch=what), Note("choose_wheel"))
+        yield problem("torch", Note("torch_without_gpu", torch=fact), Note("choose_wheel"))
     elif cuda and not torch.cuda.is_available():
-        yield note("torch", what, Note("install_torch_for_cpu", command=CPU_BUILD))
+        yield note("torch", fact, Note("install_torch_for_cpu", command=CPU_BUILD))
     else:
-        yield loaded
+        yield ok("torch", fact)
 
 
 def _gpus() -> Generator[Finding, None, list[str]]:
     variable = gpu_variable()
-    named = os.environ.get(variable)
+    visible = os.environ.get(variable)
     hidden = hides_gpus()
     if shutil.which("nvidia-smi") is None or hidden:
         yield ok("gpus", Note("gpus_hidden" if hidden else "no_gpus", variable=variable))
@@ -93,7 +78,7 @@ def _gpus() -> Generator[Finding, None, list[str]]:
         advice = Note("runs_are_refused" if gpu_driver() else "runs_use_cpu")
         yield problem("gpus", Note("nvidia_smi_fails", why=one_line(text)), advice)
         return []
-    yield ok("gpus", Note("gpus_here", gpus=text.splitlines(), variable=variable, named=named))
+    yield ok("gpus", Note("gpus_here", gpus=text.splitlines(), variable=variable, named=visible))
     return text.splitlines()
 
 

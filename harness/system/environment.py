@@ -10,7 +10,7 @@ import platform
 import socket
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +40,9 @@ def code_version() -> str:
     The digest is over the changed and the untracked, not ignored, files of the packages: two edits are two
     versions.
     """
-    given = os.environ.get(CODE_VERSION_VARIABLE)
-    if given:
-        return given
+    version = os.environ.get(CODE_VERSION_VARIABLE)
+    if version:
+        return version
     answered, commit = ask(*git(HOME), "rev-parse", "--short=12", "HEAD")
     if not answered or not (HOME / ".git").exists():
         return f"htbench {_version('htbench')}"
@@ -50,21 +50,16 @@ def code_version() -> str:
         *_listed("diff", "--name-only", "--no-renames", "-z", "HEAD", "--", *PACKAGES, "src"),
         *_listed("ls-files", "--others", "--exclude-standard", "-z", "--", *PACKAGES, "src"),
     }
-    return f"{commit}+{_digest(paths)}" if paths else commit
+    digest = hashlib.sha256()
+    for path in sorted(paths):  # a deleted file has no content
+        file = HOME / path
+        digest.update(f"{path}\0".encode() + (file.read_bytes() if file.is_file() else b"gone"))
+    return f"{commit}+{digest.hexdigest()[:8]}" if paths else commit
 
 
 def _listed(*words: str) -> list[str]:
     answered, names = ask(*git(HOME), *words)
     return [name for name in names.split("\0") if name] if answered else []
-
-
-def _digest(paths: Iterable[str]) -> str:
-    """Eight hex digits over the names and the contents of some files of the code; a deleted one has none."""
-    digest = hashlib.sha256()
-    for path in sorted(paths):
-        file = HOME / path
-        digest.update(f"{path}\0".encode() + (file.read_bytes() if file.is_file() else b"gone"))
-    return digest.hexdigest()[:8]
 
 
 @functools.cache
@@ -103,12 +98,12 @@ def our_code_only() -> Iterator[None]:
     The working folder is left out of its `sys.path`, where it would come first: a file there may be called as
     a module of ours or of Python, such as `subprocess.py`. Python 3.10 has no way to leave it out.
     """
-    ours = {"PYTHONSAFEPATH": "1"}
+    variables = {"PYTHONSAFEPATH": "1"}
     if str(CODE) != sysconfig.get_path("purelib"):  # purelib is on sys.path anyway
         before_others = [str(CODE), os.environ.get("PYTHONPATH")]
-        ours["PYTHONPATH"] = os.pathsep.join(filter(None, before_others))
-    before = {name: os.environ.get(name) for name in ours}
-    os.environ.update(ours)
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, before_others))
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -136,6 +131,13 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
         fingerprint: of the data.
         world_size: number of processes of the run.
     """
+    torch, gpu = sys.modules.get("torch"), dict[str, str]()
+    if device == "cuda" and torch is not None:
+        gpu = {
+            "gpu": torch.cuda.get_device_name(),
+            "driver": gpu_driver(),
+            "cuda": str(torch.version.cuda),
+        }
     return {
         "code": code_version(),
         "python": platform.python_version(),
@@ -145,7 +147,7 @@ def describe(device: str, fingerprint: str, world_size: int = 1) -> dict[str, An
         "cpu": next(iter(_cpuinfo("model name")), "").strip() or platform.processor() or platform.machine(),
         "cores": usable_cores(),
         "device": device,
-        **_gpu(device),
+        **gpu,
         "world_size": world_size,
         "data_fingerprint": fingerprint,
     }
@@ -165,15 +167,4 @@ def describe_with_cpu_flags(device: str) -> dict[str, Any]:
         "cpu_capability": sys.modules["torch"].backends.cpu.get_cpu_capability(),
         "cpu_flags": {flag: flag in flags for flag in CPU_FLAGS} if flags else None,
         "native_bfloat16": native,
-    }
-
-
-def _gpu(device: str) -> dict[str, str]:
-    torch = sys.modules.get("torch")
-    if device != "cuda" or torch is None:
-        return {}
-    return {
-        "gpu": torch.cuda.get_device_name(),
-        "driver": gpu_driver(),
-        "cuda": str(torch.version.cuda),
     }

@@ -44,13 +44,13 @@ def examine(root: Path, checks: Sequence[Check]) -> list[Finding]:
         checks: what to look at.
     """
     with ThreadPoolExecutor(len(checks)) as pool:  # most checks wait for torch or SLURM
-        return list(chain.from_iterable(pool.map(partial(guarded, root), checks)))
+        return list(chain.from_iterable(pool.map(partial(run_check, root), checks)))
 
 
-def guarded(what: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
-    """The findings of one check of `what`."""
+def run_check(subject: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
+    """The findings of one check of `subject`."""
     try:
-        return list(check(what))
+        return list(check(subject))
     except UsageError as error:
         return [problem("store", text(str(error)))]
     except Exception as error:  # the command must report on any machine

@@ -35,9 +35,9 @@ def make_folder(folder: Path) -> None:
         raise UsageError(f"The folder '{folder}' is not writable; choose another place.")
 
 
-def check_ours(path: Path, ours: bool) -> None:
+def check_ours(path: Path, is_ours: bool) -> None:
     """Raise UsageError if there is something at `path` that is not ours to replace."""
-    if not ours and os.path.lexists(path):
+    if not is_ours and os.path.lexists(path):
         raise UsageError(
             f"'{path}' was not written by htbench and would be replaced; name another place with --out, or "
             f"move it away."

@@ -64,14 +64,14 @@ def leads_away(folder: str, levels: int, *, again: bool = False) -> bool:
 class OwnFile(PosixPath):
     """The path of a file of a store; no link to another file is followed, `leads_away` is about folders."""
 
-    def open(self, mode: str = "r", *args: Any, **named: Any) -> Any:
+    def open(self, mode: str = "r", *args: Any, **options: Any) -> Any:
         """As `Path.open`.
 
         Raises:
             FileNotFoundError: there is no such file, or only a link, and it is to be read.
             LinkError: it is a link, and is to be written.
         """
-        return open(self, mode, *args, **(named | {"opener": no_follow}))
+        return open(self, mode, *args, **(options | {"opener": no_follow}))
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """As `os.stat`.
@@ -79,9 +79,9 @@ class OwnFile(PosixPath):
         Raises:
             FileNotFoundError: there is no such file, or only a link to one.
         """
-        said = os.lstat(self)
-        if follow_symlinks and stat.S_ISLNK(said.st_mode):
-            said = os.stat(self)
-            if not stat.S_ISDIR(said.st_mode):
+        status = os.lstat(self)
+        if follow_symlinks and stat.S_ISLNK(status.st_mode):
+            status = os.stat(self)
+            if not stat.S_ISDIR(status.st_mode):
                 raise FileNotFoundError(errno.ENOENT, "a link is not followed", str(self))
-        return said
+        return status

@@ -47,9 +47,9 @@ def default_workers() -> int:
 
 def visible_gpus() -> list[str]:
     """The GPUs that runs may use, as `gpu_variable` names them, without loading torch."""
-    named = os.environ.get(gpu_variable())
-    if named is not None:
-        return [name for name in named.split(",") if name.strip()]
+    names = os.environ.get(gpu_variable())
+    if names is not None:
+        return [name for name in names.split(",") if name.strip()]
     answered, listed = ask("nvidia-smi", "-L")
     return [str(i) for i, _ in enumerate(re.findall(r"^GPU ", listed, re.MULTILINE))] if answered else []
 
@@ -79,11 +79,11 @@ def gpu_driver() -> str:
     """
     if hides_gpus():
         return ""
-    answered, told = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    answered, text = ask("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     if not answered and any(map(_opens, _DEV.glob("nvidia[0-9]*"))) and _DRIVER.exists():
-        told = _DRIVER.read_text()
-    found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", told)
-    return found[0] if found else ""
+        text = _DRIVER.read_text()
+    version = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", text)
+    return version[0] if version else ""
 
 
 def unused_gpu(torch: str, cuda: str | None) -> Note | None:
@@ -111,18 +111,18 @@ def _opens(device: Path) -> bool:
 
 def cgroup_limits(name: str) -> list[list[str]]:
     """The limits, as words, in the file `name` of this process's cgroup (version 2) and of those above it."""
-    top, own = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
-    path = re.search(r"^0::/(.*)$", own.read_text(), re.MULTILINE) if own.exists() else None
+    top, membership = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+    path = re.search(r"^0::/(.*)$", membership.read_text(), re.MULTILINE) if membership.exists() else None
     folder = top / path[1] if path else top
     files = [place / name for place in (folder, *folder.parents) if place.is_relative_to(top)]
-    said = [file.read_text().split() for file in files if file.is_file()]
-    return [words for words in said if words[0] != "max"]
+    limits = [file.read_text().split() for file in files if file.is_file()]
+    return [words for words in limits if words[0] != "max"]
 
 
 def ask(
     *command: str,
     patience: float | None = None,
-    given: str = "",
+    input_text: str = "",
     environment: Mapping[str, str] | None = None,
     remarks: bool = True,
 ) -> tuple[bool, str]:
@@ -131,7 +131,7 @@ def ask(
     Args:
         command: the program and its words.
         patience: seconds it gets; None: PATIENCE.
-        given: what it reads on its standard input.
+        input_text: what it reads on its standard input.
         environment: its variables; None: ours.
         remarks: whether what it printed includes its standard error, even if it succeeded.
     """
@@ -139,7 +139,7 @@ def ask(
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if input_text else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if remarks else subprocess.PIPE,
             text=True,
@@ -150,18 +150,18 @@ def ask(
     except OSError as error:
         return False, str(error.strerror)
     try:
-        printed, aside = process.communicate(given or None, timeout=patience)
+        printed, aside = process.communicate(input_text or None, timeout=patience)
     except subprocess.TimeoutExpired:
         # Kill the whole group: otherwise we would wait for a child that has the pipe open.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        said = ""
+        output = ""
         # SIGKILL does not end a process that waits in a driver.
         with contextlib.suppress(subprocess.TimeoutExpired):
             printed, aside = process.communicate(timeout=0.5)
-            said = f"{aside or ''}{printed}".strip()  # may tell what it waits for
-        return False, f"no answer within {patience:g} s" + (f": {said}" if said else "")
+            output = f"{aside or ''}{printed}".strip()  # may tell what it waits for
+        return False, f"no answer within {patience:g} s" + (f": {output}" if output else "")
     if process.returncode == 0:
         return True, printed.strip()
-    said = f"{aside or ''}{printed}".strip()
-    return False, said or f"exit status {process.returncode}"
+    output = f"{aside or ''}{printed}".strip()
+    return False, output or f"exit status {process.returncode}"

@@ -19,28 +19,28 @@ def root(root: Path) -> Iterator[Finding]:
     """The disk, whether it is writable, locks and links; nothing is left there."""
     whole = root.absolute()
     place = next(folder for folder in (whole, *whole.parents) if folder.exists())
-    yield _space(place)
+    yield _check_space(place)
     try:
         with tempfile.TemporaryDirectory(prefix=".htbench-doctor-", dir=place) as folder:
             yield ok("root", Note("root_writable", root=whole, there=place == whole))
-            yield _locks(Path(folder))
-            yield _links(Path(folder))
+            yield _check_locks(Path(folder))
+            yield _check_links(Path(folder))
     except OSError as error:
-        what = Note("root_not_writable", root=whole, why=error.strerror)
-        yield problem("root", what, Note("choose_another_root"))
+        fact = Note("root_not_writable", root=whole, why=error.strerror)
+        yield problem("root", fact, Note("choose_another_root"))
 
 
-def _space(place: Path) -> Finding:
+def _check_space(place: Path) -> Finding:
     free = shutil.disk_usage(place).free
-    what = Note("disk_free", free=free / 2**30, system=_mount(place)[0])
+    fact = Note("disk_free", free=free / 2**30, system=_find_mount(place)[0])
     if free < NO_SPACE:
-        return problem("disk", what, Note("make_room"))
+        return problem("disk", fact, Note("make_room"))
     if free < LITTLE_SPACE:
-        return note("disk", what, Note("little_room"))
-    return ok("disk", what)
+        return note("disk", fact, Note("little_room"))
+    return ok("disk", fact)
 
 
-def _mount(place: Path) -> tuple[str, list[str]]:
+def _find_mount(place: Path) -> tuple[str, list[str]]:
     """The type of the file system that holds `place`, and its mount options."""
     mounts = [p for p in psutil.disk_partitions(all=True) if place.resolve().is_relative_to(p.mountpoint)]
     if not mounts:
@@ -49,9 +49,11 @@ def _mount(place: Path) -> tuple[str, list[str]]:
     return mount.fstype, mount.opts.split(",")
 
 
-def _locks(folder: Path) -> Finding:
+def _check_locks(folder: Path) -> Finding:
     """Check that `flock` excludes a second holder. Plans and caches are written under such locks."""
-    local = {"localflock", "nolock", "local_lock=flock", "local_lock=all"}.intersection(_mount(folder)[1])
+    local = {"localflock", "nolock", "local_lock=flock", "local_lock=all"}.intersection(
+        _find_mount(folder)[1]
+    )
     advice = Note("mount_with_locks")
     try:
         # On NFS an exclusive lock needs a file that is open for writing.
@@ -66,7 +68,7 @@ def _locks(folder: Path) -> Finding:
     return problem("locks", Note("lock_lets_two_in"), advice)
 
 
-def _links(folder: Path) -> Finding:
+def _check_links(folder: Path) -> Finding:
     """Check that only the first of two creations of one file succeeds. The store creates by hard links."""
     advice = Note("root_with_links")
     try:

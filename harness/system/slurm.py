@@ -48,8 +48,8 @@ def own_node() -> str:
 
 def promised_gpus() -> int:
     """How many GPUs of this node the job asked for that this process is part of; 0 outside of our jobs."""
-    asked = os.environ.get(GPUS_VARIABLE, "")
-    return int(asked) if asked.isdigit() else 0
+    number = os.environ.get(GPUS_VARIABLE, "")
+    return int(number) if number.isdigit() else 0
 
 
 def shortage(short: Mapping[str, tuple[int, int]]) -> Note:
@@ -112,8 +112,8 @@ def call(*command: str) -> str:
     if not worked:
         if _NO_CLUSTER in text:
             raise SlurmError(str(Note("no_slurm_cluster", command=command[0])))
-        said = " ".join(text.replace(f"{command[0]}: ", "").split())
-        raise SlurmError(f"SLURM does not answer ({command[0]}: {said}); try again later.")
+        message = " ".join(text.replace(f"{command[0]}: ", "").split())
+        raise SlurmError(f"SLURM does not answer ({command[0]}: {message}); try again later.")
     return text
 
 
@@ -132,12 +132,12 @@ def queue(age: float = 0.0) -> dict[str, Job]:
     Raises:
         SlurmError: there is no answer, or one that is none of `squeue`.
     """
-    return {id: job for id, job in _shown("", age).items() if not job.over}
+    return {id: job for id, job in _list_jobs("", age).items() if not job.over}
 
 
 def ending(age: float = 0.0) -> dict[str, Job]:
     """The jobs that have ended and still hold their nodes, by id. For `age` and errors see `queue`."""
-    return {id: job for id, job in _shown("", age).items() if job.over}
+    return {id: job for id, job in _list_jobs("", age).items() if job.over}
 
 
 def recent_queue() -> dict[str, Job] | None:
@@ -154,7 +154,7 @@ def recently_ended() -> dict[str, Job]:
     The controller forgets a job MinJobAge seconds after its end, by default 300.
     """
     try:
-        jobs = _shown("all", FRESH)
+        jobs = _list_jobs("all", FRESH)
     except SlurmError:
         return {}
     return {id: job for id, job in jobs.items() if job.over and job.state != "COMPLETING"}
@@ -163,30 +163,22 @@ def recently_ended() -> dict[str, Job]:
 _remembered: dict[str, tuple[float, dict[str, Job] | SlurmError]] = {}
 
 
-def _shown(states: str, age: float) -> dict[str, Job]:
+def _list_jobs(states: str, age: float) -> dict[str, Job]:
     """The jobs in some states; empty: those that `squeue` shows by itself."""
-    asked, answer = _remembered.get(states, (float("-inf"), {}))
-    if time.monotonic() - asked >= age:
+    asked_at, answer = _remembered.get(states, (float("-inf"), {}))
+    if time.monotonic() - asked_at >= age:
+        # Without --all, jobs in hidden partitions are left out, even those of this user.
+        options = ["--all", *(["--states", states] if states else []), "--Format", squeue.FORMAT]
         try:
-            answer = _squeue(states)
+            answer = squeue.read(call("squeue", "--array", *options))
         except SlurmError as error:
             answer = error
+        except ValueError as error:
+            answer = SlurmError(f"SLURM's answer can't be read (squeue: '{error!s:.80}'); try again later.")
         _remembered[states] = (time.monotonic(), answer)
     if isinstance(answer, SlurmError):
         raise answer
     return answer
-
-
-def _squeue(states: str) -> dict[str, Job]:
-    options = ["--states", states] if states else []
-    # Without --all, jobs in hidden partitions are left out, even those of this user.
-    text = call("squeue", "--array", "--all", *options, "--Format", squeue.FORMAT)
-    try:
-        return squeue.read(text)
-    except ValueError as error:
-        raise SlurmError(
-            f"SLURM's answer can't be read (squeue: '{error!s:.80}'); try again later."
-        ) from None
 
 
 @functools.cache

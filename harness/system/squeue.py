@@ -83,7 +83,12 @@ def read(text: str) -> dict[str, Job]:
             if words[1] == "STATE":
                 heads += 1
             elif words[1] != "REVOKED":  # in a federation, it runs on another cluster
-                jobs[words[0]] = _job(words)
+                id, state, restarts, user, reason, start, end, used, name = words
+                # A requeued job is COMPLETING, too, until its old processes have ended. Its times are then
+                # those of a job that waits: nothing used, and an end one time limit after the start.
+                comes_back = state == "COMPLETING" and used == "0:00" and (start != end or start == "N/A")
+                over = state in _OVER and not comes_back
+                jobs[id] = Job(id, state, int(restarts), user, reason, name, over)
             row = ""
     if row or not heads:
         raise ValueError(" ".join((row or text).partition("\n")[0].split()))
@@ -99,11 +104,3 @@ def _columns(row: str) -> list[str] | None:
     rest = row[start:].rstrip()  # widths count bytes: a name with an umlaut moves what comes after it
     whole = words[0] and rest.endswith(words[0]) and (words[2].isdigit() or words[1] == "STATE")
     return [*words, rest.removesuffix(words[0]).strip()] if whole else None
-
-
-def _job(words: list[str]) -> Job:
-    id, state, restarts, user, reason, start, end, used, name = words
-    # A requeued job is COMPLETING, too, until its old processes have ended. Its times are then those of a job
-    # that waits: nothing used, and an end one time limit after the start.
-    comes_back = state == "COMPLETING" and used == "0:00" and (start != end or start == "N/A")
-    return Job(id, state, int(restarts), user, reason, name, over=state in _OVER and not comes_back)

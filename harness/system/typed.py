@@ -22,22 +22,22 @@ _LEAVES = frozenset({str, int, float, bool, type(None)})
 _UNIONS = (typing.Union, types.UnionType)
 
 
-def made(cls: type[T], value: object) -> T | None:
+def make(cls: type[T], value: object) -> T | None:
     """An object of a dataclass from a JSON object; None unless every value has the type of its field.
 
     Fields with a default may be missing. An unknown name is kept in the field of metadata REST; without such
     a field there may be none.
     """
-    declared: _Declared = _declared(cls)  # type: ignore[arg-type]  # classes can be hashed
+    declared: _Declaration = _read_declaration(cls)  # type: ignore[arg-type]  # classes can be hashed
     if type(value) is not dict or not declared.check(value):
         return None
-    known = dict(value)
-    if not declared.names.issuperset(known):
-        known[declared.rest] = {name: known.pop(name) for name in value if name not in declared.names}
+    values = dict(value)
+    if not declared.names.issuperset(values):
+        values[declared.rest] = {name: values.pop(name) for name in value if name not in declared.names}
     for name, kind in declared.enums.items():
-        if name in known:
-            known[name] = kind(known[name])
-    return cls(**known)
+        if name in values:
+            values[name] = kind(values[name])
+    return cls(**values)
 
 
 def fits(kind: Any, value: object) -> bool:
@@ -51,7 +51,7 @@ def fits(kind: Any, value: object) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Declared:
+class _Declaration:
     check: Check
     names: frozenset[str]
     rest: str
@@ -59,15 +59,15 @@ class _Declared:
 
 
 @functools.cache
-def _declared(cls: Any) -> _Declared:
+def _read_declaration(cls: Any) -> _Declaration:
     kinds, fields = typing.get_type_hints(cls), dataclasses.fields(cls)
     rest = "".join(field.name for field in fields if field.metadata == REST)
     missing = dataclasses.MISSING
     required = (f.name for f in fields if f.default is missing and f.default_factory is missing)
     hints = {f.name: object if f.metadata == LATER else kinds[f.name] for f in fields if f.name != rest}
     enums = {name: kind for name, kind in kinds.items() if _is_enum(kind)}
-    check = _of_fields(hints, frozenset(required), others=bool(rest))
-    return _Declared(check, frozenset(hints), rest, enums)
+    check = _check_fields(hints, frozenset(required), is_open=bool(rest))
+    return _Declaration(check, frozenset(hints), rest, enums)
 
 
 def _is_enum(kind: Any) -> bool:
@@ -81,7 +81,7 @@ def _check(kind: Any) -> Check:
         return _is_plain
     if kind is object:
         return lambda value: True
-    if scalars := _scalars(kind):
+    if scalars := _list_scalars(kind):
         return lambda value: type(value) in scalars
     if _is_enum(kind):
         values = {member.value for member in kind}
@@ -90,26 +90,28 @@ def _check(kind: Any) -> Check:
         either = [_check(argument) for argument in arguments]
         return lambda value: any(check(value) for check in either)
     if origin in (list, tuple):
-        return _of_all(list, list.__iter__, arguments[0])
+        return _check_items(list, list.__iter__, arguments[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _of_all(dict, dict.values, arguments[1])
+        return _check_items(dict, dict.values, arguments[1])
     required: frozenset[str] = getattr(kind, "__required_keys__", frozenset())
-    return _of_fields(typing.get_type_hints(kind), required)
+    return _check_fields(typing.get_type_hints(kind), required)
 
 
-def _scalars(kind: Any) -> frozenset[Any]:
+def _list_scalars(kind: Any) -> frozenset[Any]:
     """The types of values that a scalar, or a union of scalars, may have; none if it is neither."""
     if kind is float:
         return frozenset({float, int})
     if kind in (*_LEAVES, None):
         return frozenset({type(None) if kind is None else kind})
-    parts = [_scalars(part) for part in typing.get_args(kind)] if typing.get_origin(kind) in _UNIONS else []
+    parts = (
+        [_list_scalars(part) for part in typing.get_args(kind)] if typing.get_origin(kind) in _UNIONS else []
+    )
     return frozenset().union(*parts) if all(parts) else frozenset()
 
 
-def _of_all(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -> Check:
+def _check_items(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -> Check:
     """Of a list or an object, all of whose values are of one type."""
-    plain, check = _LEAVES if kind is Any else _scalars(kind), _check(kind)
+    plain, check = _LEAVES if kind is Any else _list_scalars(kind), _check(kind)
 
     def fits(value: Any) -> bool:  # most are of scalars, which takes no call for each
         if type(value) is not container:
@@ -119,11 +121,11 @@ def _of_all(container: type, items: Callable[[Any], Iterable[Any]], kind: Any) -
     return fits
 
 
-def _of_fields(hints: Mapping[str, Any], required: frozenset[str], others: bool = True) -> Check:
-    """Of a dataclass or a TypedDict; with `others` it may have more than its fields."""
-    scalars = {name: _scalars(hint) for name, hint in hints.items()}
+def _check_fields(hints: Mapping[str, Any], required: frozenset[str], is_open: bool = True) -> Check:
+    """Of a dataclass or a TypedDict; with `is_open` it may have more than its fields."""
+    scalars = {name: _list_scalars(hint) for name, hint in hints.items()}
     checks = {name: _check(hint) for name, hint in hints.items()}
-    unknown = _is_plain if others else lambda value: False
+    unknown = _is_plain if is_open else lambda value: False
 
     def check(value: Any) -> bool:
         if type(value) is not dict or not required <= value.keys():

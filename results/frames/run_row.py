@@ -84,8 +84,8 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         ended = finished(state.record)
         damage = {name: ended[name] for name in ("state", "reason")}
         return row | damage if ended["state"] == "damaged" else ended
-    if state.lost is not None:
-        return row | {"state": "damaged", "reason": str(state.lost)}
+    if state.lost_record is not None:
+        return row | {"state": "damaged", "reason": str(state.lost_record)}
     return row | {"state": str(state.status), "reason": str(state.reason or "")}
 
 

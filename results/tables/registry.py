@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from htbench.harness.show.progress import each
-from htbench.harness.show.report import Lazily, Report
+from htbench.harness.show.report import LazySections, Report
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, find_searched_columns
 from htbench.results.compare.view import View
 from htbench.results.frames.metrics import is_number
@@ -29,7 +29,7 @@ def make_lr_grid(view: View) -> Report:
     parts = split_searched(view.frame, WORKLOAD)
     with_rates = [part for part in parts if any(is_number(row.get("lr")) for row in part)]
     sections = (grid.make_section(part, "optimizer") for part in with_rates)
-    return Report("lr_grid", "validation result by optimizer and learning rate", Lazily(sections))
+    return Report("lr_grid", "validation result by optimizer and learning rate", LazySections(sections))
 
 
 def make_p_grid(view: View) -> Report:
@@ -40,7 +40,7 @@ def make_p_grid(view: View) -> Report:
         if "p" in part[0] and find_searched_columns(part, ["p"])
     ]
     sections = (grid.make_section(part, "p") for part in with_p)
-    return Report("p_grid", "validation result by p and learning rate", Lazily(sections))
+    return Report("p_grid", "validation result by p and learning rate", LazySections(sections))
 
 
 Make = Callable[[View], Report]

@@ -102,7 +102,7 @@ def _call_sbatch(script: str, *words: str) -> tuple[bool, str]:
         or name in _CONTROLLER_VARIABLES
         or not (name.startswith(_JOB_PREFIXES) or name in _RANK_VARIABLES)
     }
-    return ask("sbatch", *words, patience=PATIENCE, given=script, environment=environment)
+    return ask("sbatch", *words, patience=PATIENCE, input_text=script, environment=environment)
 
 
 def _join_lines(text: str) -> str:

@@ -174,7 +174,7 @@ def _nonce(root: Path) -> str:
 
 
 def _known(root: Path, sweep: str, name: str) -> Study | None:
-    study = typed.made(Study, plans.read_study(root, sweep, name))
+    study = typed.make(Study, plans.read_study(root, sweep, name))
     return study if study is not None and study.name == name and study.trials > 0 else None
 
 

@@ -62,11 +62,11 @@ class FakeSlurm:
         """From now on its commands run in this process, which is quicker and shows the same."""
         program = str(Path(__file__).with_name("fake_slurm_command.py"))
 
-        def ask(*command, given="", **_):
+        def ask(*command, input_text="", **_):
             said = io.StringIO()
             with monkeypatch.context() as own, contextlib.redirect_stdout(said):
                 own.setattr(sys, "argv", [program, str(self.place), *command])
-                own.setattr(sys, "stdin", io.StringIO(given))
+                own.setattr(sys, "stdin", io.StringIO(input_text))
                 try:
                     runpy.run_path(program)
                 except SystemExit as end:

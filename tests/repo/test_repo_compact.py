@@ -13,7 +13,7 @@ from docs import reproduction_records as records
 from htbench.harness import cli
 from htbench.harness.errors import UsageError
 from htbench.harness.store import Store, compact, curve, items
-from htbench.harness.store.integrity import contradiction
+from htbench.harness.store.integrity import find_contradiction
 from htbench.harness.store.points import REPLICATE, SEARCH, Point, read_points, write_points
 from htbench.harness.system.atomic import write_text
 from htbench.results.figures.of_losses import loss
@@ -56,13 +56,13 @@ def test_a_thinned_curve_still_vouches_for_its_record(brief):
     trained = 0
     for key in brief.keys():
         record, files = brief.record(key), brief.files(key)
-        assert contradiction(files.path, record) is None
+        assert find_contradiction(files.path, record) is None
         rows = [row for row in curve.read(files.metrics) if "loss" in row]
         if record.status == "completed":
             trained += 1
             assert len(rows) == 50 and sum(row["updates"] for row in rows) == record.steps
             record.metrics["val_loss"] *= 1.001
-            assert contradiction(files.path, record).kind == "metric_differs"
+            assert find_contradiction(files.path, record).kind == "metric_differs"
     assert trained > 40
 
 

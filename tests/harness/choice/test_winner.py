@@ -5,14 +5,10 @@ from tests.helpers.records import scored
 
 
 def test_scores_follow_the_validation_metric_and_its_direction():
-    good, bad = (
-        scored("digits", val_accuracy=0.9, val_loss=0.5),
-        scored("digits", val_accuracy=0.8, val_loss=0.1),
-    )
-    assert score(good) < score(bad)
-    assert score(scored("pydocs", val_perplexity=20.0, val_loss=3.0)) < score(
-        scored("pydocs", val_perplexity=21.0, val_loss=3.1)
-    )
+    good = scored("digits", val_accuracy=0.9, val_loss=0.5)
+    assert score(good) < score(scored("digits", val_accuracy=0.8, val_loss=0.1))
+    good = scored("pydocs", val_perplexity=20.0, val_loss=3.0)
+    assert score(good) < score(scored("pydocs", val_perplexity=21.0, val_loss=3.1))
     assert score(scored("digits", "diverged")) is None
     assert score(scored("digits", val_accuracy=None, val_loss=None)) is None
 

@@ -72,7 +72,7 @@ def test_one_has_to_say_how_much(root, capsys):
 def test_what_is_there_stays(root):
     miniature.prepare_here("c4", root / "cache", 2, miniature.raw.folder(root, "c4"))
     folder = C4.folder(root / "cache")
-    assert [data._train_files(C4, shards, folder) for shards in (None, 1, 3, 9)] == [2, 2, 3, 3]
+    assert [data._count_train_files(C4, shards, folder) for shards in (None, 1, 3, 9)] == [2, 2, 3, 3]
 
 
 # --- runs without data ---

@@ -9,7 +9,7 @@ import pytest
 from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import EXIT_INTERRUPTED, UsageError
-from htbench.harness.parallel.processes import _free_port
+from htbench.harness.parallel.processes import _find_free_port
 from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH, Point, read_points
 from htbench.harness.store.submissions import Submission
@@ -50,7 +50,7 @@ def test_one_command_starts_all_and_torchrun_s_variables_join_them(htbench):
     assert process.returncode == EXIT_INTERRUPTED, errors
     assert errors.count("goes on from there") == 1 and "Traceback" not in errors
 
-    at = meeting(_free_port())
+    at = meeting(_find_free_port())
     both = [
         htbench.start("run", *words(settings), RANK=str(rank), LOCAL_RANK=str(rank), **at)
         for rank in range(2)
@@ -76,7 +76,7 @@ def test_a_signal_while_the_processes_start_is_heard_when_they_can_save(htbench)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_wait_for_a_process_that_never_starts(htbench, number):
-    port = _free_port()
+    port = _find_free_port()
     process = htbench.start("run", *words(LM), RANK="0", **meeting(port))
     wait_for(lambda: listens(port))
     process.send_signal(number)
@@ -95,7 +95,7 @@ def test_a_signal_ends_the_wait_for_a_process_that_never_starts(htbench, number)
     ],
 )
 def test_what_can_be_refused_is_refused_before_a_process_waits(htbench, changes, variables, sentence):
-    at = {"RANK": "1"} | meeting(_free_port()) | variables
+    at = {"RANK": "1"} | meeting(_find_free_port()) | variables
     done = htbench("run", *words(LM | changes), timeout=120, **at)
     assert done.returncode == 2 and sentence in done.stderr and done.stderr.count("\n") == 1, done.stderr
 

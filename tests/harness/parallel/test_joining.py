@@ -8,7 +8,7 @@ from htbench.harness.errors import RunFailedError, StoppedError, UsageError
 from htbench.harness.parallel import joining
 from htbench.harness.parallel.group import ALONE, Group
 from htbench.harness.parallel.joining import joined, place
-from htbench.harness.parallel.processes import VARIABLES, _free_port
+from htbench.harness.parallel.processes import VARIABLES, _find_free_port
 from htbench.harness.store.points import SEARCH, Point
 from htbench.harness.train.monitor import Monitor
 from htbench.sweeps.run.execute import EXIT_ENDED, execute
@@ -19,7 +19,7 @@ def started(monkeypatch):
     """Say what a launcher would; returns where the processes are to meet."""
 
     def start(**values):
-        port = str(_free_port())
+        port = str(_find_free_port())
         given = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} | values
         for name in VARIABLES:
             monkeypatch.delenv(name, raising=False)
@@ -79,25 +79,25 @@ def test_a_wait_says_whom_it_is_for_and_has_an_end(started, monkeypatch, caplog,
 
 def test_all_go_on_or_none(started):
     started(WORLD_SIZE="3")
-    stopped = [joining._store(Group(0, 3))]  # has the store
+    stopped = [joining._open_store(Group(0, 3))]  # has the store
     with pytest.raises(StoppedError, match=r"for 1 of 3 processes \(RANK=2\)"):
-        joining._meet(Group(1, 3), lambda: True)
+        joining._await_all(Group(1, 3), lambda: True)
     with pytest.raises(StoppedError):  # though all are there now
-        joining._meet(Group(2, 3), lambda: False)
+        joining._await_all(Group(2, 3), lambda: False)
 
     started(WORLD_SIZE="2")
-    together = joining._store(Group(0, 2))
-    assert joining._meet(Group(1, 2), lambda: False) is not None
-    assert joining._meet(Group(1, 2), lambda: True) is not None  # the others go on: it stops with them
+    together = joining._open_store(Group(0, 2))
+    assert joining._await_all(Group(1, 2), lambda: False) is not None
+    assert joining._await_all(Group(1, 2), lambda: True) is not None  # it goes on with the others
     del stopped, together
 
 
 def test_processes_of_different_sizes_and_a_port_in_use_are_refused(started):
     started()
-    server = joining._store(Group(0, 2))
-    assert not joining._store(Group(1, 3)).check(["0"]), "it takes no other for one of its own"
+    server = joining._open_store(Group(0, 2))
+    assert not joining._open_store(Group(1, 3)).check(["0"]), "it takes no other for one of its own"
     with pytest.raises(UsageError, match="MASTER_PORT=.* choose a free one"):
-        joining._store(Group(0, 2))
+        joining._open_store(Group(0, 2))
     del server
 
 

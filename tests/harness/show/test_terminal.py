@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
 from htbench.harness.show.report import Cell, Column, Report, table
-from htbench.harness.show.terminal import _JSON, _fitted, shortened, show, wrapped
+from htbench.harness.show.terminal import _JSON, _fit_table, shortened, show, wrapped
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]\d+)?")
 COLUMNS = [
@@ -29,7 +29,7 @@ rows = st.tuples(words, words, numbers, numbers, numbers.map("accuracy {}".forma
 
 def grid_lines(columns, rows, width):
     cells = [[((text, ""),) for text in row] for row in rows]
-    return [line.text for line in _fitted(columns, lambda: cells, width, _JSON)]
+    return [line.text for line in _fit_table(columns, lambda: cells, width, _JSON)]
 
 
 def numbers_of(text):

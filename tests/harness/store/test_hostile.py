@@ -8,7 +8,7 @@ import pytest
 
 from htbench.harness import cli
 from htbench.harness.store import Store, check, gc
-from htbench.harness.store.importing import merge
+from htbench.harness.store.importing import import_store
 from htbench.harness.store.points import SEARCH, Point, read_points, slot_path, sweep_folder, write_points
 from htbench.harness.system.links import LinkError
 from tests.helpers.stored_runs import config, files, leave, put
@@ -87,7 +87,7 @@ def test_a_folder_that_is_a_link_is_not_entered(tmp_path, outside, level):
     if level != "attempts":
         put(tmp_path / "theirs")
         with pytest.raises(LinkError, match="is a link"):
-            merge(Store(store.root), tmp_path / "theirs")
+            import_store(Store(store.root), tmp_path / "theirs")
     assert files(elsewhere.root) == before
 
 

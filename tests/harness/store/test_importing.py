@@ -14,7 +14,7 @@ from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import EXIT_USAGE
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.harness.store.importing import differences
+from htbench.harness.store.importing import list_contradictions
 from htbench.harness.store.integrity import CHANGED
 from htbench.harness.store.points import SEARCH, Point, read_points, sweep_folder, write_points
 from htbench.harness.store.record import RunRecord
@@ -222,9 +222,9 @@ def test_a_run_that_is_claimed_meanwhile_is_left_to_its_owner(take, roots, monke
 def test_differences_have_names_and_values():
     ours = RunRecord("0" * 12, {}, "completed", {"val_loss": 1.0}, 8, 1.0, 0.1, 1, {}, 1, {})
     theirs = dataclasses.replace(ours, status="diverged", metrics={})
-    told = [(one["name"], one["here"], one["there"]) for one in differences(ours, theirs)]
+    told = [(one["name"], one["here"], one["there"]) for one in list_contradictions(ours, theirs)]
     assert told == [("status", "completed", "diverged"), ("val_loss", 1.0, None)]
-    assert differences(ours, dataclasses.replace(ours, useful_seconds=9.0)) == []
+    assert list_contradictions(ours, dataclasses.replace(ours, useful_seconds=9.0)) == []
 
 
 @pytest.mark.parametrize("setgid", ["ours", "theirs"])

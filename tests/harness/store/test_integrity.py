@@ -14,7 +14,7 @@ from htbench.harness.errors import StoppedError
 from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.harness.store.integrity import CHANGED, contradiction, lost
+from htbench.harness.store.integrity import CHANGED, explain_loss, find_contradiction
 from htbench.harness.system import atomic
 from htbench.harness.system.finding import examine
 from htbench.harness.train import run
@@ -87,8 +87,8 @@ def indexed(root, write_spec, capsys):
 def test_a_run_agrees_with_its_curve(tmp_path, settings):
     store = Store(tmp_path)
     record = run.run(resolved(config(0.1, **settings)), store)
-    assert contradiction(store.run_folder(record.key), record) is None
-    assert lost(store.run_folder(record.key)) is None
+    assert find_contradiction(store.run_folder(record.key), record) is None
+    assert explain_loss(store.run_folder(record.key)) is None
 
 
 def test_a_sound_store_has_nothing_to_be_named(store, write_spec, capsys):
@@ -142,7 +142,7 @@ EDITS = {
 def test_an_edited_record_is_named_with_the_figure(store, change):
     folder = folder_of(store)
     edit(folder / "record.json", change)
-    assert re.fullmatch(EDITS[change], str(contradiction(folder, store.record(folder.name))))
+    assert re.fullmatch(EDITS[change], str(find_contradiction(folder, store.record(folder.name))))
 
 
 def test_every_command_names_a_record_that_was_edited(store, write_spec, capsys):
@@ -183,17 +183,17 @@ def test_items_that_are_not_those_of_the_record_are_named(store, write_spec, cap
 def test_without_a_curve_nothing_is_contradicted(store):
     folder = folder_of(store)
     (folder / "metrics.jsonl").unlink()
-    assert contradiction(folder, store.record(folder.name)) is None
+    assert find_contradiction(folder, store.record(folder.name)) is None
 
 
 def test_a_curve_that_was_cut_is_named(store):
     folder = folder_of(store)
     rows = (folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (folder / "metrics.jsonl").write_text("".join(rows[:-1]))
-    wrong = contradiction(folder, store.record(folder.name))
+    wrong = find_contradiction(folder, store.record(folder.name))
     assert wrong.kind == "metric_differs" and wrong["name"].startswith("test_")
     (folder / "metrics.jsonl").write_text("garbage")
-    assert contradiction(folder, store.record(folder.name)) == Note(
+    assert find_contradiction(folder, store.record(folder.name)) == Note(
         "steps_differ", record=8, other=0, file="metrics.jsonl"
     )
 
@@ -221,12 +221,13 @@ def test_a_lost_record_is_named_and_the_same_command_mends_it(store, write_spec,
     found = doctored(store.root)
     assert ("problem", said.removeprefix("htbench: "), "") in found
     state = store.state(folder.name)
-    assert state.status is Status.WAITING and state.lost == lost(folder) and str(state.lost) in said
+    assert state.status is Status.WAITING and state.lost_record == explain_loss(folder)
+    assert str(state.lost_record) in said
     assert main(["sweep", "status", str(write_spec(SPEC)), "--root", str(store.root)]) == 0
     assert what in capsys.readouterr().out
     again = run.run(resolved(config(0.1)), store)
     assert again.metrics == true.metrics and again.attempts == 2
-    assert indexed(store.root, write_spec, capsys) == [] and lost(folder) is None
+    assert indexed(store.root, write_spec, capsys) == [] and explain_loss(folder) is None
     assert doctored(store.root) == []
 
 
@@ -264,7 +265,7 @@ def test_a_run_that_has_not_come_to_its_end_has_lost_nothing(tmp_path):
     with pytest.raises(StoppedError):
         run.run(resolved(config(0.1, log_every=1)), store, Stop())
     key = run_key(config(0.1))
-    assert lost(store.run_folder(key)) is None and not store.state(key).message
+    assert explain_loss(store.run_folder(key)) is None and not store.state(key).message
     assert doctored(store.root) == []
 
 
@@ -272,7 +273,7 @@ def test_a_live_run_that_is_about_to_write_its_record_has_not_lost_it(tmp_path, 
     store, seen, proper = Store(tmp_path), [], run._finish
 
     def look_first(made, attempt, *arguments):
-        seen.append((lost(attempt.files.path), doctored(store.root)))
+        seen.append((explain_loss(attempt.files.path), doctored(store.root)))
         return proper(made, attempt, *arguments)
 
     monkeypatch.setattr(run, "_finish", look_first)

@@ -14,7 +14,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.spectra import layers
 from htbench.harness.spectra.tail import METHODS
 from htbench.harness.store import Store, curve
-from htbench.harness.store.integrity import contradiction
+from htbench.harness.store.integrity import find_contradiction
 from htbench.harness.train.checkpoint import load_weights
 from tests.helpers import in_ranks
 from tests.helpers.command import TINY
@@ -186,15 +186,15 @@ def test_weights_that_are_not_finite_do_not_stop_a_run(tmp_path, tiny):
 def test_a_damaged_file_is_reported(tmp_path, tiny):
     record, _ = finish(resolve_config(tiny | {"spectra.final": True}), tmp_path)
     files = Store(tmp_path).files(record.key)
-    assert contradiction(files.path, record) is None
+    assert find_contradiction(files.path, record) is None
     whole = files.spectra.read_text()
     files.spectra.write_text(whole + '{"step": 9')
-    assert contradiction(files.path, record) == Note("spectra_damaged")
+    assert find_contradiction(files.path, record) == Note("spectra_damaged")
     files.spectra.write_text(whole + '{"step": 9}\n')
     differ = Note("steps_differ", record=8, file="spectra.jsonl", other=9)
-    assert contradiction(files.path, record) == differ
+    assert find_contradiction(files.path, record) == differ
     os.unlink(files.spectra)
-    assert contradiction(files.path, record) == Note("spectra_incomplete")
+    assert find_contradiction(files.path, record) == Note("spectra_incomplete")
 
 
 @pytest.mark.parametrize(

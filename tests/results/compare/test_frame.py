@@ -4,7 +4,7 @@ import pytest
 
 from htbench.harness.errors import UsageError
 from htbench.harness.store import Store
-from htbench.harness.store.integrity import contradiction
+from htbench.harness.store.integrity import find_contradiction
 from htbench.harness.store.points import REPLICATE, read_points, sweep_names
 from htbench.results.frames.load import load, tuned_columns
 
@@ -13,7 +13,7 @@ from htbench.results.frames.load import load, tuned_columns
 def test_the_synthetic_records_agree_with_their_curves(request, name, edited):
     store = request.getfixturevalue(name)
     records = store.records(store.keys()).values()
-    wrong = [r for r in records if contradiction(store.run_folder(r.key), r)]
+    wrong = [r for r in records if find_contradiction(store.run_folder(r.key), r)]
     assert [record.config["optimizer"]["name"] for record in wrong] == edited
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from htbench.harness.errors import UsageError
 from htbench.harness.store import Store
-from htbench.harness.store.importing import merge
+from htbench.harness.store.importing import import_store
 from htbench.sweeps.plan import slots
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.studies import trial as jobs
@@ -90,7 +90,7 @@ def sweep(tmp_path, write_spec):
 
 def imported(other, root):
     """Import a store; what the command said of sweeps."""
-    done = merge(Store(root), other)
+    done = import_store(Store(root), other)
     assert not done.remarks
     return done.sweeps
 
