@@ -15,7 +15,7 @@ from htbench.harness.show.emit import emit
 from htbench.harness.show.progress import Progress
 from htbench.harness.spectra import checkpoints, report
 from htbench.harness.spectra.layers import LayerSpectrum, spectrum
-from htbench.harness.spectra.selection import Tensors, chosen
+from htbench.harness.spectra.selection import Tensors, select_layers
 from htbench.harness.spectra.tail import METHODS
 from htbench.harness.store import Store
 from htbench.harness.store.record import RunRecord
@@ -92,8 +92,8 @@ def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
 
 def _layers(place: Place, args: argparse.Namespace) -> list[Any]:
     try:
-        found = chosen(place.tensors, args.include, args.exclude)
-        anything = found or chosen(place.tensors, "all")
+        found = select_layers(place.tensors, args.include, args.exclude)
+        anything = found or select_layers(place.tensors, "all")
     except ValueError as error:
         raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
     if found:
@@ -129,7 +129,7 @@ def _place(word: str, root: Path) -> Place:
         files = RunFolder(path)
         if files.config.exists() or files.record.exists():
             return _of_run(word, files)
-        return Place(word, checkpoints.read(path), {})
+        return Place(word, checkpoints.read_tensors(path), {})
     if not set(word) <= set("0123456789abcdef"):
         raise UsageError(f"There is no file or folder '{word}', and the key of a run has hex digits only.")
     store = Store(root)
