@@ -15,8 +15,8 @@ from PIL import Image
 
 from docs import reproduction_records as records
 from htbench.harness.store import Store
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.files import update, views
+from htbench.results.figures.files import draw_figure, list_views
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 
 FOLDER = Path(__file__).with_name("figures")
@@ -72,11 +72,11 @@ def pictures() -> dict[str, bytes]:
         records.unpacked(Path(place), records.sweeps())
         store = Store(Path(place))
         demo, runs = load_rows(store, list(records.DEMO)), load_rows(store)
-        sources = [(demo, views(demo, store)), (runs, views(runs, store, "runs"))]
-        sources.append((None, views(None, store, "published")))
+        sources = [(demo, list_views(demo, store)), (runs, list_views(runs, store, "runs"))]
+        sources.append((None, list_views(None, store, "published")))
         for name in FIGURES:
             for number, (frame, shown) in enumerate(sources):
-                done = update(name, frame, store, Path(place) / str(number), shown)
+                done = draw_figure(name, frame, store, Path(place) / str(number), shown)
                 if done.captions:
                     found[name] = small(next(iter(done.captions)).read_bytes())
                     break

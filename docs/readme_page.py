@@ -30,7 +30,7 @@ from htbench.harness import cli
 from htbench.harness.errors import UsageError
 from htbench.harness.store import Store
 from htbench.results.compare.judge import Kind
-from htbench.results.figures.draw import look
+from htbench.results.figures.draw import use_look
 from htbench.results.figures.style import GREY, optimizer_style
 from htbench.results.frames.load import load, load_rows
 from htbench.results.tables.answer import Answer, Place, answers
@@ -201,7 +201,7 @@ def _behind(place: Place, answer: Answer) -> str:
 def png(found: Sequence[Answer]) -> bytes:
     """The picture as a file that says what it shows."""
     file = io.BytesIO()
-    with look():
+    with use_look():
         draw(found).savefig(file, format="png", dpi=200, metadata={"Software": None, _DRAWN: drawn(found)})
     return file.getvalue()
 

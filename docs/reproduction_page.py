@@ -40,8 +40,8 @@ from htbench.results.compare.judge import Row
 from htbench.results.compare.ladder import Ladder
 from htbench.results.compare.ladder_points import Rung
 from htbench.results.compare.view import View
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.files import update, views
+from htbench.results.figures.files import draw_figure, list_views
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load
 from htbench.results.page import overview
 from htbench.results.tables.answer import Answer, Place, answers
@@ -445,7 +445,7 @@ def _picture(page: Page, name: str) -> str:
 
 def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Draw all figures; returns the names of those that have something to show."""
-    shown = views(frame, store, "runs", [page.scale]) if page.scale else views(frame, store, "runs")
+    shown = list_views(frame, store, "runs", [page.scale]) if page.scale else list_views(frame, store, "runs")
     folder = page.place.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
@@ -453,7 +453,7 @@ def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     names = []
     with tempfile.TemporaryDirectory() as drawn:
         for name in page.figures:
-            for path in update(name, frame, store, Path(drawn), shown).paths:
+            for path in draw_figure(name, frame, store, Path(drawn), shown).paths:
                 if path.suffix == ".png":
                     (folder / path.name).write_bytes(smaller(path.read_bytes()))
                     names.append(path.stem)

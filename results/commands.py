@@ -52,8 +52,8 @@ def table(args: argparse.Namespace) -> int:
     frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
     view = View(frame, args.source, args.scale, store)
     reports = [TABLES[name](view) for name in names]
-    named = any(word in TABLES for word in args.names)
-    reports = [report for report in reports if named or report.sections] or reports
+    is_named = any(word in TABLES for word in args.names)
+    reports = [report for report in reports if is_named or report.sections] or reports
     if args.out is not None:
         make_folder(args.out)
         form = args.format or "md"
@@ -61,11 +61,11 @@ def table(args: argparse.Namespace) -> int:
             path = args.out / f"{report.name}.{SUFFIXES[form]}"
             atomic.write_bytes(path, as_bytes(report, form))
             emit(Report("table", "", notes=[Note("written", path=path)]))
-    elif args.format or named:
+    elif args.format or is_named:
         emit(reports, args)
     else:  # the first one has the answer, and a screen holds no more
-        first, *others = reports
-        more = [Note("more_tables", names=[report.name for report in others])] if others else []
+        first, *more_reports = reports
+        more = [Note("more_tables", names=[report.name for report in more_reports])] if more_reports else []
         emit(replace(first, footer=more), args)
     return _report_mixtures(reports) if args.strict else 0
 
@@ -98,7 +98,7 @@ def add_paper_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     """Add [NAME ...] [--sweep NAME]... [--source SOURCE] [--scale SCALE]... [--out DIR]."""
-    from htbench.results.figures.declared import FIGURES  # tables do without
+    from htbench.results.figures.registry import FIGURES  # tables do without
 
     _add_common(parser, FIGURES, "figure")
     add_paper_arguments(parser)
@@ -118,30 +118,30 @@ def figure(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
-    from htbench.results.figures.declared import FIGURES
-    from htbench.results.figures.files import check_folder, of_selection, update, views
-    from htbench.results.figures.marked import marks
+    from htbench.results.figures.caveats import find_caveats
+    from htbench.results.figures.files import check_folder, choose_folder, draw_figure, list_views
+    from htbench.results.figures.registry import FIGURES
 
     names, sweeps = _select(args, FIGURES, "figure")
-    folder = args.out or of_selection(args.root / "figures", args.root, sweeps, args.source, args.scale)
+    folder = args.out or choose_folder(args.root / "figures", args.root, sweeps, args.source, args.scale)
     store = Store(args.root)
     frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
-    shown = views(frame, store, args.source, args.scale)
+    sides = list_views(frame, store, args.source, args.scale)
     if args.out:
         check_folder(args.out, names)
-    known = marks(frame)
-    results = [update(name, frame, store, folder, shown, known) for name in each(names, "figures")]
-    without: dict[str, list[str]] = {}  # why there is nothing -> figures
-    for name, done in zip(names, results, strict=True):
-        for warning in done.warnings:
+    caveats = find_caveats(frame)
+    results = [draw_figure(name, frame, store, folder, sides, caveats) for name in each(names, "figures")]
+    empty: dict[str, list[str]] = {}  # why there is nothing -> figures
+    for name, result in zip(names, results, strict=True):
+        for warning in result.warnings:
             say(warning)
-        if done.paths:
-            pictures = list(done.captions)
-            note = Note("figure_done", name=name, outcome=done.outcome, pictures=pictures)
+        if result.paths:
+            pictures = list(result.captions)
+            note = Note("figure_done", name=name, outcome=result.outcome, pictures=pictures)
             emit(Report("figure", "", notes=[note]))
         else:
-            without.setdefault(done.outcome, []).append(name)
-    notes = [Note("figures_without", why=why, names=own) for why, own in without.items()]
+            empty.setdefault(result.outcome, []).append(name)
+    notes = [Note("figures_without", why=why, names=empty[why]) for why in empty]
     if notes:
         emit(Report("figure", "", notes=notes))
     return 0
@@ -165,8 +165,8 @@ def ledger(args: argparse.Namespace) -> int:
     """Print the ledger. Its exit status is 0 whatever the verdicts."""
     store = Store(args.root)
     sweeps = naming.chosen(args)
-    found = load_rows(store, sweeps or None, say) if sweep_names(args.root) else []
-    emit(make_ledger(found, store, args.scale), args)
+    rows = load_rows(store, sweeps or None, say) if sweep_names(args.root) else []
+    emit(make_ledger(rows, store, args.scale), args)
     return 0
 
 
@@ -220,21 +220,21 @@ def _add_format(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
 
 
-def _add_common(parser: argparse.ArgumentParser, known: Iterable[str], kind: str) -> None:
+def _add_common(parser: argparse.ArgumentParser, entries: Iterable[str], kind: str) -> None:
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
         help=f"a {kind} (default: all) or a sweep, by name or file; what names both is the {kind}",
     )
-    parser.epilog = f"{kind.capitalize()}s: {', '.join(known)}."
+    parser.epilog = f"{kind.capitalize()}s: {', '.join(entries)}."
     naming.add_option(parser)
 
 
 def _select(
-    args: argparse.Namespace, known: Mapping[str, object], kind: str
+    args: argparse.Namespace, entries: Mapping[str, object], kind: str
 ) -> tuple[list[str], list[str] | None]:
     """The tables or figures to make, and the names of the sweeps to read; None means all runs."""
-    names = [word for word in dict.fromkeys(args.names) if word in known]
-    sweeps = naming.chosen(args, [word for word in args.names if word not in known], {kind: known})
-    return names or list(known), sweeps or None
+    names = [word for word in dict.fromkeys(args.names) if word in entries]
+    sweeps = naming.chosen(args, [word for word in args.names if word not in entries], {kind: entries})
+    return names or list(entries), sweeps or None

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from htbench.harness.config.names import settings_of
 from htbench.harness.errors import UsageError
@@ -15,12 +15,15 @@ from htbench.harness.show.emit import emit
 from htbench.harness.show.progress import Progress
 from htbench.harness.spectra import checkpoints, report
 from htbench.harness.spectra.layers import LayerSpectrum, spectrum
-from htbench.harness.spectra.selection import Tensors, chosen
+from htbench.harness.spectra.selection import Tensors, select_layers
 from htbench.harness.spectra.tail import METHODS
 from htbench.harness.store import Store
 from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFolder
 from htbench.harness.system import atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RUN_COLUMNS = ("model", "optimizer", "seed", "step")  # empty for what is no run of ours
 
@@ -59,22 +62,7 @@ def add_spectra_arguments(parser: argparse.ArgumentParser) -> None:
 
 def spectra(args: argparse.Namespace) -> int:
     """Measure and print."""
-    import pandas as pd
-
-    places = [_read_place(word, args.root) for word in dict.fromkeys(args.places)]
-    chosen_layers = [(place, layer) for place in places for layer in _choose_layers(place, args)]
-    rows = []
-    with Progress(len(chosen_layers), "layers") as progress:
-        for place, layer in chosen_layers:
-            try:
-                measured = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
-            except ValueError as error:
-                raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
-            rows.append({"place": place.label, **place.about, **dataclasses.asdict(measured)})
-            progress.advance()
-    fields = [field.name for field in dataclasses.fields(LayerSpectrum)]
-    layers = pd.DataFrame(rows, columns=["place", *RUN_COLUMNS, *fields])
-    layers = layers.astype({"block": "Int64", "seed": "Int64", "step": "Int64"})
+    layers = _table(args, [_place(word, args.root) for word in dict.fromkeys(args.places)])
     about = {"method": args.method, "include": args.include, "exclude": args.exclude}
     if args.format == "csv":  # of notebooks: all columns, numbers with all their digits
         print(report.as_csv(layers), end="")
@@ -83,14 +71,33 @@ def spectra(args: argparse.Namespace) -> int:
     return 0
 
 
-def _choose_layers(place: Place, args: argparse.Namespace) -> list[Any]:
+def _table(args: argparse.Namespace, places: list[Place]) -> pd.DataFrame:
+    """A row per layer and place, with all columns of `LayerSpectrum`."""
+    import pandas as pd
+
+    layers = [(place, layer) for place in places for layer in _layers(place, args)]
+    rows = []
+    with Progress(len(layers), "layers") as progress:
+        for place, layer in layers:
+            try:
+                measured = spectrum(layer, method=args.method, random_baseline=args.random_baseline)
+            except ValueError as error:
+                raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
+            rows.append({"place": place.label, **place.about, **dataclasses.asdict(measured)})
+            progress.advance()
+    fields = [field.name for field in dataclasses.fields(LayerSpectrum)]
+    table = pd.DataFrame(rows, columns=["place", *RUN_COLUMNS, *fields])
+    return table.astype({"block": "Int64", "seed": "Int64", "step": "Int64"})
+
+
+def _layers(place: Place, args: argparse.Namespace) -> list[Any]:
     try:
-        layers = chosen(place.tensors, args.include, args.exclude)
-        anything = layers or chosen(place.tensors, "all")
+        found = select_layers(place.tensors, args.include, args.exclude)
+        anything = found or select_layers(place.tensors, "all")
     except ValueError as error:
         raise UsageError(f"'{place.label}' can't be measured: {error}.") from None
-    if layers:
-        return layers
+    if found:
+        return found
     if anything:
         raise UsageError(
             f"No layer of '{place.label}' is left by --include and --exclude; see --include all."
@@ -116,20 +123,20 @@ class Place:
     about: Mapping[str, Any]
 
 
-def _read_place(word: str, root: Path) -> Place:
+def _place(word: str, root: Path) -> Place:
     path = Path(word)
     if path.exists():
         files = RunFolder(path)
         if files.config.exists() or files.record.exists():
-            return _read_run(word, files)
-        return Place(word, checkpoints.read(path), {})
+            return _of_run(word, files)
+        return Place(word, checkpoints.read_tensors(path), {})
     if not set(word) <= set("0123456789abcdef"):
         raise UsageError(f"There is no file or folder '{word}', and the key of a run has hex digits only.")
     store = Store(root)
-    return _read_run(word, store.files(store.find(word)))
+    return _of_run(word, store.files(store.find(word)))
 
 
-def _read_run(word: str, files: RunFolder) -> Place:
+def _of_run(word: str, files: RunFolder) -> Place:
     from htbench.harness.train import checkpoint  # imports torch
 
     tensors, step = checkpoint.load_weights(files)

@@ -77,9 +77,9 @@ def choose(store: Store, sweeps: Sequence[str] = ()) -> tuple[list[Outgoing], in
     """
     points = [point for name in sweep_names(store.root) for point in read_points(store.root, name)]
     first = {point.key: point for point in reversed(points)}
-    wanted = {point.id: point.key for point in points if not sweeps or point.sweep in sweeps}
-    keys = dict.fromkeys([*filter(None, wanted.values()), *([] if sweeps else store.keys())])
-    if not (wanted or keys):
+    planned_keys = {point.id: point.key for point in points if not sweeps or point.sweep in sweeps}
+    keys = dict.fromkeys([*filter(None, planned_keys.values()), *([] if sweeps else store.keys())])
+    if not (planned_keys or keys):
         raise UsageError(f"There are no runs in '{store.root}'; --root names another store.")
     records = store.records(keys).values()
     runs = [
@@ -87,7 +87,7 @@ def choose(store: Store, sweeps: Sequence[str] = ()) -> tuple[list[Outgoing], in
         for record in records
         if record.status is not Status.PRUNED and not record.digest
     ]
-    return runs, len(keys) + sum(not key for key in wanted.values()) - len(runs)
+    return runs, len(keys) + sum(not key for key in planned_keys.values()) - len(runs)
 
 
 def outgoing(store: Store, record: RunRecord, point: Point | None) -> Outgoing:

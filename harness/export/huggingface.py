@@ -97,9 +97,9 @@ def _write_weights(path: Path, trained: Trained) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    theirs = trained.family.weights(trained.state)
-    theirs.pop(trained.family.tied, None)
-    contents = {name: tensor.contiguous() for name, tensor in theirs.items()}
+    weights = trained.family.weights(trained.state)
+    weights.pop(trained.family.tied, None)
+    contents = {name: tensor.contiguous() for name, tensor in weights.items()}
     try:
         save_file(contents, path, metadata={"format": "pt"})
     except SafetensorError as error:

@@ -46,9 +46,9 @@ class TaskTokens:
 
     def tokenizer(self) -> tokenizers.Tokenizer:
         """The tokenizer as `tokenizers` has it; its `encode` adds no tokens."""
-        made = tokenizers.Tokenizer.from_str(json.dumps(self.content))
-        made.encode_special_tokens = not self.spelled_out
-        return made
+        tokenizer = tokenizers.Tokenizer.from_str(json.dumps(self.content))
+        tokenizer.encode_special_tokens = not self.spelled_out
+        return tokenizer
 
     def files(self, max_length: int) -> dict[str, Any]:
         """The content of the files by their names.

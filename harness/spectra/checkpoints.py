@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from htbench.harness.errors import UsageError
 from htbench.harness.spectra import names
@@ -17,7 +17,7 @@ SUFFIX: Final = ".safetensors"
 _DTYPES: Final = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 
 
-def read(file: Path) -> dict[str, Stored]:
+def read_tensors(file: Path) -> dict[str, Stored]:
     """The tensors of a file, from the model's input to its output.
 
     Raises:
@@ -29,19 +29,18 @@ def read(file: Path) -> dict[str, Stored]:
         raise UsageError(f"'{file}' is neither the folder of a run nor a file of weights in {SUFFIX}.")
     try:
         with safe_open(file, framework="pt") as opened:
-            tensors = {name: _stored(file, name, opened.get_slice(name)) for name in opened.keys()}
+            tensors = {}
+            for name in opened.keys():
+                part = opened.get_slice(name)
+                dtype, shape = part.get_dtype(), tuple(part.get_shape())
+                tensors[name] = Stored(shape, _DTYPES.get(dtype, dtype), partial(_read_tensor, file, name))
     except (SafetensorError, OSError) as error:
         raise _damaged(file, error) from None
-    order = names.in_order({name: one.shape for name, one in tensors.items()})
+    order = names.order_names({name: tensor.shape for name, tensor in tensors.items()})
     return {name: tensors[name] for name in order}
 
 
-def _stored(file: Path, name: str, part: Any) -> Stored:
-    dtype = part.get_dtype()
-    return Stored(tuple(part.get_shape()), _DTYPES.get(dtype, dtype), partial(_read_one, file, name))
-
-
-def _read_one(file: Path, name: str) -> Tensor:
+def _read_tensor(file: Path, name: str) -> Tensor:
     from safetensors import SafetensorError, safe_open
 
     try:

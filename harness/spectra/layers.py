@@ -17,7 +17,7 @@ from htbench.harness.spectra.esd import CONV_NORM, Floats, Weight, esd
 from htbench.harness.spectra.esd import (
     singular_values as singular_values,  # that of updates goes with the layers
 )
-from htbench.harness.spectra.selection import Layer, Weights, chosen
+from htbench.harness.spectra.selection import Layer, Weights, select_layers
 
 _NOISE = 1.2e-7  # relative size of a singular value that float32 can't tell from zero, per dimension
 
@@ -81,7 +81,7 @@ def measure(
     Args:
         weights: a module, or its weights by name, as tensors, as arrays or in a file.
         method: one of `tail.METHODS`.
-        include, exclude: as of `selection.chosen`.
+        include, exclude: as of `select_layers`.
         random_baseline: fill `alpha_random` in.
 
     Raises:
@@ -89,13 +89,13 @@ def measure(
     """
     if method not in tail.METHODS:
         raise ValueError(f"unknown method {method!r}; known are {', '.join(tail.METHODS)}")
-    layers = chosen(weights, include, exclude)
+    layers = select_layers(weights, include, exclude)
     return [spectrum(layer, method=method, random_baseline=random_baseline) for layer in layers]
 
 
 def layer_names(weights: Weights, *, include: str = "hidden") -> list[str]:
     """The names of the layers that `measure` would measure, in its order, without measuring them."""
-    return [layer.name for layer in chosen(weights, include)]
+    return [layer.name for layer in select_layers(weights, include)]
 
 
 def spectrum(layer: Layer, *, method: str = "hill_mid", random_baseline: bool = False) -> LayerSpectrum:
@@ -156,16 +156,16 @@ def _cut(evals: Floats, rows: int, cols: int) -> float:
 def _norms(evals: Floats) -> dict[str, float]:
     with np.errstate(over="ignore"):
         greatest, total = float(evals[-1]), float(evals.sum())
+    entropy = math.nan
+    if 0 < total < math.inf and len(evals) > 1:
+        shares = evals / total
+        positive = shares[shares > 0]
+        entropy = float(-(positive * np.log(positive)).sum() / math.log(len(shares)))
     return {
         "sigma_max": math.sqrt(greatest),
         "fro": math.sqrt(total),
         "lambda_max": greatest,
         "sum_lambda": total,
         "stable_rank": total / greatest if greatest > 0 else math.nan,
-        "entropy": _entropy(evals / total) if 0 < total < math.inf and len(evals) > 1 else math.nan,
+        "entropy": entropy,
     }
-
-
-def _entropy(shares: Floats) -> float:
-    positive = shares[shares > 0]
-    return float(-(positive * np.log(positive)).sum() / math.log(len(shares)))

@@ -38,7 +38,7 @@ _PLAIN = re.compile(r"(?:^|[._])(?:layers?|blocks?|h|resblocks)[._](\d+)\.")
 _TABLE_RATIO = 8  # a matrix outside of all blocks that is so much longer than wide is a table of words
 
 
-def clean(name: str) -> str:
+def strip_wrappers(name: str) -> str:
     """The name without what wrappers of the model have put before it."""
     name = _WRAPPERS.sub("", name)
     while name.startswith("module."):
@@ -46,7 +46,7 @@ def clean(name: str) -> str:
     return name
 
 
-def kind(name: str, shape: tuple[int, ...]) -> str:
+def classify(name: str, shape: tuple[int, ...]) -> str:
     """One of `KINDS`; "qkv" is one matrix that makes queries, keys and values.
 
     What no list knows is "embed" where its shape is that of a table of words, and "other" else.
@@ -57,50 +57,41 @@ def kind(name: str, shape: tuple[int, ...]) -> str:
         return "embed"
     if len(shape) > 2 and "experts" not in parts:
         return "conv"
-    return _of_matrix(name, leaf, parts, shape)
-
-
-def _of_matrix(name: str, leaf: str, parts: list[str], shape: tuple[int, ...]) -> str:
+    parent = parts[-3] if len(parts) > 2 else ""
     inside = _PLAIN.search(name) or _STAGED.search(name)
     if _ATTENTION.search(name) and leaf in ("proj", "c_proj", "dense", "to_out", "0"):
         return "o"
     if leaf == "wo" and not _ATTENTION.search(name):  # T5: DenseReluDense.wo
         return "down"
     if leaf in ("dense", "proj") and inside:  # BERT and ViT: intermediate.dense, output.dense
-        return {"intermediate": "up", "output": "down"}.get(parts[-3] if len(parts) > 2 else "", "other")
-    if leaf.isdigit():
-        return _of_number(leaf, parts)
-    kind_ = _KIND_OF.get(leaf, "other")
-    if kind_ == "head" and inside:
+        return {"intermediate": "up", "output": "down"}.get(parent, "other")
+    if leaf.isdigit():  # of a layer in a Sequential: two make an MLP, and one alone a classifier
+        if parent == "mlp":
+            return "up" if leaf == "0" else "down"
+        return "head" if parent in ("classifier", "head", "heads", "fc") else "other"
+    kind = _KIND_OF.get(leaf, "other")
+    if kind == "head" and inside:
         return "other"
-    if kind_ == "other" and not inside and len(shape) == 2 and max(shape) >= _TABLE_RATIO * min(shape):
+    if kind == "other" and not inside and len(shape) == 2 and max(shape) >= _TABLE_RATIO * min(shape):
         return "embed"
-    return kind_
+    return kind
 
 
-def _of_number(leaf: str, parts: list[str]) -> str:
-    """Of a layer in a Sequential: two make an MLP, and one alone a classifier."""
-    parent = parts[-3] if len(parts) > 2 else ""
-    if parent == "mlp":
-        return "up" if leaf == "0" else "down"
-    return "head" if parent in ("classifier", "head", "heads", "fc") else "other"
-
-
-def in_order(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+def order_names(shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
     """Names from the input of a model to its output, where a file has them by the alphabet."""
-    number = blocks(shapes)
+    number = number_blocks(shapes)
 
     def place(name: str) -> tuple[object, ...]:
-        kind_ = kind(name, shapes[name])
+        kind = classify(name, shapes[name])
         block = number[name]
-        part = 1 if block is not None else 0 if kind_ in ("embed", "conv") else 2
+        part = 1 if block is not None else 0 if kind in ("embed", "conv") else 2
         parts = tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
-        return part, -1 if block is None else block, KINDS.index(kind_), parts
+        return part, -1 if block is None else block, KINDS.index(kind), parts
 
     return sorted(shapes, key=place)
 
 
-def blocks(names: Iterable[str]) -> dict[str, int | None]:
+def number_blocks(names: Iterable[str]) -> dict[str, int | None]:
     """The number of the block of each name, from 0; None outside of blocks.
 
     Where blocks stand in stages (ResNet), they are counted through.
@@ -109,10 +100,7 @@ def blocks(names: Iterable[str]) -> dict[str, int | None]:
     matches = {name: _STAGED.search(name) or _PLAIN.search(name) for name in names}
     places = {name: tuple(map(int, match.groups())) for name, match in matches.items() if match}
     staged: list[tuple[int, ...]] = sorted({place for place in places.values() if len(place) == 2})
-    return {name: _number(places.get(name), staged) for name in names}
-
-
-def _number(place: tuple[int, ...] | None, staged: list[tuple[int, ...]]) -> int | None:
-    if place is None:
-        return None
-    return place[0] if len(place) == 1 else staged.index(place)
+    numbers: dict[str, int | None] = dict.fromkeys(names)
+    for name, place in places.items():
+        numbers[name] = place[0] if len(place) == 1 else staged.index(place)
+    return numbers

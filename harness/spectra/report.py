@@ -136,12 +136,13 @@ def summarize(
             counts = np.isfinite(numbers)
             if value == "alpha" and not small_n:
                 counts &= np.array(["small_n" not in flags for flags in group["flags"]], dtype=bool)
-            kept = numbers[counts]
-            row[f"{value}_mean"] = float(kept.mean()) if len(kept) else math.nan
-            row[f"{value}_median"] = float(np.median(kept)) if len(kept) else math.nan
-            row |= {f"{value}_n": len(kept), f"{value}_n_excluded": len(numbers) - len(kept)}
+            counted = numbers[counts]
+            row[f"{value}_mean"] = float(counted.mean()) if len(counted) else math.nan
+            row[f"{value}_median"] = float(np.median(counted)) if len(counted) else math.nan
+            row |= {f"{value}_n": len(counted), f"{value}_n_excluded": len(numbers) - len(counted)}
         rows.append(row)
-    columns = [f"{value}_{what}" for value in VALUES for what in ("mean", "median", "n", "n_excluded")]
+    statistics = ("mean", "median", "n", "n_excluded")
+    columns = [f"{value}_{statistic}" for value in VALUES for statistic in statistics]
     return pd.DataFrame(rows, columns=[*by, *columns])
 
 

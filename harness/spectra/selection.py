@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias, Union
@@ -65,7 +65,7 @@ class Layer:
         return weight
 
 
-def chosen(
+def select_layers(
     weights: Weights, include: str | None = "hidden", exclude: str | Iterable[str] | None = None
 ) -> list[Layer]:
     """The layers in the order of the weights.
@@ -80,31 +80,26 @@ def chosen(
         ValueError: the weights of several layers are in one vector, as FSDP keeps them.
     """
     unwanted = (exclude,) if isinstance(exclude, str) else tuple(exclude or ())
-    tensors = weights if isinstance(weights, Mapping) else weights.state_dict()
-    return [
-        layer
-        for layer in _layers(tensors)
-        if _wanted(layer, include or "hidden")
-        and not any(fnmatchcase(layer.name, pattern) for pattern in unwanted)
-    ]
+    layers = _list_layers(weights if isinstance(weights, Mapping) else weights.state_dict())
+    if not include or include == "hidden":
+        layers = [layer for layer in layers if layer.kind not in ("embed", "head")]
+    elif include != "all":
+        layers = [layer for layer in layers if fnmatchcase(layer.name, include)]
+    return [layer for layer in layers if not any(fnmatchcase(layer.name, name) for name in unwanted)]
 
 
-def _wanted(layer: Layer, include: str) -> bool:
-    if include == "hidden":
-        return layer.kind not in ("embed", "head")
-    return include == "all" or fnmatchcase(layer.name, include)
-
-
-def _layers(tensors: Tensors) -> Iterator[Layer]:
+def _list_layers(tensors: Tensors) -> list[Layer]:
     same: dict[object, list[str]] = {}
     for name, weight in tensors.items():
         if _has_spectrum(name, weight):
             same.setdefault(_storage(name, weight), []).append(name)
-    blocks = names.blocks(names.clean(name) for name in tensors)
-    for first, *others in same.values():
-        name, weight = names.clean(first), tensors[first]
-        kind = names.kind(name, tuple(weight.shape))
-        yield Layer(name, tuple(map(names.clean, others)), blocks[name], kind, weight)
+    blocks = names.number_blocks(names.strip_wrappers(name) for name in tensors)
+    layers = []
+    for first, *aliases in same.values():
+        name, weight = names.strip_wrappers(first), tensors[first]
+        kind = names.classify(name, tuple(weight.shape))
+        layers.append(Layer(name, tuple(map(names.strip_wrappers, aliases)), blocks[name], kind, weight))
+    return layers
 
 
 def _has_spectrum(name: str, weight: Weight | Stored) -> bool:
@@ -113,7 +108,7 @@ def _has_spectrum(name: str, weight: Weight | Stored) -> bool:
     dtype, shape = str(weight.dtype), tuple(weight.shape)
     if "float" not in dtype or "float8" in dtype or _NOT_WEIGHTS.search(name):  # float8 is scaled by blocks
         return False
-    if names.kind(name, shape) == "embed":
+    if names.classify(name, shape) == "embed":
         return 2 <= len(shape) <= 3 and 0 < min(shape) and (len(shape) == 2 or shape[0] == 1 < shape[1])
     return 2 <= len(shape) <= 4 and min(shape) > 0
 

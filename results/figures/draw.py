@@ -9,8 +9,8 @@ import matplotlib.style
 from matplotlib.figure import Figure as Canvas
 
 from htbench.harness.show.note import Note
+from htbench.results.figures.caveats import is_caveat
 from htbench.results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
-from htbench.results.figures.marked import is_mark
 from htbench.results.figures.marks import MARKS
 from htbench.results.figures.pictures import Picture
 from htbench.results.figures.style import AMBER, DRAWN_BY, GREY, SMALL, display_name
@@ -45,7 +45,7 @@ _LOOK = {
 
 def render(picture: Picture) -> dict[str, bytes]:
     """The contents of the files of a picture by suffix: png and pdf."""
-    with look():
+    with use_look():
         canvas = draw(picture)
         canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # it is laid out, for all files
@@ -57,7 +57,7 @@ def render(picture: Picture) -> dict[str, bytes]:
     return files
 
 
-def look() -> Any:
+def use_look() -> Any:
     """The settings of matplotlib under which figures are drawn, as a context."""
     return matplotlib.style.context(["default", _LOOK])
 
@@ -66,11 +66,11 @@ def draw(picture: Picture) -> Canvas:
     """The picture as matplotlib has it: caption, panels, legend."""
     columns = min(2, max(map(len, picture.groups)))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
-    rows = [own[at : at + columns] for own in picture.groups for at in range(0, len(own), columns)]
-    texts = [[_texts(panel, picture.shared, width / columns) for panel in row] for row in rows]
+    rows = [group[at : at + columns] for group in picture.groups for at in range(0, len(group), columns)]
+    texts = [[_wrap_texts(panel, picture.shared, width / columns) for panel in row] for row in rows]
     heights = [
-        max(map(_height, row)) + 0.12 + _LINE * _TITLE * max(sum(map(len, text)) for text in own)
-        for row, own in zip(rows, texts, strict=True)
+        max(map(_panel_height, row)) + 0.12 + _LINE * _TITLE * max(sum(map(len, text)) for text in row_texts)
+        for row, row_texts in zip(rows, texts, strict=True)
     ]
     caption = textwrap.wrap(picture.caption, int(width / (_LETTER * _CAPTION)))
     height = sum(heights) + _LINE * _CAPTION * len(caption) + 0.3
@@ -78,18 +78,18 @@ def draw(picture: Picture) -> Canvas:
     canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)
     axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
     entries: dict[Any, Any] = {}
-    for line, row, own in zip(axes, rows, texts, strict=True):
-        for ax, panel, text in zip(line, row, own, strict=False):
-            found = MARKS[KINDS[panel.kind].mark](ax, panel)
-            entries |= {label: handle for label, handle in found.items() if label not in entries}
-            _entitle(ax, *text, room=max(len([*facts, *marks]) for _, facts, marks in own))
-        for ax in line[len(row) :]:
+    for row_axes, row, row_texts in zip(axes, rows, texts, strict=True):
+        room = max(len([*facts, *caveats]) for _, facts, caveats in row_texts)
+        for ax, panel, text in zip(row_axes, row, row_texts, strict=False):
+            entries = entries | MARKS[KINDS[panel.kind].mark](ax, panel) | entries
+            _add_title(ax, *text, room=room)
+        for ax in row_axes[len(row) :]:
             ax.set_axis_off()
     _add_legend(canvas, entries)
     return canvas
 
 
-def _height(panel: Panel) -> float:
+def _panel_height(panel: Panel) -> float:
     """Of a panel without its title, in inches; so much that no two rows overlap."""
     kind = KINDS[panel.kind]
     return kind.height if kind.mark != "rows" else _AROUND + _ROW * (1 + panel.frame["optimizer"].nunique())
@@ -98,17 +98,19 @@ def _height(panel: Panel) -> float:
 # --- text ---
 
 
-def _texts(panel: Panel, shared: Sequence[Note], inches: float) -> tuple[list[str], list[str], list[str]]:
+def _wrap_texts(
+    panel: Panel, shared: Sequence[Note], inches: float
+) -> tuple[list[str], list[str], list[str]]:
     """The lines of its title, of what the caption does not say, and of its marks."""
     beside = _NAMES if KINDS[panel.kind].mark == "rows" else _BESIDE
     letters = int((inches - beside) / (_LETTER * SMALL))
-    own = [fact for fact in panel.about.facts if fact not in shared]
-    facts = textwrap.wrap(" · ".join(str(fact) for fact in own if not is_mark(fact)), letters)
-    marks = [line for fact in own if is_mark(fact) for line in textwrap.wrap(str(fact), letters)]
+    new_facts = [fact for fact in panel.about.facts if fact not in shared]
+    facts = textwrap.wrap(" · ".join(str(fact) for fact in new_facts if not is_caveat(fact)), letters)
+    marks = [line for fact in new_facts if is_caveat(fact) for line in textwrap.wrap(str(fact), letters)]
     return textwrap.wrap(panel.about.title, letters), facts, marks
 
 
-def _entitle(ax: Any, title: Sequence[str], facts: Sequence[str], marks: Sequence[str], room: int) -> None:
+def _add_title(ax: Any, title: Sequence[str], facts: Sequence[str], marks: Sequence[str], room: int) -> None:
     """Above the panel, from its left edge; `room` is for the most lines below a title of the row."""
     line = 72 * _LINE * SMALL
     ax.set_title("\n".join(title) or " ", pad=7 + line * room, loc="left")
@@ -123,8 +125,8 @@ def _add_legend(canvas: Canvas, entries: dict[Any, Any]) -> None:
     """One legend for all panels, below them: it covers nothing. Sources are told apart if there are both."""
     if not entries:
         return
-    named = [entry for entry in entries if isinstance(entry, tuple)]
-    both = {source for _, source in named} >= {RUNS, PUBLISHED}
+    sourced = [entry for entry in entries if isinstance(entry, tuple)]
+    both = {source for _, source in sourced} >= {RUNS, PUBLISHED}
     labels = [
         entry
         if isinstance(entry, str)

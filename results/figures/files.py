@@ -14,10 +14,10 @@ from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
 from htbench.results.compare.paper_runs import select_scale
 from htbench.results.compare.view import BOTH, Side, View
-from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.caveats import Caveats, add_caveats, find_caveats
 from htbench.results.figures.kinds import CSV_START, csv_text
-from htbench.results.figures.marked import Marks, marked, marks
-from htbench.results.figures.pictures import Picture, pictures
+from htbench.results.figures.pictures import Picture, arrange_pictures
+from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.rows import Frame
 
@@ -44,7 +44,7 @@ class FigureResult:
     captions: dict[Path, str] = field(default_factory=dict)
 
 
-def views(
+def list_views(
     frame: Frame | None, store: Store, source: str = BOTH, scales: Sequence[str] | None = None
 ) -> list[Side]:
     """The views of a store.
@@ -65,7 +65,7 @@ def views(
     ]
 
 
-def of_selection(
+def choose_folder(
     folder: Path,
     root: Path,
     sweeps: Collection[str] | None,
@@ -93,17 +93,17 @@ def of_selection(
 
 def check_folder(folder: Path, names: Iterable[str]) -> None:
     """Raise UsageError if figures of these names would replace files that were not drawn here."""
-    for path in (path for name in names for path in _files(folder, name)):
-        check_ours(path, _is_ours(path))
+    for path in (path for name in names for path in _list_files(folder, name)):
+        check_ours(path, _is_drawn_here(path))
 
 
-def update(
+def draw_figure(
     name: str,
     frame: Frame | None,
     store: Store,
     folder: Path,
-    shown: Sequence[Side] | None = None,
-    known: Marks | None = None,
+    sides: Sequence[Side] | None = None,
+    caveats: Caveats | None = None,
 ) -> FigureResult:
     """Draw one figure: a PNG and a PDF of each of its pictures, and the CSV file of its values.
 
@@ -112,28 +112,40 @@ def update(
         frame: the tidy frame; None shows published numbers only.
         store: where the curves are.
         folder: for the files; made if missing.
-        shown: the views of the paper's figures; None for all that the store has.
-        known: the marks of the frame's runs; None: they are found.
+        sides: the views of the paper's figures; None for all that the store has.
+        caveats: the marks of the frame's runs; None: they are found.
 
     Raises:
         UsageError: the folder can't be made or written to.
     """
-    shown = views(frame, store) if shown is None else shown
-    found = pictures_of(name, frame, store, shown, marks(frame) if known is None else known)
-    if not found:
-        return FigureResult(name, _why_nothing(name, shown))
+    sides = list_views(frame, store) if sides is None else sides
+    drawn = make_pictures(name, frame, store, sides, find_caveats(frame) if caveats is None else caveats)
+    has_runs = not sides or any(view.ours is not None for view in sides)
+    rows = [row for row in reported.rows("figures") if row["figure"] == name]
+    pictures_only = [row["panels"] for row in rows if not row["data_published"].startswith("yes")]
+    if not drawn:
+        outcome = "nothing to draw yet"
+        if not has_runs and (FIGURES[name].paper is None or not pictures_only):
+            outcome = "not in the paper, so nothing of it is published"
+        elif not has_runs:
+            outcome = "the paper has it as a picture only: no values of it are published"
+        return FigureResult(name, outcome)
     make_folder(folder)
-    before = {path for path in _files(folder, name) if _is_ours(path)}
-    contents = {
-        folder / f"{one.name}.{suffix}": file for one in found for suffix, file in render(one).items()
-    }
-    contents[folder / f"{name}{CSV}"] = csv_text({one.name: one.panels for one in found}).encode()
+    before = {path for path in _list_files(folder, name) if _is_drawn_here(path)}
+    contents: dict[Path, bytes] = {}
+    for picture in drawn:
+        contents |= {folder / f"{picture.name}.{suffix}": file for suffix, file in render(picture).items()}
+    contents[folder / f"{name}{CSV}"] = csv_text({picture.name: picture.panels for picture in drawn}).encode()
     for path, content in contents.items():
         atomic.write_bytes(path, content)
     for path in before - contents.keys():  # there were more pictures
         path.unlink(missing_ok=True)
-    captions = {folder / f"{one.name}{PNG}": one.caption for one in found}
-    return FigureResult(name, "drawn", [*contents], _left_out(name, shown), captions)
+    captions = {folder / f"{picture.name}{PNG}": picture.caption for picture in drawn}
+    warnings = []
+    if pictures_only and not has_runs:
+        panels = ", ".join(pictures_only)
+        warnings.append(f"Panel {panels} of {name} is left out: the paper has it as a picture only.")
+    return FigureResult(name, "drawn", [*contents], warnings, captions)
 
 
 def render(picture: Picture) -> dict[str, bytes]:
@@ -143,47 +155,25 @@ def render(picture: Picture) -> dict[str, bytes]:
     return draw.render(picture)
 
 
-def unpublished(figure: str) -> list[str]:
-    """The panels of a figure of the paper that are pictures only: the paper has no table of their values."""
-    rows = [row for row in reported.rows("figures") if row["figure"] == figure]
-    return [row["panels"] for row in rows if not row["data_published"].startswith("yes")]
-
-
-def _left_out(name: str, shown: Sequence[Side]) -> list[str]:
-    """A sentence on panels that only our runs could fill."""
-    panels = unpublished(name)
-    if not panels or not shown or any(view.ours is not None for view in shown):
-        return []
-    return [f"Panel {', '.join(panels)} of {name} is left out: the paper has it as a picture only."]
-
-
-def _why_nothing(name: str, shown: Sequence[Side]) -> str:
-    if not shown or any(view.ours is not None for view in shown):
-        return "nothing to draw yet"
-    if FIGURES[name].paper is None or not unpublished(name):
-        return "not in the paper, so nothing of it is published"
-    return "the paper has it as a picture only: no values of it are published"
-
-
-def pictures_of(
-    name: str, frame: Frame | None, store: Store, shown: Sequence[Side], known: Marks
+def make_pictures(
+    name: str, frame: Frame | None, store: Store, sides: Sequence[Side], caveats: Caveats
 ) -> list[Picture]:
     """The pictures of a figure: its panels for each view of the paper, then those for all other sweeps."""
     figure = FIGURES[name]
-    groups = [figure.paper(view) for view in shown] if figure.paper else []
+    groups = [figure.paper(view) for view in sides] if figure.paper else []
     if figure.sweeps and frame is not None:
         groups.append(figure.sweeps(select_scale(frame, ""), store))
-    found = [[marked(panel, known) for panel in group] for group in groups if group]
-    return pictures(name, found) if found else []
+    panel_groups = [[add_caveats(panel, caveats) for panel in group] for group in groups if group]
+    return arrange_pictures(name, panel_groups) if panel_groups else []
 
 
-def _files(folder: Path, name: str) -> list[Path]:
+def _list_files(folder: Path, name: str) -> list[Path]:
     """The files of a figure that are in a folder."""
     patterns = [f"{name}{more}{suffix}" for more in ("", "-[0-9]*") for suffix in (PNG, PDF, CSV)]
     return [path for pattern in patterns for path in folder.glob(pattern)]
 
 
-def _is_ours(path: Path) -> bool:
+def _is_drawn_here(path: Path) -> bool:
     """Whether a file was drawn here: pictures say so, and a file of values begins with our columns."""
     content = path.read_bytes() if path.is_file() else b""
     return content.startswith(CSV_START.encode()) if path.suffix == CSV else DRAWN_BY.encode() in content

@@ -193,11 +193,11 @@ def csv_text(pictures: Mapping[str, Iterable[Panel]]) -> str:
         for picture, panels in pictures.items()
         for panel in panels
     ]
-    cells = pd.concat(frames)[["panel", *CSV, "picture"]].map(_cell)
+    cells = pd.concat(frames)[["panel", *CSV, "picture"]].map(_format_cell)
     return cells.to_csv(index=False, lineterminator="\n")
 
 
-def _cell(value: float | str | tuple[str, ...] | None) -> str:
+def _format_cell(value: float | str | tuple[str, ...] | None) -> str:
     """Nine digits are more than any seed decides, and the same on every machine."""
     if isinstance(value, float):
         return f"{value:.9g}"
@@ -206,13 +206,13 @@ def _cell(value: float | str | tuple[str, ...] | None) -> str:
     return csv_cell(value) if isinstance(value, str) else "" if value is None else str(value)
 
 
-def ranged(row: Row, values: Sequence[float]) -> Row:
+def add_range(row: Row, values: Sequence[float]) -> Row:
     """The row with mean, sample standard deviation (none of one value) and range of one value or more."""
     sd = statistics.stdev(values) if len(values) > 1 else None
     return replace(row, y=statistics.fmean(values), y_sd=sd, y_low=min(values), y_high=max(values))
 
 
-def worst_shown(values: Sequence[float], *, higher_is_better: bool) -> float | None:
+def find_worst_shown(values: Sequence[float], *, higher_is_better: bool) -> float | None:
     """The worst value that an axis should show; None if all are close enough to each other.
 
     One very bad result must not squeeze all others together: values beyond three times the distance between
@@ -228,5 +228,5 @@ def worst_shown(values: Sequence[float], *, higher_is_better: bool) -> float | N
         return None
     spread = statistics.median(losses) - losses[0]
     limit = losses[0] + 3 * spread if spread else losses[-1]
-    near = [one for one in losses if one <= limit]
+    near = [loss for loss in losses if loss <= limit]
     return sign * near[-1] if len(near) < len(losses) else None

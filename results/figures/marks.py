@@ -67,17 +67,17 @@ _MOST_NAMED = 8  # points of costs; of more, only the best are in the legend
 _OTHER: Style = _NO_LINE | {"marker": "o", "color": "0.75", "markersize": 3, "markeredgewidth": 0}
 
 
-def _each(frame: pd.DataFrame) -> list[Any]:
+def _list_rows(frame: pd.DataFrame) -> list[Any]:
     """The rows of a frame by the names of its columns."""
     return list(frame.itertuples())
 
 
 def _is_wide(values: Iterable[float], times: float) -> bool:
-    known = [value for value in values if value == value]
-    return bool(known) and max(known) > times * min(known) > 0
+    finite = [value for value in values if value == value]
+    return bool(finite) and max(finite) > times * min(finite) > 0
 
 
-def _beyond(panel: Panel, values: pd.Series[float]) -> pd.Series[bool]:
+def _find_beyond(panel: Panel, values: pd.Series[float]) -> pd.Series[bool]:
     """Which values are worse than the axis shows."""
     sign = -1 if panel.higher_is_better else 1
     return sign * values > (math.inf if panel.worst_shown is None else sign * panel.worst_shown)
@@ -86,29 +86,29 @@ def _beyond(panel: Panel, values: pd.Series[float]) -> pd.Series[bool]:
 # --- curves ---
 
 
-def curves(ax: Any, panel: Panel) -> Entries:
+def draw_curves(ax: Any, panel: Panel) -> Entries:
     """Series along an axis, with standard deviations and bands, and lines across it."""
     kind, entries = KINDS[panel.kind], Entries()
     words = kind.x_scale == "words"
-    shown = panel.of(POINT, CHOSEN, kinds.LEFT_OUT, kinds.DIVERGED)
-    shown["x"] = shown.groupby("series").cumcount() if words else shown["x"].astype(float)
-    shown["right"] = (shown["quantity"] == panel.right_label) & bool(panel.right_label)
+    points = panel.of(POINT, CHOSEN, kinds.LEFT_OUT, kinds.DIVERGED)
+    points["x"] = points.groupby("series").cumcount() if words else points["x"].astype(float)
+    points["right"] = (points["quantity"] == panel.right_label) & bool(panel.right_label)
     right = ax.twinx() if panel.right_label else ax
     variants: Counter[tuple[Any, ...]] = Counter()  # series of one optimizer
     crosses: Counter[float] = Counter()  # at an x; all of them must stay visible
-    groups: Any = list(shown.groupby(["series", "optimizer", "source", "right"], sort=False))
+    groups: Any = list(points.groupby(["series", "optimizer", "source", "right"], sort=False))
     alike = Counter(tuple(who) for (_, *who), _ in groups)
-    for (name, *who), own in groups:
+    for (name, *who), series in groups:
         variant = variants[tuple(who)] if alike[tuple(who)] > 1 else None
         style = series_style(who[0], who[1], variant, who[2])
         style |= {"markersize": 3.5 if words else 5} if kind.markers else {"marker": None}
-        style |= {"markevery": max(1, len(own) // _MOST_MARKERS)}
+        style |= {"markevery": max(1, len(series) // _MOST_MARKERS)}
         style |= {} if kind.joined else _NO_LINE
         variants[tuple(who)] += 1
         entries[name, who[1]] = Line2D([], [], **style)
-        diverged = own["role"] == kinds.DIVERGED
-        _curve(right if who[2] else ax, own[~diverged], style, words or kind.whiskers)
-        for x in own.loc[diverged, "x"]:
+        diverged = series["role"] == kinds.DIVERGED
+        _draw_curve(right if who[2] else ax, series[~diverged], style, words or kind.whiskers)
+        for x in series.loc[diverged, "x"]:
             depth = 0.03 + 0.06 * crosses[x]
             crosses[x] += 1
             place = {
@@ -117,16 +117,16 @@ def curves(ax: Any, panel: Panel) -> Entries:
                 "markeredgecolor": style["color"],
             }
             ax.plot([x], [depth if panel.higher_is_better else 1 - depth], **_CROSS, **place)
-    entries |= _levels(ax, right, panel) | _laws(ax, panel)
-    if (shown["role"] == CHOSEN).any():
+    entries |= _draw_levels(ax, right, panel) | _draw_laws(ax, panel)
+    if (points["role"] == CHOSEN).any():
         entries["chosen"] = Line2D([], [], **_RING, markeredgecolor=GREY)
     if crosses:
         entries["diverged"] = Line2D([], [], **_CROSS, markeredgecolor=GREY)
     for side in dict.fromkeys((ax, right)):
         side.margins(0.08 if kind.markers else 0.02)
     if words:
-        entries |= _words(ax, panel, shown)
-    _scale_curves(ax, panel, shown)
+        entries |= _draw_words(ax, panel, points)
+    _scale_curves(ax, panel, points)
     ax.set(xlabel=panel.x_label or kind.x, ylabel=panel.y_label)
     if right is not ax:
         right.set_ylabel(panel.right_label)
@@ -135,7 +135,7 @@ def curves(ax: Any, panel: Panel) -> Entries:
     return entries
 
 
-def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], whiskers: bool) -> None:
+def _draw_curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], whiskers: bool) -> None:
     x, y, sd, low, high = (points[name] for name in ("x", "y", "y_sd", "y_low", "y_high"))
     colour = style["color"]
     if style["marker"] and not whiskers and (sd > 0).any():
@@ -150,10 +150,10 @@ def _curve(ax: Any, points: pd.DataFrame, style: Mapping[str, Any], whiskers: bo
     ax.plot(chosen["x"], chosen["y"], **_RING, markeredgecolor=colour)
 
 
-def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
+def _draw_levels(ax: Any, right: Any, panel: Panel) -> Entries:
     """Horizontal lines: what an optimizer reaches that has no value on the axis."""
     entries: Entries = {}
-    for row in _each(panel.of(kinds.LEVEL)):
+    for row in _list_rows(panel.of(kinds.LEVEL)):
         on_the_right = right is not ax and row.quantity == panel.right_label
         grey = on_the_right or not row.optimizer
         colour = GREY if grey else optimizer_style(row.optimizer)["color"]
@@ -164,14 +164,14 @@ def _levels(ax: Any, right: Any, panel: Panel) -> Entries:
     return entries
 
 
-def _laws(ax: Any, panel: Panel) -> Entries:
+def _draw_laws(ax: Any, panel: Panel) -> Entries:
     """Fitted curves, and arrows where a value lies beyond what was observed."""
     entries: Entries = {}
-    for name, own in panel.of(kinds.LAW).groupby("optimizer", sort=False):
+    for name, law in panel.of(kinds.LAW).groupby("optimizer", sort=False):
         style: Style = {"linestyle": DASHED, "linewidth": 0.9, "zorder": 1}
-        ax.plot(own["x"], own["y"], color=optimizer_style(str(name))["color"], **style)
+        ax.plot(law["x"], law["y"], color=optimizer_style(str(name))["color"], **style)
         entries["law"] = Line2D([], [], color=GREY, **style)
-    for row in _each(panel.of(kinds.ABOVE, kinds.BELOW)):
+    for row in _list_rows(panel.of(kinds.ABOVE, kinds.BELOW)):
         style = optimizer_style(row.optimizer)
         up = 1 if row.role == kinds.ABOVE else -1
         ax.plot([row.x], [row.y], zorder=4, **style | _BEYOND)
@@ -181,19 +181,19 @@ def _laws(ax: Any, panel: Panel) -> Entries:
     return entries
 
 
-def _words(ax: Any, panel: Panel, shown: pd.DataFrame) -> Entries:
+def _draw_words(ax: Any, panel: Panel, points: pd.DataFrame) -> Entries:
     """A place on the axis for each layer, the random matrix in it, and a shade where no mean has it."""
     entries: Entries = {}
     shade: Style = {"color": "0.93", "linewidth": 0, "zorder": 0}
     random = panel.of(kinds.RANDOM)
-    for place in shown.loc[shown["role"] == kinds.LEFT_OUT, "x"].unique():
+    for place in points.loc[points["role"] == kinds.LEFT_OUT, "x"].unique():
         ax.axvspan(place - 0.5, place + 0.5, **shade)
         entries["not in means"] = Patch(**shade)
     if len(random):
         ax.plot(range(len(random)), random["y"], zorder=1.5, **_RANDOM)
         entries["random matrix"] = Line2D([], [], **_RANDOM)
-    labels = list(panel.frame.loc[panel.frame["series"] == shown["series"].iloc[0], "x"])
-    if shown["y"].isna().all():  # an axis of nothing
+    labels = list(panel.frame.loc[panel.frame["series"] == points["series"].iloc[0], "x"])
+    if points["y"].isna().all():  # an axis of nothing
         ax.set_yticks([])
     step = math.ceil(len(labels) / _MOST_TICKS)
     ax.set_xlim(-0.6, len(labels) - 0.4)
@@ -203,13 +203,13 @@ def _words(ax: Any, panel: Panel, shown: pd.DataFrame) -> Entries:
     return entries
 
 
-def _scale_curves(ax: Any, panel: Panel, shown: pd.DataFrame) -> None:
-    scale, left = KINDS[panel.kind].x_scale, shown[~shown["right"]]
-    tried = sorted(shown["x"].unique())
+def _scale_curves(ax: Any, panel: Panel, points: pd.DataFrame) -> None:
+    scale, left_axis = KINDS[panel.kind].x_scale, points[~points["right"]]
+    tried = sorted(points["x"].unique())
     if scale == "words":
-        is_log = _is_wide([*left["y_low"], *left["y_high"]], _MANY_TIMES["words"])
+        is_log = _is_wide([*left_axis["y_low"], *left_axis["y_high"]], _MANY_TIMES["words"])
     else:
-        is_log = not panel.higher_is_better and _is_wide(left["y"], _MANY_TIMES["curves"])
+        is_log = not panel.higher_is_better and _is_wide(left_axis["y"], _MANY_TIMES["curves"])
     if is_log if panel.y_log is None else panel.y_log:
         ax.set_yscale("log")
     if panel.y_limits is not None:
@@ -229,30 +229,30 @@ def _scale_curves(ax: Any, panel: Panel, shown: pd.DataFrame) -> None:
 # --- dots ---
 
 
-def dots(ax: Any, panel: Panel) -> Entries:
+def draw_dots(ax: Any, panel: Panel) -> Entries:
     """Values in groups, written above them, with their standard deviations and medians."""
-    shown = panel.of(POINT, kinds.DIVERGED, kinds.MISSING)
-    medians = {(row.series, row.x): row.y for row in _each(panel.of(kinds.MEDIAN))}
-    named = all(row.x == display_name(row.optimizer) for row in _each(shown))
-    rotation = 90 if len(shown) > _MOST_UPRIGHT else 0
+    points = panel.of(POINT, kinds.DIVERGED, kinds.MISSING)
+    medians = {(row.series, row.x): row.y for row in _list_rows(panel.of(kinds.MEDIAN))}
+    is_axis_named = all(row.x == display_name(row.optimizer) for row in _list_rows(points))
+    rotation = 90 if len(points) > _MOST_UPRIGHT else 0
     text = {"ha": "center", "va": "bottom", "textcoords": "offset points", "size": SMALL, "zorder": 4}
     empty = {"xycoords": ax.get_xaxis_transform(), "color": GREY, "rotation": 90}
     entries: Entries = {}
-    groups = list(dict.fromkeys(shown["x"]))
+    groups = list(dict.fromkeys(points["x"]))
     for place, group in enumerate(groups):
-        own = shown[shown["x"] == group]
-        for number, row in enumerate(_each(own)):
-            x = place + _WIDTH * ((number + 0.5) / len(own) - 0.5)
+        group_rows = points[points["x"] == group]
+        for number, row in enumerate(_list_rows(group_rows)):
+            x = place + _WIDTH * ((number + 0.5) / len(group_rows) - 0.5)
             if row.y != row.y:  # a word in its place says why
                 ax.annotate(row.text, (x, 0), (0, 3), **text | empty)
                 continue
-            style, sd = _look_of_point(row), 0.0 if row.y_sd != row.y_sd else row.y_sd
+            style, sd = _point_style(row), 0.0 if row.y_sd != row.y_sd else row.y_sd
             ax.errorbar(x, row.y, sd or None, capsize=3, elinewidth=1.1, **style)
             ax.annotate(f"{row.y:.2f}", (x, row.y + sd), (0, 4), rotation=rotation, **text)
             if (row.series, group) in medians:
                 ax.plot(x, medians[row.series, group], **_MEDIAN)
                 entries["median"] = Line2D([], [], **_MEDIAN)
-            if not named:  # else the axis says which optimizer it is
+            if not is_axis_named:  # else the axis says which optimizer it is
                 entries[row.optimizer, row.source] = Line2D([], [], **style)
             elif row.source == PUBLISHED:
                 entries["published"] = Line2D(
@@ -271,30 +271,30 @@ def dots(ax: Any, panel: Panel) -> Entries:
 # --- a row per optimizer ---
 
 
-def rows(ax: Any, panel: Panel) -> Entries:
+def draw_rows(ax: Any, panel: Panel) -> Entries:
     """A row per optimizer, the first on top: name, ranges, single runs, a mark, and a text at the right."""
     kind, entries = KINDS[panel.kind], Entries()
-    shown = panel.of(MARK, SPAN, kinds.DOT, kinds.MISSED)
-    marks = shown[shown["role"] == MARK]
-    names = list(dict.fromkeys(shown["optimizer"]))
-    beyond = set(marks.loc[_beyond(panel, marks["y"]), "optimizer"])
-    near = shown[~shown["optimizer"].isin(beyond)]
-    spans = list(dict.fromkeys(shown.loc[shown["role"] == SPAN, "text"]))
+    drawn = panel.of(MARK, SPAN, kinds.DOT, kinds.MISSED)
+    marks = drawn[drawn["role"] == MARK]
+    names = list(dict.fromkeys(drawn["optimizer"]))
+    beyond = set(marks.loc[_find_beyond(panel, marks["y"]), "optimizer"])
+    near = drawn[~drawn["optimizer"].isin(beyond)]
+    spans = list(dict.fromkeys(drawn.loc[drawn["role"] == SPAN, "text"]))
     widths = dict.fromkeys(spans, _THICK) | dict.fromkeys(spans[:1], _THIN)
     arrow: Style = _BEYOND | {"marker": "<" if panel.higher_is_better else ">"}
     end = 0.02 if panel.higher_is_better else 0.98
-    for row in _each(shown):
-        place, own = names.index(row.optimizer), {"color": optimizer_style(row.optimizer)["color"]}
+    for row in _list_rows(drawn):
+        place, colour = names.index(row.optimizer), {"color": optimizer_style(row.optimizer)["color"]}
         if row.optimizer in beyond:
             if row.role == MARK:
-                ax.plot([end], [place], transform=ax.get_yaxis_transform(), zorder=4, **arrow, **own)
+                ax.plot([end], [place], transform=ax.get_yaxis_transform(), zorder=4, **arrow, **colour)
         elif row.role == SPAN:
-            ax.hlines(place, row.y_low, row.y_high, linewidth=widths[row.text], zorder=2, **own)
+            ax.hlines(place, row.y_low, row.y_high, linewidth=widths[row.text], zorder=2, **colour)
             for is_open, x, marker in zip(row.ends, (row.y_low, row.y_high), "<>", strict=True):
                 if is_open:
-                    ax.plot([x], [place], marker=marker, zorder=3, **_ARROW, **own)
+                    ax.plot([x], [place], marker=marker, zorder=3, **_ARROW, **colour)
         elif row.y == row.y:
-            ax.plot([row.y], [place], **own | _IN_ROWS[row.role])
+            ax.plot([row.y], [place], **colour | _IN_ROWS[row.role])
     text = {
         "xycoords": ("axes fraction", "data"),
         "textcoords": "offset points",
@@ -314,13 +314,13 @@ def rows(ax: Any, panel: Panel) -> Entries:
         ax.set_xscale("log")
         label_log(ax.xaxis)
     for role, style in _IN_ROWS.items():
-        if shown.loc[shown["role"] == role, "y"].notna().any():
+        if drawn.loc[drawn["role"] == role, "y"].notna().any():
             entries[kind.words[role]] = Line2D([], [], **Style(color=GREY) | style)
     if beyond:
         entries["beyond the axis"] = Line2D([], [], color=GREY, **arrow)
     for name, width in widths.items():
         entries[name] = Line2D([], [], color=GREY, linewidth=width, solid_capstyle="butt")
-    if any(any(ends) for ends in shown["ends"]):
+    if any(any(ends) for ends in drawn["ends"]):
         entries["nothing worse was tried beyond"] = Line2D([], [], color=GREY, **_ARROW | {"marker": ">"})
     return entries
 
@@ -328,47 +328,47 @@ def rows(ax: Any, panel: Panel) -> Entries:
 # --- points ---
 
 
-def points(ax: Any, panel: Panel) -> Entries:
+def draw_points(ax: Any, panel: Panel) -> Entries:
     """Points with their spreads, and the front of the best ones. Of many only the front is told apart."""
     entries: Entries = {}
-    shown, front = panel.of(POINT), panel.of(kinds.FRONT)
-    shown["x"] = shown["x"].astype(float)
-    far, best = _beyond(panel, shown["y"]), shown["series"].isin(front["text"])
-    named = best | (len(shown) <= _MOST_NAMED)
+    drawn, front = panel.of(POINT), panel.of(kinds.FRONT)
+    drawn["x"] = drawn["x"].astype(float)
+    far, best = _find_beyond(panel, drawn["y"]), drawn["series"].isin(front["text"])
+    is_named = best | (len(drawn) <= _MOST_NAMED)
     text = {"textcoords": "offset points", "size": SMALL, "zorder": 4}
-    for row in _each(shown[~far]):
-        style = _look_of_point(row) if named[row.Index] else _OTHER
-        errors = {"yerr": row.y_sd, "xerr": row.x_sd} if named[row.Index] else {}
+    for row in _list_rows(drawn[~far]):
+        style = _point_style(row) if is_named[row.Index] else _OTHER
+        errors = {"yerr": row.y_sd, "xerr": row.x_sd} if is_named[row.Index] else {}
         ax.errorbar(row.x, row.y, elinewidth=0.7, zorder=3, **errors, **style)
-        if named[row.Index] and row.text:
+        if is_named[row.Index] and row.text:
             ax.annotate(row.text, (row.x, row.y), (3, 2), **text)
-    for name, own in shown[named & ~far].groupby("optimizer", sort=False):
+    for name, line_points in drawn[is_named & ~far].groupby("optimizer", sort=False):
         colour = optimizer_style(str(name))["color"]
-        ax.plot(own["x"], own["y"], color=colour, linewidth=0.6, alpha=0.7, zorder=2)
+        ax.plot(line_points["x"], line_points["y"], color=colour, linewidth=0.6, alpha=0.7, zorder=2)
     stairs: list[tuple[float, float]] = []  # between two points of the front the cheaper one can be had
-    for row in _each(front[~_beyond(panel, front["y"])]):
+    for row in _list_rows(front[~_find_beyond(panel, front["y"])]):
         stairs += [(float(row.x), stairs[-1][1])] if stairs else []
         stairs.append((float(row.x), row.y))
     line: Style = {"color": GREY, "linestyle": DASHED, "linewidth": 1}
     ax.plot(*zip(*stairs, strict=True), **line)
     ax.margins(0.12)
-    if _is_wide(shown["x"], _MANY_TIMES["points"]):
+    if _is_wide(drawn["x"], _MANY_TIMES["points"]):
         ax.set_xscale("log")
         label_log(ax.xaxis)
     ax.set_ylim(ax.get_ylim())
     end = ax.get_ylim()[int(not panel.higher_is_better)]
     arrow = {"marker": "v" if panel.higher_is_better else "^", "clip_on": False, "zorder": 3}
-    for row in _each(shown[far]):
-        style = _look_of_point(row) if named[row.Index] else _OTHER
+    for row in _list_rows(drawn[far]):
+        style = _point_style(row) if is_named[row.Index] else _OTHER
         ax.plot([row.x], [end], **style | arrow)
-    for row in _each(shown[named]):
-        entries[row.optimizer, row.source] = Line2D([], [], **_look_of_point(row))
-    if not named.all():
+    for row in _list_rows(drawn[is_named]):
+        entries[row.optimizer, row.source] = Line2D([], [], **_point_style(row))
+    if not is_named.all():
         entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
     if far.any():
         entries["beyond the axis"] = Line2D([], [], color=GREY, **_BEYOND | arrow)
     entries["front: nothing cheaper is better"] = Line2D([], [], **line)
-    if (shown.loc[named & ~far, "text"] != "").any():
+    if (drawn.loc[is_named & ~far, "text"] != "").any():
         entries["interval"] = Line2D(
             [], [], **_NO_LINE, marker="$5$", color=GREY, markersize=4.5, markeredgewidth=0
         )
@@ -376,8 +376,8 @@ def points(ax: Any, panel: Panel) -> Entries:
     return entries
 
 
-def _look_of_point(row: Any) -> Style:
+def _point_style(row: Any) -> Style:
     return series_style(row.optimizer, row.source) | _NO_LINE | {"markersize": 5}
 
 
-MARKS = {"curves": curves, "dots": dots, "rows": rows, "points": points}
+MARKS = {"curves": draw_curves, "dots": draw_dots, "rows": draw_rows, "points": draw_points}

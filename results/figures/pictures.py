@@ -41,7 +41,7 @@ class Picture:
         return " · ".join([shows[:1].upper() + shows[1:], *facts])
 
 
-def pictures(figure: str, groups: Sequence[Sequence[Panel]]) -> list[Picture]:
+def arrange_pictures(figure: str, groups: Sequence[Sequence[Panel]]) -> list[Picture]:
     """The pictures of a figure: one of six panels or fewer, else some for each group, by families.
 
     Args:
@@ -51,45 +51,42 @@ def pictures(figure: str, groups: Sequence[Sequence[Panel]]) -> list[Picture]:
     whole = (
         [groups]
         if sum(map(len, groups)) <= MOST_PANELS
-        else [[own] for group in groups for own in _apart(group)]
+        else [[chunk] for group in groups for chunk in _split_group(group)]
     )
-    return [
-        _picture(figure, f"{figure}-{number}" if number > 1 else figure, own)
-        for number, own in enumerate(whole, 1)
-    ]
+    arranged = []
+    for number, panel_groups in enumerate(whole, 1):
+        about = [panel.about for group in panel_groups for panel in group]
+        seeds = [n for panel in about for n in panel.seeds]
+        tried = [n for panel in about for n in panel.tried]
+        sample = Note(
+            "figure_sample",
+            seeds=format_span(seeds) if seeds else "",
+            most=max(seeds, default=0),
+            fresh=all(panel.fresh for panel in about),
+            tried=format_span(tried) if max(tried, default=1) > 1 else "",
+        )
+        shared = [fact for fact in about[0].facts if all(fact in panel.facts for panel in about)]
+        shows = Note(
+            f"shows_{figure}", metrics=[*dict.fromkeys(panel.metric for panel in about if panel.metric)]
+        )
+        name = f"{figure}-{number}" if number > 1 else figure
+        arranged.append(Picture(name, panel_groups, shows, [*([sample] if seeds else []), *shared]))
+    return arranged
 
 
-def _apart(group: Sequence[Panel]) -> list[list[Panel]]:
+def _split_group(group: Sequence[Panel]) -> list[list[Panel]]:
     """At most six panels each. Families stay together if they can, and the panels of a workload."""
-    found: list[list[Panel]] = [[]]
+    chunks: list[list[Panel]] = [[]]
     for family in grouped(group, lambda panel: panel.about.family).values():
         whole = (
             [family]
             if len(family) <= MOST_PANELS
             else grouped(family, lambda panel: panel.about.title).values()
         )
-        for own in whole:
-            for start in range(0, len(own), MOST_PANELS):
-                part = own[start : start + MOST_PANELS]
-                if len(found[-1]) + len(part) > MOST_PANELS:
-                    found.append([])
-                found[-1] += part
-    return found
-
-
-def _picture(figure: str, name: str, groups: Sequence[Sequence[Panel]]) -> Picture:
-    about = [panel.about for group in groups for panel in group]
-    seeds = [n for one in about for n in one.seeds]
-    tried = [n for one in about for n in one.tried]
-    metrics = list(dict.fromkeys(one.metric for one in about if one.metric))
-    sample = Note(
-        "figure_sample",
-        seeds=format_span(seeds) if seeds else "",
-        most=max(seeds, default=0),
-        fresh=all(one.fresh for one in about),
-        tried=format_span(tried) if max(tried, default=1) > 1 else "",
-    )
-    shared = [fact for fact in about[0].facts if all(fact in one.facts for one in about)]
-    return Picture(
-        name, groups, Note(f"shows_{figure}", metrics=metrics), [*([sample] if seeds else []), *shared]
-    )
+        for panels in whole:
+            for start in range(0, len(panels), MOST_PANELS):
+                part = panels[start : start + MOST_PANELS]
+                if len(chunks[-1]) + len(part) > MOST_PANELS:
+                    chunks.append([])
+                chunks[-1] += part
+    return chunks

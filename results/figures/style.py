@@ -108,8 +108,8 @@ def display_name(optimizer: str) -> str:
     (revision 1)".
     """
     name, _, version = optimizer.partition(" (")
-    shown = f"{name[:_START]}…{name[_START + 1 - _LONGEST :]}" if len(name) > _LONGEST else name
-    return f"{shown} ({version}" if version else shown
+    short = f"{name[:_START]}…{name[_START + 1 - _LONGEST :]}" if len(name) > _LONGEST else name
+    return f"{short} ({version}" if version else short
 
 
 # --- logarithmic axes ---
@@ -130,13 +130,13 @@ def log_ticks(low: float, high: float) -> list[float]:
         values = (float(f"{step}e{decade}") for decade in decades for step in steps)
         return [value for value in values if low <= value <= high]
 
-    found: list[float] = []
+    ticks: list[float] = []
     for steps in _ROUND:
-        found = between(steps)
-        if len(found) >= _FEWEST_TICKS:
+        ticks = between(steps)
+        if len(ticks) >= _FEWEST_TICKS:
             break
-    found = found or between(_FINE) or [float(f"{math.sqrt(low * high):.3g}")]
-    return found[:: math.ceil(len(found) / _MOST_TICKS)]
+    ticks = ticks or between(_FINE) or [float(f"{math.sqrt(low * high):.3g}")]
+    return ticks[:: math.ceil(len(ticks) / _MOST_TICKS)]
 
 
 def label_log(axis: Any, tried: Sequence[float] = ()) -> None:

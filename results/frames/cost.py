@@ -17,6 +17,6 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     """The columns of COLUMNS; of a record without estimates none, so that frames of older stores stay."""
     if not {"flops_per_step", "optimizer_flops_per_step"} <= record.cost.keys():
         return {}
-    found: dict[str, Any] = {name: record.cost.get(name) for name in _KEPT}
+    columns: dict[str, Any] = {name: record.cost.get(name) for name in _KEPT}
     work = record.cost["flops_per_step"] + record.cost["optimizer_flops_per_step"]
-    return found | {"peak_memory": record.peak_memory, TOTAL_FLOPS: record.steps * work}
+    return columns | {"peak_memory": record.peak_memory, TOTAL_FLOPS: record.steps * work}

@@ -71,11 +71,18 @@ def read_runs(
             raise UsageError(f"'{path}' needs a column '{name}'{option}; {nearest(name, header)}")
     judged = _Judged.of_column(metric, header, higher_is_better)
     apart = {row, metric, "stage", "steps", *SEED_FIELDS, *_WORKLOAD}
-    settings = _settings(lines, [name for name in header if name not in apart and not _SPLIT.match(name)])
-    found = [_run(line, row, judged, own) for line, own in zip(lines, settings, strict=True)]
-    found.sort(key=lambda run: (*_place(run), run["stage"] != SEARCH, run["candidate"], run["seed"]))
-    _check_apart(path, found)
-    return [run | {"key": f"{at}"} for at, run in enumerate([*found, *_not_searched(path, found)])]
+    names = [name for name in header if name not in apart and not _SPLIT.match(name)]
+    pairs = zip(lines, _read_settings(lines, names), strict=True)
+    runs = [_read_run(line, row, judged, settings) for line, settings in pairs]
+    runs.sort(key=lambda run: (*_find_place(run), run["stage"] != SEARCH, run["candidate"], run["seed"]))
+    alike = grouped(runs, lambda run: (*_find_place(run), run["stage"], run["candidate"], run["seed"]))
+    for first, *copies in alike.values():
+        if copies:
+            raise UsageError(
+                f"'{path}', line {copies[0]['line']}: {first['optimizer']} with seed {first['seed']} and the "
+                f"same settings is in line {first['line']}, too; a run has one line."
+            )
+    return [run | {"key": f"{at}"} for at, run in enumerate([*runs, *_add_searches(path, runs)])]
 
 
 @dataclass(frozen=True)
@@ -86,21 +93,21 @@ class _Line:
     number: int
     cells: Mapping[str, str]
 
-    def refused(self, what: str) -> UsageError:
-        return UsageError(f"'{self.path}', line {self.number}: {what}.")
+    def refusal(self, problem: str) -> UsageError:
+        return UsageError(f"'{self.path}', line {self.number}: {problem}.")
 
-    def figure(self, name: str, whole: bool = False) -> float:
+    def read_number(self, name: str, whole: bool = False) -> float:
         """A cell as a number; one that need not be whole need not be finite, as a run may diverge."""
         text = self.cells[name]
         value = _number(text)
         if value is None or (whole and not value.is_integer()):
             hint = "" if text or whole else "; a run that diverged has nan"
-            raise self.refused(f"{name} is '{text}', which is no {'whole ' if whole else ''}number{hint}")
+            raise self.refusal(f"{name} is '{text}', which is no {'whole ' if whole else ''}number{hint}")
         return value
 
-    def optional(self, name: str) -> float:
+    def read_optional(self, name: str) -> float:
         """The same, NaN where the file says nothing."""
-        return self.figure(name) if self.cells.get(name) else math.nan
+        return self.read_number(name) if self.cells.get(name) else math.nan
 
 
 @dataclass(frozen=True)
@@ -133,60 +140,60 @@ class _Judged:
 
     @property
     def split(self) -> str:
-        found = _SPLIT.match(self.reported)
-        return found[1] if found else ""
+        match = _SPLIT.match(self.reported)
+        return match[1] if match else ""
 
-    def value(self, line: _Line, name: str) -> float:
+    def read_value(self, line: _Line, name: str) -> float:
         """A value of the metric in a column; NaN if it is not finite."""
-        value = line.figure(name)
+        value = line.read_number(name)
         least, most, hint = _BOUNDS.get(self.name, (-math.inf, math.inf, ""))
         if math.isfinite(value) and not least <= value <= most:
-            raise line.refused(f"{name} is {line.cells[name]}, which is not in [{least:g}, {most:g}]{hint}")
+            raise line.refusal(f"{name} is {line.cells[name]}, which is not in [{least:g}, {most:g}]{hint}")
         return value if math.isfinite(value) else math.nan
 
 
-def _run(line: _Line, name: str, judged: _Judged, settings: Row) -> Row:
+def _read_run(line: _Line, name: str, judged: _Judged, settings: Row) -> Row:
     cells, staged = line.cells, "stage" in line.cells
     stage = _STAGES.get(cells["stage"]) if staged else SEARCH
     if stage is None:
-        raise line.refused(f"stage is '{cells['stage']}', but only 'search' and 'fresh' are known")
+        raise line.refusal(f"stage is '{cells['stage']}', but only 'search' and 'fresh' are known")
     if not cells[name]:
-        raise line.refused(f"{name} is empty")
+        raise line.refusal(f"{name} is empty")
     chosen_elsewhere = stage == REPLICATE and judged.reported != judged.column and not cells[judged.column]
-    value = math.nan if chosen_elsewhere else judged.value(line, judged.column)
-    end = value if staged and stage == SEARCH else judged.value(line, judged.reported)
+    value = math.nan if chosen_elsewhere else judged.read_value(line, judged.column)
+    end = value if staged and stage == SEARCH else judged.read_value(line, judged.reported)
     task = " · ".join(filter(None, (cells.get("workload"), cells.get("task")))) or line.path.stem
-    seed = int(line.figure("seed", whole=True))
-    told = {at: value for at, value in sorted(settings.items()) if value == value}
+    seed = int(line.read_number("seed", whole=True))
+    present = {at: value for at, value in sorted(settings.items()) if value == value}
     return {
         **dict.fromkeys(FIRST, ""),
         **{"sweep": line.path.name if staged else "", "stage": stage, "look": 0, "allowed": 0},
         **{"task": task, "model": cells.get("model", ""), "setting": cells.get("setting", "")},
         "state": str(Status.DIVERGED if math.isnan(end) else Status.COMPLETED),
         "score": None if math.isnan(value) else (-value if judged.higher_is_better else value,),
-        "candidate": repr((cells[name], told)),
+        "candidate": repr((cells[name], present)),
         "optimizer": cells[name],
         **settings,
         "seed": seed,
-        "data_seed": int(line.figure("data_seed", whole=True)) if cells.get("data_seed") else seed,
+        "data_seed": int(line.read_number("data_seed", whole=True)) if cells.get("data_seed") else seed,
         **{FILE: line.path.name, SPLIT: judged.split, "line": line.number},
         **{f"val_{judged.name}": value, f"test_{judged.name}": end},
-        "test_samples": line.optional(f"{judged.split}_samples"),
-        "steps": line.optional("steps"),
+        "test_samples": line.read_optional(f"{judged.split}_samples"),
+        "steps": line.read_optional("steps"),
         **dict(zip(TASK, (FILE, judged.name, judged.higher_is_better), strict=True)),
     }
 
 
-def _settings(lines: Sequence[_Line], names: Sequence[str]) -> list[Row]:
+def _read_settings(lines: Sequence[_Line], names: Sequence[str]) -> list[Row]:
     """The settings of each line by the frame's column: numbers where all of a column are; NaN if missing."""
-    found: list[Row] = [{} for _ in lines]
+    settings: list[Row] = [{} for _ in lines]
     for name in sorted(names, key=lambda name: (name not in ("lr", "p"), name)):
         texts = ["" if line.cells[name].lower() == "nan" else line.cells[name] for line in lines]
         are_numbers = all(_number(text) is not None for text in texts if text)
-        for row, text in zip(found, texts, strict=True):
+        for row, text in zip(settings, texts, strict=True):
             value = _number(text) if are_numbers else text
             row[column(f"optimizer.{name}", _TAKEN)] = value if text else math.nan
-    return found
+    return settings
 
 
 def _number(text: str) -> float | None:
@@ -211,7 +218,7 @@ def _read_lines(path: Path) -> list[_Line]:
             f"'{path}' is no text in UTF-8: byte {error.start} is {error.object[error.start]}."
         ) from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    found, header = list[_Line](), list[str]()
+    lines, header = list[_Line](), list[str]()
     try:
         for cells in reader:
             cells = [cell.strip() for cell in cells]
@@ -220,47 +227,36 @@ def _read_lines(path: Path) -> list[_Line]:
                     raise UsageError(
                         f"'{path}', line {reader.line_num}: it has {len(cells)} cells, not {len(header)}."
                     )
-                found.append(_Line(path, reader.line_num, dict(zip(header, cells, strict=True))))
+                lines.append(_Line(path, reader.line_num, dict(zip(header, cells, strict=True))))
             header = header or cells
     except csv.Error as error:
         raise UsageError(f"'{path}', line {reader.line_num}: {error}.") from None
     if twice := next((name for name in header if header.count(name) > 1), None):
         raise UsageError(f"'{path}' has two columns '{twice}'; rename or remove one.")
-    if not found:
+    if not lines:
         raise UsageError(f"'{path}' has no line with a run; it needs a header and a line per run.")
-    return found
+    return lines
 
 
-def _place(run: Row) -> tuple[str, ...]:
+def _find_place(run: Row) -> tuple[str, ...]:
     return run["task"], run["model"], run["setting"], run["optimizer"]
 
 
-def _check_apart(path: Path, found: Sequence[Row]) -> None:
-    """Raise UsageError if two lines tell one run."""
-    alike = grouped(found, lambda run: (*_place(run), run["stage"], run["candidate"], run["seed"]))
-    for first, *others in alike.values():
-        if others:
-            raise UsageError(
-                f"'{path}', line {others[0]['line']}: {first['optimizer']} with seed {first['seed']} and the "
-                f"same settings is in line {first['line']}, too; a run has one line."
-            )
-
-
-def _not_searched(path: Path, found: Sequence[Row]) -> list[Row]:
+def _add_searches(path: Path, runs: Sequence[Row]) -> list[Row]:
     """A row of a search for each optimizer of which all lines are fresh: nothing was chosen.
 
     Raises:
         UsageError: a fresh line has a setting that no line of the search has, where there is a choice.
     """
     added = []
-    for own in grouped(found, _place).values():
-        searched = {run["candidate"] for run in own if run["stage"] == SEARCH}
-        if not searched and len({run["candidate"] for run in own}) == 1:
-            blank: Row = {name: math.nan for name in own[0] if name.startswith(("val_", "test_"))}
+    for optimizer_runs in grouped(runs, _find_place).values():
+        searched = {run["candidate"] for run in optimizer_runs if run["stage"] == SEARCH}
+        if not searched and len({run["candidate"] for run in optimizer_runs}) == 1:
+            blank: Row = {name: math.nan for name in optimizer_runs[0] if name.startswith(("val_", "test_"))}
             blank |= {"stage": SEARCH, "state": str(Status.COMPLETED), "score": (0.0,)}
-            added.append(own[0] | blank | dict.fromkeys(SEED_FIELDS))
+            added.append(optimizer_runs[0] | blank | dict.fromkeys(SEED_FIELDS))
             continue
-        for run in own:
+        for run in optimizer_runs:
             if run["candidate"] not in searched:
                 raise UsageError(
                     f"'{path}', line {run['line']}: {run['optimizer']} is fresh with a setting that no line "

@@ -36,14 +36,13 @@ def of_record(record: RunRecord) -> dict[str, Any]:
     values = record.settings
     values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
     params, _ = _declared(values)
-    if values.keys() >= params.keys():
-        return values
+    missing = {name: params[name] for name in params if name not in values}
     return {
-        name: _value_of_older_code(param) for name, param in params.items() if name not in values
+        name: param.default if param.before is UNSET else param.before for name, param in missing.items()
     } | values
 
 
-def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
+def of_plan(point: Point, origin_values: Mapping[tuple[str, ...], Values]) -> dict[str, Any]:
     """The settings of a point that has no record yet.
 
     If this machine's code or data would give the point another key, what it leaves open is taken from
@@ -51,28 +50,31 @@ def of_plan(point: Point, made: Mapping[tuple[str, ...], Values]) -> dict[str, A
 
     Args:
         point: the point.
-        made: as `origins` gives it.
+        origin_values: as `origins` gives it.
     """
-    given = _given(point)
+    overrides = _read_overrides(point)
     try:
-        config = resolve_config(given)
+        config = resolve_config(overrides)
     except UsageError:  # of older or newer code, or with a part from outside, which no table imports
-        rule = given.get("optimizer.name", FIELDS["optimizer.name"].default)
+        rule = overrides.get("optimizer.name", FIELDS["optimizer.name"].default)
         params = params_of(ZOO.get(str(rule)))
-        values = {name: param.default for name, param in params.items()} | _of_task(given["task"])
+        values = {name: param.default for name, param in params.items()} | _task_defaults(overrides["task"])
         with contextlib.suppress(UsageError, ValueError):
-            values[DATA] = tasks.fingerprint(given["task"])
-        values |= {name: _coerced(params.get(name), name, value) for name, value in given.items()}
-        return _with_origin(values, point, made)
+            values[DATA] = tasks.fingerprint(overrides["task"])
+        for name, value in overrides.items():
+            with contextlib.suppress(ValueError):
+                value = resolve_value(params[name], name, value) if name in params else value
+            values[name] = _plain(value)
+        return _add_origin(values, point, origin_values)
     values = {name: _plain(value) for name, value in to_settings(config).items()}
-    return values if run_key(config) == point.key else _with_origin(values, point, made)
+    return values if run_key(config) == point.key else _add_origin(values, point, origin_values)
 
 
-def _given(point: Point) -> dict[str, Any]:
+def _read_overrides(point: Point) -> dict[str, Any]:
     return {canonical(name): value for name, value in point.overrides.items() if value is not None}
 
 
-def _of_task(name: str) -> dict[str, Any]:
+def _task_defaults(name: str) -> dict[str, Any]:
     """What a task of ours decides where a run leaves it open."""
     row = tasks.TASKS.get(name)
     return {} if row is None else {"seq_len": row.seq_len, **row.defaults}
@@ -83,7 +85,7 @@ def origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], Valu
 
     By (sweep, task) what no optimizer decides of it. The first run of each block is enough.
     """
-    found: dict[tuple[str, ...], Values] = {}
+    origin_values: dict[tuple[str, ...], Values] = {}
     blocks = set[tuple[str, ...]]()
     shared = (DATA, _REVISIONS, "seq_len", *tasks.OPTIONS)
     for point in points:
@@ -91,23 +93,24 @@ def origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], Valu
         record = store.record(point.key) if point.key and block not in blocks else None
         if record is not None:
             blocks.add(block)
-            values, given = of_record(record), _given(point).keys() - {DATA}
-            own = {name: value for name, value in values.items() if name not in given}
-            found.setdefault((point.sweep, values["task"], point.block), own)
-            others = {name: own[name] for name in own if name.startswith(shared) and name != _OPTIMIZER_CODE}
-            found.setdefault((point.sweep, values["task"]), others)
-    return found
+            values, overrides = of_record(record), _read_overrides(point).keys() - {DATA}
+            open_values = {name: value for name, value in values.items() if name not in overrides}
+            origin_values.setdefault((point.sweep, values["task"], point.block), open_values)
+            names = [name for name in open_values if name.startswith(shared) and name != _OPTIMIZER_CODE]
+            shared_values = {name: open_values[name] for name in names}
+            origin_values.setdefault((point.sweep, values["task"]), shared_values)
+    return origin_values
 
 
-def _with_origin(
-    values: dict[str, Any], point: Point, made: Mapping[tuple[str, ...], Values]
+def _add_origin(
+    values: dict[str, Any], point: Point, origin_values: Mapping[tuple[str, ...], Values]
 ) -> dict[str, Any]:
     place = (point.sweep, values["task"])
-    origin = made.get((*place, point.block)) or made.get(place)
+    origin = origin_values.get((*place, point.block)) or origin_values.get(place)
     if origin is None:
         return values
-    given = _given(point).keys() - {DATA}
-    open_before = {name: value for name, value in origin.items() if name not in given}
+    overrides = _read_overrides(point).keys() - {DATA}
+    open_before = {name: value for name, value in origin.items() if name not in overrides}
     return {name: value for name, value in values.items() if not name.startswith(_REVISIONS)} | open_before
 
 
@@ -117,20 +120,25 @@ def candidate(values: Values) -> str:
     As in the key, a value that older code acted by does not count, so that a new field changes no digest.
     """
     _, acted_by = _declared(values)
-    counted = _counted(tuple(values), _is_divided(values))
-    named = [(n, values[n]) for n in counted if n not in acted_by or acted_by[n] != values[n]]
+    counted = _list_counted(tuple(values), _is_divided(values))
+    counted_values = [(n, values[n]) for n in counted if n not in acted_by or acted_by[n] != values[n]]
     try:
-        plain = marshal.dumps(named, 2)  # quicker than `repr`; later versions tell equal words apart
+        plain = marshal.dumps(counted_values, 2)  # quicker than `repr`; later versions tell equal words apart
     except ValueError:  # a stranger's file may make other objects
-        plain = repr(named).encode()
+        plain = repr(counted_values).encode()
     return hashlib.sha256(plain).hexdigest()[:8]
 
 
 def setting(values: Values) -> str:
     """What is fixed besides task, model and data and differs from the default: "batch_size=64, steps=100"."""
-    fixed = _fixed(tuple(values), _is_divided(values), values["task"])
-    shown = [name for name, default in fixed if values[name] != default]
-    return ", ".join(_shown(name, values[name]) for name in shown)
+    fixed = _list_fixed(tuple(values), _is_divided(values), values["task"])
+    words = []
+    for name in (name for name, default in fixed if values[name] != default):
+        if name.startswith(_REVISIONS):
+            words.append(f"{name.removeprefix(_REVISIONS)} {version(values[name])}")
+        else:
+            words.append(f"{name}={values[name]}")
+    return ", ".join(words)
 
 
 def variant(values: Values) -> str:
@@ -140,32 +148,26 @@ def variant(values: Values) -> str:
 
 def is_edited(values: Values) -> bool:
     """Whether the optimizer's code is that of no release."""
-    return _edit(values.get(_OPTIMIZER_CODE, "")) != ""
+    return _find_edit(values.get(_OPTIMIZER_CODE, "")) != ""
 
 
 def version(revision: int | str) -> str:
     """A revision in words: 2 is "revision 2", "1+3fa1c2d4" is "edited 3fa1c2d4"."""
     if isinstance(revision, int):
         return f"revision {revision}"
-    edit = _edit(revision)
+    edit = _find_edit(revision)
     return f"edited {edit}" if edit else revision
 
 
-def _edit(revision: int | str) -> str:
+def _find_edit(revision: int | str) -> str:
     """The digest of code that differs from a released revision; empty if none does."""
     released, _, edit = str(revision).partition("+")
     return edit if released.isdigit() else ""
 
 
-def _shown(name: str, value: Any) -> str:
-    if name.startswith(_REVISIONS):
-        return f"{name.removeprefix(_REVISIONS)} {version(value)}"
-    return f"{name}={value}"
-
-
 # Ten thousand runs have few sets of names.
 @functools.lru_cache(1024)
-def _counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
+def _list_counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
     """The settings that say which run it is, besides the seeds; sorted.
 
     Args:
@@ -177,14 +179,14 @@ def _counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
 
 
 @functools.lru_cache(1024)
-def _fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple[str, Any], ...]:
-    """Those of `_counted` that are no part of what competes, and have no column of their own.
+def _list_fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple[str, Any], ...]:
+    """Those of `_list_counted` that are no part of what competes, and have no column of their own.
 
     Each with its default beside this task; UNSET: there is none.
     """
     apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
-    defaults = {name: param.default for name, param in FIELDS.items()} | _of_task(task)
-    fixed = (name for name in _counted(names, divided) if name not in apart and not is_tuned(name))
+    defaults = {name: param.default for name, param in FIELDS.items()} | _task_defaults(task)
+    fixed = (name for name in _list_counted(names, divided) if name not in apart and not is_tuned(name))
     return tuple((name, defaults.get(name, UNSET) if name in FIELDS else UNSET) for name in fixed)
 
 
@@ -211,17 +213,6 @@ def _declared(values: Values) -> tuple[dict[str, Param], Values]:
     return _known[rule][1:]
 
 
-def _value_of_older_code(param: Param) -> Any:
-    return param.default if param.before is UNSET else param.before
-
-
-def _coerced(param: Param | None, name: str, value: Any) -> Any:
-    try:
-        return _plain(resolve_value(param, name, value) if param is not None else value)
-    except ValueError:
-        return _plain(value)
-
-
 def _plain(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
@@ -229,15 +220,15 @@ def _plain(value: Any) -> Any:
 # --- columns ---
 
 
-def column(name: str, taken: Collection[str] = ()) -> str:
+def column(name: str, reserved: Collection[str] = ()) -> str:
     """The frame's column for a tuned setting: `optimizer.p` is `p`, `schedule.warmup` keeps its name.
 
     Args:
         name: of the setting.
-        taken: names of other columns; a user's optimizer may have a hyperparameter called `steps`.
+        reserved: names of other columns; a user's optimizer may have a hyperparameter called `steps`.
     """
     short = name.removeprefix("optimizer.")
-    return name if short in taken else short
+    return name if short in reserved else short
 
 
 def is_scheduled(name: str, names: Collection[str]) -> bool:

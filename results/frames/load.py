@@ -54,11 +54,11 @@ def load(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | None = 
     return pd.DataFrame(series(load_rows(store, sweeps, warn)))
 
 
-def series(found: Rows) -> dict[str, pd.Series[Any]]:
+def series(frame_rows: Rows) -> dict[str, pd.Series[Any]]:
     """The columns of some rows, at least one. Words stay Python's strings: one by one, Arrow's are slow."""
     import pandas as pd
 
-    columns = zip(found[0], zip(*(row.values() for row in found), strict=True), strict=True)
+    columns = zip(frame_rows[0], zip(*(row.values() for row in frame_rows), strict=True), strict=True)
     kinds = ((name, values, set(map(type, values))) for name, values in columns)
     return {
         name: pd.Series(values, dtype=object if str in types else float if types == {float} else None)
@@ -77,7 +77,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     optimizer, code and data are those of a point that is planned. Else it is an unplanned run. So that no
     choice of sweeps hides what was tried, ended runs of searches that are left out, and unplanned runs, are
     rows once more with the stage `elsewhere` where they belong to the budget of others. Runs that no row of a
-    table reports, but a reader must know of (`_untold`), are rows with the stage `dropped`.
+    table reports, but a reader must know of (`_find_hidden_runs`), are rows with the stage `dropped`.
 
     Columns: sweep, block, stage, slot, row (the name that a sweep file gives to rows of its block; empty:
     none), search (its study's terms in words), ranges (what the study searches, as JSON: {setting: {"low",
@@ -100,43 +100,49 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     Raises:
         UsageError: an unknown sweep, a damaged plan, or no run at all.
     """
-    named = set(_names(store, sweeps))
-    points = _all_points(store, named, None if sweeps is not None else warn)
-    others = set(sweep_names(store.root)) - named
-    points += _all_points(store, others, warn or (lambda damaged: None))
+    planned_sweeps = set(sweep_names(store.root))
+    shown_sweeps = planned_sweeps if sweeps is None else set(sweeps)
+    if unknown := sorted(shown_sweeps - planned_sweeps):
+        raise UsageError(naming.unknown(unknown[0], {"sweep": sorted(planned_sweeps)}, store.root))
+    points = _read_points(store, shown_sweeps, None if sweeps is not None else warn)
+    points += _read_points(store, planned_sweeps - shown_sweeps, warn or (lambda damaged: None))
     planned = {point.key for point in points}
     points += [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
-    searches = _searches(points, store)
+    searches = _describe_searches(points, store)
     rows = [
-        row | _place(point) | searches.get(point.study, _NO_SEARCH)
-        for point, row in zip(points, _rows(points, store), strict=True)
+        row | _place_columns(point) | searches.get(point.study, _NO_SEARCH)
+        for point, row in zip(points, _read_rows(points, store), strict=True)
         if row is not None
     ]
-    shown = [row for row in rows if row["sweep"] in named or (sweeps is None and not row["sweep"])]
-    if not shown:
+    names = shown_sweeps | ({""} if sweeps is None else set())  # "": unplanned runs
+    shown_rows = [row for row in rows if row["sweep"] in names]
+    if not shown_rows:
         raise UsageError(str(Note("no_runs", root=store.root, there=int(store.root.is_dir()))))
-    untold = list(_untold(shown, rows))
-    rows = _dropped_last(shown, [row for row in rows if row["sweep"] not in named], sweeps is not None)
+    hidden = list(_find_hidden_runs(shown_rows, rows))
+    elsewhere = [row for row in rows if row["sweep"] not in shown_sweeps]
+    rows = _order_rows(shown_rows, elsewhere, sweeps is not None)
     for competes in (True, False):  # what nobody planned must not rename what somebody did
-        _tell_apart([row for row in rows if _competes(row) is competes])
-    return _whole([*rows, *(row | {name: beside[name] for name in names} for row, beside, *names in untold)])
+        _name_differences([row for row in rows if _competes(row) is competes])
+    return _complete_rows(
+        [*rows, *(row | {name: beside[name] for name in names} for row, beside, *names in hidden)]
+    )
 
 
-def _all_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:
+def _read_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:
     """The points of some sweeps, and the dropped ones that have a run."""
-    found: list[Point] = []
+    points: list[Point] = []
     for name in sorted(names):
         try:
-            found += ever_planned(store.root, name)
+            points += ever_planned(store.root, name)
         except UsageError as error:
             if warn is None:
                 raise
             warn(error)
-    begun = set(store.keys()) if any(point.stage == DROPPED for point in found) else set()
-    return [point for point in found if point.stage != DROPPED or point.key in begun]
+    begun = set(store.keys()) if any(point.stage == DROPPED for point in points) else set()
+    return [point for point in points if point.stage != DROPPED or point.key in begun]
 
 
-def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool) -> list[Row]:
+def _order_rows(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool) -> list[Row]:
     """The rows with those last that are there for the budget of others only.
 
     Args:
@@ -145,8 +151,8 @@ def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool)
         left_out: whether sweeps are left out; dropped runs in nobody's budget then are, too.
     """
     kind = itemgetter("task", "model", "setting", "rule", "variant", identity.DATA)
-    wanted = [row for row in rows if row["stage"] != DROPPED]
-    kinds = {kind(row) for row in wanted if row["sweep"]}
+    planned = [row for row in rows if row["stage"] != DROPPED]
+    kinds = {kind(row) for row in planned if row["sweep"]}
     dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}.values()
     budgets = [row for row in dropped if kind(row) in kinds]
     tried = {
@@ -154,41 +160,41 @@ def _dropped_last(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool)
         for row in elsewhere
         if row["state"] in ENDED and row["stage"] != REPLICATE and kind(row) in kinds
     }
-    others = [row | _place(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
-    return [*wanted, *budgets, *tried.values(), *([] if left_out else others)]
+    unplanned = [row | _place_columns(_NOWHERE) | _NO_SEARCH for row in dropped if kind(row) not in kinds]
+    return [*planned, *budgets, *tried.values(), *([] if left_out else unplanned)]
 
 
-def _untold(shown: Sequence[Row], rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
+def _find_hidden_runs(shown_rows: Sequence[Row], rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     """Ended runs from which those that a table reports were perhaps chosen, as dropped ones.
 
     They have the settings of a search that is shown, with other seeds, another word of a replica or in
     another sweep; or they are what the sweep has of an optimizer that it has dropped from a workload.
 
     Args:
-        shown: the rows of the sweeps that are shown.
+        shown_rows: the rows of the sweeps that are shown.
         rows: those of the whole store.
 
     Yields:
         each with a row beside which it is told, and the columns that it must have of that one in the end.
     """
     workload = itemgetter("task", "model", "setting")
-    planned = [row for row in shown if row["sweep"] and row["stage"] != DROPPED]
+    planned = [row for row in shown_rows if row["sweep"] and row["stage"] != DROPPED]
     reported = {(row["key"], row["setting"]) for row in planned}
     searches = grouped((row for row in planned if row["stage"] == SEARCH), lambda row: row.get(TWIN))
     for row in rows:
-        for beside in {one["setting"]: one for one in searches.get(row.get(TWIN, ""), ())}.values():
-            others = row["stage"] == REPLICATE or row["setting"] != beside["setting"]
-            if others and row["state"] in ENDED and (row["key"], beside["setting"]) not in reported:
+        for beside in {search["setting"]: search for search in searches.get(row.get(TWIN, ""), ())}.values():
+            is_other = row["stage"] == REPLICATE or row["setting"] != beside["setting"]
+            if is_other and row["state"] in ENDED and (row["key"], beside["setting"]) not in reported:
                 yield row | {"stage": DROPPED}, beside, "sweep", "setting", "optimizer", "candidate"
     rules = {(workload(row), row["rule"]) for row in planned}
     places = {(row["sweep"], workload(row)): row for row in planned}
-    for row in (row for row in shown if row["stage"] == DROPPED and row["state"] in ENDED):
+    for row in (row for row in shown_rows if row["stage"] == DROPPED and row["state"] in ENDED):
         place = row["sweep"], workload(row)
         if place in places and (workload(row), row["rule"]) not in rules:
             yield dict(row), places[place], "setting"
 
 
-def _place(point: Point) -> Row:
+def _place_columns(point: Point) -> Row:
     """Where the point stands in the plans."""
     return {
         "sweep": point.sweep,
@@ -205,29 +211,24 @@ def _place(point: Point) -> Row:
 # --- searches ---
 
 
-def _searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
+def _describe_searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
     """The columns `search` and `ranges` of the points of each study."""
-    found = {}
+    searches = {}
     for point in {point.study: point for point in points if point.slot}.values():
-        terms = search_of(store.root, point)
+        terms, text = search_of(store.root, point), _LOST
+        if terms:  # "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"
+            options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
+            pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
+            text = f"{terms['mode']} in {terms['trials']} trials{pruned}"
         axes = {canonical(name): axis for name, axis in (terms.get("axes") or {}).items()}
-        found[point.study] = {"search": _search(terms), "ranges": json.dumps(axes) if axes else ""}
-    return found
-
-
-def _search(terms: dict[str, Any]) -> str:
-    """ "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"."""
-    if not terms:
-        return _LOST
-    options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
-    pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
-    return f"{terms['mode']} in {terms['trials']} trials{pruned}"
+        searches[point.study] = {"search": text, "ranges": json.dumps(axes) if axes else ""}
+    return searches
 
 
 # --- runs ---
 
 
-def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
+def _read_rows(points: Sequence[Point], store: Store) -> list[Row | None]:
     """What the run of each point says; None for an unplanned run without a readable file."""
     keys, ended = {point.key for point in points if point.key}, dict[str, Row]()
     with Progress(len(keys), "records", brief=True) as progress:
@@ -235,27 +236,27 @@ def _rows(points: Sequence[Point], store: Store) -> list[Row | None]:
             ended[key] = run_row.finished(record)
             if len(ended) % 100 == 0:
                 progress.to(len(ended))
-    rows = [_of_point(ended.get(point.key), point) for point in points]
+    # A planned point has no row if its run was pruned by other studies only, or is damaged: a damaged record
+    # may say other settings than the plan, and would stand in a workload of its own.
+    rows: list[Row | None] = []
+    for point in points:
+        row = ended.get(point.key)
+        if row is not None and point.sweep:
+            studies = row[PRUNED_BY]
+            if row["state"] == "damaged" or (studies is not None and point.study not in studies):
+                row = None
+        rows.append(row)
     waiting = {point.sweep for point, row in zip(points, rows, strict=True) if row is None} - {""}
-    made = identity.origins((point for point in points if point.sweep in waiting), store)
+    origin_values = identity.origins((point for point in points if point.sweep in waiting), store)
     return [
-        _unfinished(point, store, made) if row is None else row
+        _read_unfinished(point, store, origin_values) if row is None else row
         for point, row in zip(points, rows, strict=True)
     ]
 
 
-def _of_point(row: Row | None, point: Point) -> Row | None:
-    """The row; None for a planned point whose run was pruned by other studies only, or is damaged.
-
-    A damaged record may say other settings than the plan, and would stand in a workload of its own.
-    """
-    if row is None or not point.sweep:
-        return row
-    studies = row[PRUNED_BY]
-    return None if row["state"] == "damaged" or (studies is not None and point.study not in studies) else row
-
-
-def _unfinished(point: Point, store: Store, made: Mapping[tuple[str, ...], identity.Values]) -> Row | None:
+def _read_unfinished(
+    point: Point, store: Store, origin_values: Mapping[tuple[str, ...], identity.Values]
+) -> Row | None:
     """The row of a run that has not ended. The settings of an unplanned one are in its folder only."""
     if not point.sweep:
         try:
@@ -264,23 +265,15 @@ def _unfinished(point: Point, store: Store, made: Mapping[tuple[str, ...], ident
             return None
         if not {"task", "model", "optimizer.name"} <= point.overrides.keys():
             return None
-    return run_row.unfinished(point, store, identity.of_plan(point, made))
+    return run_row.unfinished(point, store, identity.of_plan(point, origin_values))
 
 
-def _names(store: Store, wanted: Iterable[str] | None) -> list[str]:
-    known = sweep_names(store.root)
-    wanted = known if wanted is None else sorted(set(wanted))
-    if unknown := [name for name in wanted if name not in known]:
-        raise UsageError(naming.unknown(unknown[0], {"sweep": known}, store.root))
-    return wanted
-
-
-def _tell_apart(rows: Sequence[Row]) -> None:
+def _name_differences(rows: Sequence[Row]) -> None:
     """Name what runs of one task or optimizer do not share: data, and versions of the code.
 
     That no sweep plans a run becomes part of its `setting`, too.
     """
-    of_data, of_code = _several(rows, "task", identity.DATA), _several(rows, "rule", "variant")
+    of_data, of_code = _find_ambiguous(rows, "task", identity.DATA), _find_ambiguous(rows, "rule", "variant")
     for row in rows:
         data = f"data={row[identity.DATA] or 'unknown'}" if row["task"] in of_data else ""
         unplanned = "" if _competes(row) else "not planned"
@@ -296,18 +289,18 @@ def _competes(row: Row) -> bool:
     return bool(row["sweep"]) or row["stage"] == ELSEWHERE
 
 
-def _several(rows: Iterable[Row], name: str, of: str) -> set[str]:
+def _find_ambiguous(rows: Iterable[Row], name: str, of: str) -> set[str]:
     """The values of a column whose rows have several values of another."""
-    found: dict[str, set[str]] = {}
+    partners: dict[str, set[str]] = {}
     for row in rows:
-        found.setdefault(row[name], set()).add(row[of])
-    return {value for value, others in found.items() if len(others) > 1}
+        partners.setdefault(row[name], set()).add(row[of])
+    return {value for value, values in partners.items() if len(values) > 1}
 
 
 # --- the frame ---
 
 
-def _whole(rows: Sequence[Row]) -> Rows:
+def _complete_rows(rows: Sequence[Row]) -> Rows:
     """Every row with all columns, always in the same order, whichever kind of run comes first.
 
     A missing value is NaN, and in a column of numbers so is None; its whole numbers then are floats.

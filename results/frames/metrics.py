@@ -94,15 +94,16 @@ def columns(record: RunRecord) -> dict[str, Any]:
 
 def reported(part: Frame) -> tuple[Metric, ...]:
     """The metrics of the task of a part of the frame, first the one by which runs are chosen."""
-    kind, metric, higher_is_better = _task(part)
-    ours = {one.name: one for found in _REPORTED.values() for one in found}
-    own = ours.get(metric)
-    if own is None or own.higher_is_better != higher_is_better:
+    kind, metric, higher_is_better = _describe_task(part)
+    our_metrics = {declared.name: declared for metrics in _REPORTED.values() for declared in metrics}
+    first_metric = our_metrics.get(metric)
+    if first_metric is None or first_metric.higher_is_better != higher_is_better:
         sizes = (abs(row[name]) for row in rows(part) if is_number(row.get(name := f"val_{metric}")))
-        own = Metric(metric, metric, 1, 1 if max(sizes, default=0) >= 100 else 4, higher_is_better)
-    others = (one for one in _REPORTED.get(kind, ()) if one is not own)
+        first_metric = Metric(metric, metric, 1, 1 if max(sizes, default=0) >= 100 else 4, higher_is_better)
+    more = (declared for declared in _REPORTED.get(kind, ()) if declared is not first_metric)
     first = rows(part)[0]
-    return own, *(one for one in others if first["task"] in tasks.TASKS or f"val_{one.name}" in first)
+    is_ours = first["task"] in tasks.TASKS
+    return first_metric, *(declared for declared in more if is_ours or f"val_{declared.name}" in first)
 
 
 def published_target(part: Frame) -> float | None:
@@ -119,21 +120,21 @@ def classes(part: Frame) -> int | None:
 
 def loss_unit(part: Frame) -> str:
     """In which a task counts its loss."""
-    return "nats/token" if _task(part)[0] == "lm" else "nats"
+    return "nats/token" if _describe_task(part)[0] == "lm" else "nats"
 
 
 def task_kind(part: Frame) -> str:
     """What the task is: `lm`, `image`, or a word of its own."""
-    return _task(part)[0]
+    return _describe_task(part)[0]
 
 
-def _task(part: Frame) -> tuple[str, str, bool]:
+def _describe_task(part: Frame) -> tuple[str, str, bool]:
     """Kind, metric and direction of the task that a part of the frame has."""
     for row in rows(part):
         if isinstance(row.get(TASK[0]), str):
             return row[TASK[0]], row[TASK[1]], bool(row[TASK[2]])
-    found = tasks.recorded(str(rows(part)[0]["task"]), {})  # ours, or it has no run yet
-    return found.kind, found.metric, found.higher_is_better
+    task = tasks.recorded(str(rows(part)[0]["task"]), {})  # ours, or it has no run yet
+    return task.kind, task.metric, task.higher_is_better
 
 
 def is_number(value: Any) -> bool:

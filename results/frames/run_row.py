@@ -48,16 +48,27 @@ def finished(record: RunRecord) -> Row:
     wrong = integrity.CHANGED if record.digest else None
     values = identity.of_record(record)
     candidate = identity.candidate(values)
+    outcome: Row = {}
+    if not wrong:
+        outcome = {
+            **record.metrics,
+            **metrics.columns(record),
+            **provenance.outcome(record),
+            **cost.outcome(record),
+            "steps": record.steps,
+            "seconds_per_step": record.seconds_per_step,
+            "useful_seconds": record.useful_seconds,
+        }
     return {
         "key": record.key,
         "state": "damaged" if wrong else str(record.status),
         "reason": str(wrong or record.note),
-        **_settings(values),
+        **_setting_columns(values),
         "candidate": candidate,
         TWIN: identity.candidate({**values, "replica": ""}) if values["replica"] else candidate,
         "score": None if wrong else score(record),
         PRUNED_BY: tuple(record.pruned_by) if record.status is Status.PRUNED else None,
-        **({} if wrong else _outcome(record)),
+        **outcome,
     }
 
 
@@ -73,7 +84,7 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
         "key": point.key or point.slot,
         "state": "waiting",
         "reason": "",
-        **_settings(values),
+        **_setting_columns(values),
         "score": None,
     }
     if not point.key:
@@ -98,12 +109,12 @@ def columns(names: Iterable[str], tuned: Iterable[str]) -> list[str]:
     """
     tuned, names = set(tuned), set(names)
     first = [name for name in ("lr", "p") if name in tuned]
-    known = [*FIRST, *first, *sorted(tuned.difference(first)), *SEED_FIELDS]
+    ordered = [*FIRST, *first, *sorted(tuned.difference(first)), *SEED_FIELDS]
     last = [name for name in LAST if name in names]
-    return [*known, *sorted(names.difference(known, last, HIDDEN)), *last]
+    return [*ordered, *sorted(names.difference(ordered, last, HIDDEN)), *last]
 
 
-def _settings(values: identity.Values) -> Row:
+def _setting_columns(values: identity.Values) -> Row:
     """The columns of the settings.
 
     Each part of a schedule has a column (`schedule.p.to`), and what follows the schedule has no value.
@@ -137,15 +148,3 @@ def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
         for name in names
         if is_tuned(name)
     )
-
-
-def _outcome(record: RunRecord) -> Row:
-    return {
-        **record.metrics,
-        **metrics.columns(record),
-        **provenance.outcome(record),
-        **cost.outcome(record),
-        "steps": record.steps,
-        "seconds_per_step": record.seconds_per_step,
-        "useful_seconds": record.useful_seconds,
-    }

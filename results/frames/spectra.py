@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from htbench.harness.store import Store, curve
@@ -32,24 +33,24 @@ class Spectra:
     key: str = ""
 
 
-def of_runs(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:
+def read_spectra(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:
     """Those of the completed ones of some rows of the frame that have any."""
     completed = [
         run
         for run in runs
         if run["state"] == "completed" and store.look(str(run["key"]), SPECTRA) is not None
     ]
-    found = [_of_run(store, str(run["key"]), int(run["seed"]), int(run["steps"])) for run in completed]
-    return [one for one in found if one.weights or one.updates]
-
-
-def _of_run(store: Store, key: str, seed: int, steps: int) -> Spectra:
-    spectra = Spectra(seed, key=key)
-    for row in curve.read(store.files(key).spectra):
-        if row.keys() >= _OF_UPDATES:
-            spectra.updates.setdefault(row["step"], {})[row["layer"]] = row
-        elif row["step"] == steps and row.keys() >= _OF_WEIGHTS:
-            spectra.weights[row["layer"]] = row
+    spectra = []
+    for run in completed:
+        key = str(run["key"])
+        run_spectra = Spectra(int(run["seed"]), key=key)
+        for row in curve.read(store.files(key).spectra):
+            if row.keys() >= _OF_UPDATES:
+                run_spectra.updates.setdefault(row["step"], {})[row["layer"]] = row
+            elif row["step"] == int(run["steps"]) and row.keys() >= _OF_WEIGHTS:
+                run_spectra.weights[row["layer"]] = row
+        if run_spectra.weights or run_spectra.updates:
+            spectra.append(run_spectra)
     return spectra
 
 
@@ -84,22 +85,22 @@ def sound_layers(runs: Mapping[str, Sequence[Spectra]]) -> list[str]:
     Args:
         runs: by optimizer, on one workload.
     """
-    every = [one for own in runs.values() for one in own if any(map(is_sound, one.weights.values()))]
+    every = [run for run in chain(*runs.values()) if any(map(is_sound, run.weights.values()))]
     first = every[0].weights if every else {}
     return [
-        name for name in first if all(name in one.weights and is_sound(one.weights[name]) for one in every)
+        name for name in first if all(name in run.weights and is_sound(run.weights[name]) for run in every)
     ]
 
 
 def mean_alpha(runs: Iterable[Spectra], layers: Sequence[str]) -> Mean | None:
     """Mean and median of alpha over some layers; None if no run has a sound one of each."""
     values = [
-        [one.weights[name]["alpha"] for name in layers]
-        for one in runs
-        if all(name in one.weights and is_sound(one.weights[name]) for name in layers)
+        [run.weights[name]["alpha"] for name in layers]
+        for run in runs
+        if all(name in run.weights and is_sound(run.weights[name]) for name in layers)
     ]
     if not layers or not values:
         return None
-    means = [statistics.fmean(own) for own in values]
+    means = [statistics.fmean(alphas) for alphas in values]
     sd = statistics.stdev(means) if len(means) > 1 else None
     return Mean(statistics.fmean(means), sd, statistics.fmean(map(statistics.median, values)), len(means))

@@ -56,14 +56,16 @@ def typed(rows: Rows) -> pd.DataFrame:
     blank = pd.Series(math.nan, index=range(len(rows)))
     whole = {name: columns[name] for name in columns if name not in _LAST}
     whole |= {name: columns.get(name, blank) for name in _LAST}
-    return pd.DataFrame({name: _as(values, _type(name, values)) for name, values in whole.items()})
+    return pd.DataFrame(
+        {name: _convert_safely(values, _choose_type(name, values)) for name, values in whole.items()}
+    )
 
 
-def _type(name: str, values: pd.Series[Any]) -> str:
+def _choose_type(name: str, values: pd.Series[Any]) -> str:
     """The type of a column: as declared, else by the values, which are metrics or of code from outside."""
-    known = COLUMNS.get(name) or _settings().get(name)
-    if known is not None:
-        return known
+    declared = COLUMNS.get(name) or _setting_types().get(name)
+    if declared is not None:
+        return declared
     types = set(map(type, values[values.notna()]))
     if types == {str}:
         return WORD
@@ -73,29 +75,30 @@ def _type(name: str, values: pd.Series[Any]) -> str:
 
 
 @functools.cache
-def _settings() -> dict[str, str]:
+def _setting_types() -> dict[str, str]:
     """The types of the columns of tuned settings; two optimizers may give one name two types."""
-    found: dict[str, set[str]] = {}
+    types_of_column: dict[str, set[str]] = {}
     for row in ZOO.values():
         for name, param in (params_of(row) | hyper_schedules.params_of(row)).items():
-            found.setdefault(identity.column(name, COLUMNS), set()).add(_DECLARED.get(param.type, PLAIN))
-    return {name: types.pop() if len(types) == 1 else PLAIN for name, types in found.items()}
+            column = identity.column(name, COLUMNS)
+            types_of_column.setdefault(column, set()).add(_DECLARED.get(param.type, PLAIN))
+    return {name: types.pop() if len(types) == 1 else PLAIN for name, types in types_of_column.items()}
 
 
-def _as(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+def _convert_safely(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """The values as a type; as Python objects if one of them can't be, so that none is lost."""
     try:
-        return _converted(values, kind)
+        return _convert(values, kind)
     except (TypeError, ValueError, OverflowError):
-        return _converted(values, PLAIN)
+        return _convert(values, PLAIN)
 
 
-def _converted(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+def _convert(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     if kind == TIME:
         values = pd.to_datetime(values, utc=True, format="ISO8601")
     if kind == WORD:
-        found = values.astype(object).where(values.notna(), "")
-        return found if set(map(type, found)) <= {str} else found.map(str)
+        words = values.astype(object).where(values.notna(), "")
+        return words if set(map(type, words)) <= {str} else words.map(str)
     if kind == PLAIN:
         return values.astype(object).where(values.notna(), None)
     return values.astype(pd.api.types.pandas_dtype(kind))

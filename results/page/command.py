@@ -1,6 +1,7 @@
 """`htbench report`: the whole store as one HTML page."""
 
 import argparse
+from itertools import chain
 from pathlib import Path
 
 from htbench.harness.show.emit import emit, say
@@ -11,9 +12,9 @@ from htbench.harness.store import Store, naming
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
 from htbench.results.compare.select import WORKLOAD
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.files import check_folder, of_selection, update, views
-from htbench.results.figures.marked import marks
+from htbench.results.figures.caveats import find_caveats
+from htbench.results.figures.files import check_folder, choose_folder, draw_figure, list_views
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load
 from htbench.results.frames.rows import Rows, rows
 from htbench.results.page.page import MARK, write
@@ -41,13 +42,13 @@ def report(args: argparse.Namespace) -> int:
     frame = load(store, sweeps or None, say)
     out = args.out or store.root / "report.html"
     check_ours(out, _is_ours(out))
-    figures = of_selection(out.parent / "figures", store.root, sweeps)
+    figures = choose_folder(out.parent / "figures", store.root, sweeps)
     if args.out:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
-    shown = rows(frame)
-    few = len(split_searched(shown, WORKLOAD)) <= MOST_WORKLOADS
-    text = write(store, frame, _figures(store, shown, figures) if few else None)
+    frame_rows = rows(frame)
+    few = len(split_searched(frame_rows, WORKLOAD)) <= MOST_WORKLOADS
+    text = write(store, frame, _draw_figures(store, frame_rows, figures) if few else None)
     if not out.exists() or out.read_bytes() != text.encode():
         atomic.write_text(out, text)
     emit(Report("report", "", notes=[Note("page_written", path=out, size=len(text))]), args)
@@ -61,12 +62,11 @@ def _is_ours(page: Path) -> bool:
         return MARK.encode() in file.read(1024)
 
 
-def _figures(store: Store, frame: Rows, folder: Path) -> dict[str, tuple[bytes, str]]:
+def _draw_figures(store: Store, frame: Rows, folder: Path) -> dict[str, tuple[bytes, str]]:
     """Each picture with its caption; what was wrong with its data goes to stderr."""
-    shown = views(frame, store)
-    known = marks(frame)
-    done = [update(name, frame, store, folder, shown, known) for name in each(list(FIGURES), "figures")]
-    for warning in (warning for one in done for warning in one.warnings):
+    sides, caveats, names = list_views(frame, store), find_caveats(frame), each([*FIGURES], "figures")
+    results = [draw_figure(name, frame, store, folder, sides, caveats) for name in names]
+    for warning in chain(*(result.warnings for result in results)):
         say(warning)
-    pictures = [picture for one in done for picture in one.captions.items()]
-    return {path.stem: (path.read_bytes(), caption) for path, caption in pictures}
+    captions = chain(*(result.captions.items() for result in results))
+    return {path.stem: (path.read_bytes(), caption) for path, caption in captions}

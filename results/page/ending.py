@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from htbench.harness.choice.winner import grouped
 from htbench.harness.show.commands import write_command
 from htbench.harness.show.emit import say
 from htbench.harness.show.note import Note
@@ -12,8 +11,8 @@ from htbench.harness.show.report import Report, Section
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import DROPPED, sweep_names
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.files import PNG, of_selection
+from htbench.results.figures.files import PNG, choose_folder
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 from htbench.results.tables.answer import Answer, answers
 
@@ -38,27 +37,33 @@ def ending(
         small: whether the workloads are too small to rank optimizers in general.
     """
     frame = load_rows(store, sweeps, say)
-    wanted = [row for row in frame if row["sweep"] in sweeps and row["stage"] != DROPPED]
-    states = list({row["key"] or row["slot"]: row["state"] for row in wanted}.values())
-    found = answers(frame, store)
-    named = dict(zip(_labels(found), found, strict=True))
-    verdicts = [Note("end_verdict", workload=label, **_verdict(own)) for label, own in named.items()]
-    dangers = grouped(
-        [(label, note) for label, own in named.items() for note in _doubts(own)], lambda pair: pair[1]
-    )
-    ordered = sorted(dangers.items(), key=lambda pair: (pair[0].kind in _MILD, pair[0].kind not in _GRAVE))
-    doubts = [_doubt([label for label, _ in own], note) for note, own in ordered]
-    done = Note("end_runs", done=sum(map(states.count, ENDED)), runs=len(states), seconds=seconds)
-    notes = [*_few(verdicts, _MOST), *_few(doubts, _MOST_DOUBTS), *([Note("end_small")] if small else [])]
-    section = Section(str(done), {}, [], [], notes=tuple(notes))
-    failed = {row["key"]: row["sweep"] for row in wanted if row["state"] == Status.FAILED}
-    again = Note("end_failed", runs=len(failed), sweeps=sorted({*failed.values()}))
-    places = _places(store.root, sorted(sweeps), page)
-    own = [Note("end_own")] if small else []
-    return Report("end", "", [section], [*([again] if failed else []), *places, *own])
+    rows = [row for row in frame if row["sweep"] in sweeps and row["stage"] != DROPPED]
+    states = list({row["key"] or row["slot"]: row["state"] for row in rows}.values())
+    workload_answers = answers(frame, store)
+    by_label = dict(zip(_label_workloads(workload_answers), workload_answers, strict=True))
+    verdicts = [Note("end_verdict", workload=name, **_read_verdict(by_label[name])) for name in by_label]
+    labels: dict[Note, list[str]] = {}  # of the workloads that something could mislead on
+    for label, answer in by_label.items():
+        # The time of a step changes no verdict.
+        of_time = {f"danger_{note.kind}" for place in answer.places for note in place.ms_per_step.notes}
+        for note in answer.dangers:
+            if note.kind not in of_time:
+                labels.setdefault(note, []).append(label)
+    doubts = []
+    for note in sorted(labels, key=lambda note: (note.kind in _MILD, note.kind not in _GRAVE)):
+        is_few = len(labels[note]) <= _MOST_NAMES
+        count = 0 if is_few else len(labels[note])
+        doubts.append(Note("end_danger", workloads=labels[note] if is_few else [], many=count, danger=note))
+    run_counts = Note("end_runs", done=sum(map(states.count, ENDED)), runs=len(states), seconds=seconds)
+    notes = [*_limit(verdicts, _MOST), *_limit(doubts, _MOST_DOUBTS), *([Note("end_small")] if small else [])]
+    section = Section(str(run_counts), {}, [], [], notes=tuple(notes))
+    failed = {row["key"]: row["sweep"] for row in rows if row["state"] == Status.FAILED}
+    footer = [Note("end_failed", runs=len(failed), sweeps=sorted({*failed.values()}))] if failed else []
+    footer += [*_list_places(store.root, sorted(sweeps), page), *([Note("end_own")] if small else [])]
+    return Report("end", "", [section], footer)
 
 
-def _verdict(answer: Answer) -> dict[str, Any]:
+def _read_verdict(answer: Answer) -> dict[str, Any]:
     """The verdict on a workload, with the values between which all are."""
     metric = answer.metric
     values = [value for place in answer.places if (value := place.value.number()) is not None]
@@ -68,46 +73,33 @@ def _verdict(answer: Answer) -> dict[str, Any]:
     return {"verdict": answer.verdict, "ends": ends}
 
 
-def _doubts(answer: Answer) -> list[Note]:
-    """What could change the verdict, or mislead: all dangers but those about the time of a step."""
-    of_time = {f"danger_{note.kind}" for place in answer.places for note in place.ms_per_step.notes}
-    return [note for note in answer.dangers if note.kind not in of_time]
-
-
-def _doubt(workloads: Sequence[str], danger: Note) -> Note:
-    """A line on what could mislead on some workloads; a few are named."""
-    is_few = len(workloads) <= _MOST_NAMES
-    return Note(
-        "end_danger",
-        workloads=workloads if is_few else [],
-        many=0 if is_few else len(workloads),
-        danger=danger,
-    )
-
-
-def _few(notes: Sequence[Note], most: int) -> list[Note]:
+def _limit(notes: Sequence[Note], most: int) -> list[Note]:
     """At most so many of the notes; the others are counted."""
     more = len(notes) - most
     return [*notes[:most], *([Note("end_more", more=more)] if more > 0 else [])]
 
 
-def _labels(found: Sequence[Answer]) -> list[str]:
+def _label_workloads(workload_answers: Sequence[Answer]) -> list[str]:
     """What tells the workloads apart, in as few words as will do."""
-    most = max((len(own.workload) for own in found), default=0)
-    labels = [[" ".join(own.workload[: parts + 1]) for own in found] for parts in range(most)]
-    return next((own for own in labels if len({*own}) == len(found)), labels[-1] if labels else [])
+    names = [answer.workload for answer in workload_answers]
+    labels: list[str] = []
+    for most in range(1, max(map(len, names), default=0) + 1):
+        labels = [" ".join(name[:most]) for name in names]
+        if len({*labels}) == len(labels):
+            break
+    return labels
 
 
-def _places(root: Path, sweeps: Sequence[str], page: Path | None) -> list[Note]:
+def _list_places(root: Path, sweeps: Sequence[str], page: Path | None) -> list[Note]:
     """Where to read on: commands, or the files if they are there already."""
-    named = [] if {*sweeps} >= {*sweep_names(root)} else list(sweeps)
+    words = [] if {*sweeps} >= {*sweep_names(root)} else list(sweeps)
     places = {
-        "table": write_command("table", *named),
-        "report": write_command("report", *named) if page is None else str(page),
+        "table": write_command("table", *words),
+        "report": write_command("report", *words) if page is None else str(page),
     }
     notes = [Note("end_place", name=name, place=place) for name, place in places.items()]
     if page is not None:
-        folder = of_selection(page.parent / "figures", root, sweeps)
+        folder = choose_folder(page.parent / "figures", root, sweeps)
         drawn = [name for name in FIGURES if any(folder.glob(f"{name}*{PNG}"))]
         notes.append(Note("end_figures", folder=folder, names=drawn))
     return notes

@@ -32,15 +32,15 @@ def cost(frame: pd.DataFrame) -> Report:
     """Hours and FLOPs of the optimizers on each workload."""
     names = [*frame.columns, "steps", "useful_seconds", TOTAL_FLOPS]
     frame = frame.reindex(columns=list(dict.fromkeys(names)))
-    done = frame[frame["steps"].notna()].drop_duplicates("key")  # each run once however many sweeps want it
+    finished = frame[frame["steps"].notna()].drop_duplicates("key")  # a run counts once
     by = ["task", "model", "optimizer"]
     rows = []
-    for values, part in done.groupby([done[column].map(word) for column in by], sort=False):
+    for values, part in finished.groupby([finished[column].map(word) for column in by], sort=False):
         counted_runs = int(part[TOTAL_FLOPS].notna().sum())
         work = float(f"{part[TOTAL_FLOPS].sum() / _PETA:.3g}") if counted_runs else None
         few = [Note("page_counted", counted=counted_runs, runs=len(part))] * (0 < counted_runs < len(part))
         hours = float(f"{part['useful_seconds'].sum() / _SECONDS_AN_HOUR:.3g}")
         rows.append([*values, len(part), hours, Cell(work, notes=tuple(few))])
-    columns = [*(Column(one, kind="text") for one in by), *map(Column, ("runs", "hours", "PFLOP"))]
+    columns = [*(Column(column, kind="text") for column in by), *map(Column, ("runs", "hours", "PFLOP"))]
     notes = (Note("page_hours"), Note("page_flops"))
     return Report("cost", "Cost", [table(columns, rows, title="Cost", notes=notes)] if rows else [])

@@ -60,7 +60,7 @@ class Part:
     @property
     def entries(self) -> list[tuple[str, str]]:
         """What the list of contents shows below it: address and name of each."""
-        tables = [(f"table-{one.name}", one.name) for one in self.reports if self.is_named]
+        tables = [(f"table-{report.name}", report.name) for report in self.reports if self.is_named]
         return [*tables, *((f"figure-{name}", name) for name in self.figures)]
 
 
@@ -74,11 +74,11 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
     """
     view = View(frame, store=store)
     answers = [
-        _answer(answer.make_section(find_outcome(part, view)))
+        _make_brief(answer.make_section(find_outcome(part, view)))
         for part in split_searched(view.frame, WORKLOAD)
     ]
-    tables = [_once(report) for make in TABLES.values() if (report := make(view)).sections]
-    claims = list(map(_once, make_ledger(view.frame or (), store))) if view.scales else []
+    tables = [_share_notes(report) for make in TABLES.values() if (report := make(view)).sections]
+    claims = list(map(_share_notes, make_ledger(view.frame or (), store))) if view.scales else []
     many = (Note("page_no_figures", workloads=len(answers)),) if figures is None else ()
     parts = [
         Part("figures", "Figures", rules=many, figures=figures or {}),
@@ -87,29 +87,31 @@ def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, 
         Part("cost", "Cost", [overview.cost(frame)]),
         Part("method", "Method", rules=(footnotes.SPREAD, *RULES)),
     ]
-    shown = {
+    contents = {
         "scope": overview.scope(frame),
         "answers": answers,
         "none": Note("answer_none", rows=[], over=0, lower=0),
         "parts": [part for part in parts if part],
     }
-    return _filled(shown)
+    return _fill_template(contents)
 
 
-def _answer(section: Section) -> Section:
+def _make_brief(section: Section) -> Section:
     """What a screen shows of a workload, with those of its notes that protect; its table has them all."""
-    shown = section.brief or section
-    return replace(shown, notes=tuple(note for note in shown.notes if note.danger()))
+    brief = section.brief or section
+    return replace(brief, notes=tuple(note for note in brief.notes if note.danger()))
 
 
-def _once(report: Report) -> Report:
+def _share_notes(report: Report) -> Report:
     """The report with what is noted on all of its sections below them."""
-    told = shared([section.notes for section in report.sections])
-    sections = [replace(own, notes=tuple(without(own.notes, told))) for own in report.sections]
-    return replace(report, sections=sections, notes=[*told, *report.notes])
+    common_notes = shared([section.notes for section in report.sections])
+    sections = []
+    for section in report.sections:
+        sections.append(replace(section, notes=tuple(without(section.notes, common_notes))))
+    return replace(report, sections=sections, notes=[*common_notes, *report.notes])
 
 
-def _filled(shown: Mapping[str, Any]) -> str:
+def _fill_template(contents: Mapping[str, Any]) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -133,14 +135,14 @@ def _filled(shown: Mapping[str, Any]) -> str:
     }
     page.filters |= filters
     style = (_PLACE / "report.css").read_text(encoding="ascii")
-    ours = {"mark": MARK, "policy": policy(style), "style": style}
+    constants = {"mark": MARK, "policy": make_policy(style), "style": style}
     text = page.get_template("page.html").render(
-        **shown, **{name: Markup(value) for name, value in ours.items()}
+        **contents, **{name: Markup(value) for name, value in constants.items()}
     )
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
-def policy(style: str) -> str:
+def make_policy(style: str) -> str:
     """What a browser may load: this style, pictures that are in the page, and no script."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     allowed = f"img-src data:; style-src 'sha256-{digest}'"

@@ -25,7 +25,7 @@ from htbench.harness.cli import call
 from htbench.harness.show.emit import as_bytes, as_text, emit
 from htbench.harness.show.report import Report
 from htbench.harness.store import Store
-from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 from htbench.results.frames.rows import Rows
 

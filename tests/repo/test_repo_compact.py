@@ -16,7 +16,7 @@ from htbench.harness.store import Store, compact, curve, items
 from htbench.harness.store.integrity import find_contradiction
 from htbench.harness.store.points import REPLICATE, SEARCH, Point, read_points, write_points
 from htbench.harness.system.atomic import write_text
-from htbench.results.figures.of_losses import loss
+from htbench.results.figures.loss_figures import loss
 from htbench.results.frames.load import load
 from tests.helpers.command import TINY
 from tests.helpers.stored_runs import put

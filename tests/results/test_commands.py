@@ -19,7 +19,7 @@ from htbench.harness.system.environment import HOME
 from htbench.results import commands
 from htbench.results.compare.view import View
 from htbench.results.figures import files
-from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load
 from htbench.results.tables import grid
@@ -312,9 +312,9 @@ def test_a_figure_of_some_runs_is_not_in_the_place_of_that_of_all(demo_copy, pic
 def test_a_folder_of_many_sweeps_has_a_short_name(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "sweep_names", lambda root: ["another"])
     names = [f"sweep-{number}" for number in range(40)]
-    one, other = (files.of_selection(tmp_path, tmp_path, chosen) for chosen in (names, names[1:]))
+    one, other = (files.choose_folder(tmp_path, tmp_path, chosen) for chosen in (names, names[1:]))
     assert one != other and len(one.name) < 40 and one.parent == tmp_path
-    assert files.of_selection(tmp_path, tmp_path, names[::-1]) == one
+    assert files.choose_folder(tmp_path, tmp_path, names[::-1]) == one
 
 
 @pytest.mark.parametrize("name", ["lr_curve.csv", "lr_curve.png", "lr_curve-2.pdf"])

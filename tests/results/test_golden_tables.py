@@ -13,7 +13,7 @@ import pytest
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.store import Store
-from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import TABLES
 from tests.helpers import golden_snapshot, golden_stores

@@ -320,7 +320,7 @@ import sys
 from pathlib import Path
 from htbench.harness import cli
 from htbench.sweeps import reproduce
-from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.registry import FIGURES
 for name in set(FIGURES) - {"loss"}:  # to draw them all takes long
     del FIGURES[name]
 reproduce.SWEEPS = Path(sys.argv.pop(1))

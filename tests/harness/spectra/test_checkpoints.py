@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import save_file
 
 from htbench.harness.errors import UsageError
-from htbench.harness.spectra.checkpoints import read
+from htbench.harness.spectra.checkpoints import read_tensors
 from htbench.harness.spectra.layers import measure
 from htbench.harness.spectra.selection import Stored
 
@@ -27,7 +27,7 @@ def same(found, expected):
 def test_safetensors_are_read_one_by_one(tmp_path):
     file = tmp_path / "model.safetensors"
     save_file(state(), file)
-    found = read(file)
+    found = read_tensors(file)
     same(found, state())
     assert all(isinstance(tensor, Stored) for tensor in found.values())
     assert [layer.name for layer in measure(found)] == [
@@ -51,7 +51,7 @@ def test_damaged_files(tmp_path, content):
         save_file(state(), whole)
         content = whole.read_bytes()[:-50]
     with pytest.raises(UsageError) as error:
-        read(broken(tmp_path, "a.safetensors", content))
+        read_tensors(broken(tmp_path, "a.safetensors", content))
     message = str(error.value)
     assert "a.safetensors" in message and message.endswith(".") and "\n" not in message and len(message) < 400
 
@@ -59,7 +59,7 @@ def test_damaged_files(tmp_path, content):
 def test_a_file_that_is_cut_off_while_it_is_read(tmp_path):
     file = tmp_path / "a.safetensors"
     save_file(state(), file)
-    found = read(file)
+    found = read_tensors(file)
     file.write_bytes(file.read_bytes()[:40])
     with pytest.raises(UsageError, match="can't be read"):
         measure(found)
@@ -70,4 +70,4 @@ def test_what_is_no_file_of_safetensors_is_not_read(tmp_path):
     torch.save(state(), tmp_path / "a.pt")
     for place in (tmp_path / "a.pt", tmp_path, tmp_path / "missing.safetensors"):
         with pytest.raises(UsageError, match="is neither the folder of a run nor a file of weights"):
-            read(place)
+            read_tensors(place)

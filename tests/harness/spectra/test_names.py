@@ -3,7 +3,7 @@
 import pytest
 
 from htbench import models
-from htbench.harness.spectra.names import KINDS, blocks, clean, in_order, kind
+from htbench.harness.spectra.names import KINDS, classify, number_blocks, order_names, strip_wrappers
 
 NAMES = {
     # ours
@@ -62,30 +62,30 @@ SHAPES = {"tokens.weight": (320, 40), "layers.0.adapter.weight": (320, 8)}
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_says_kind_and_block(name):
     shape = SHAPES.get(name, (64, 64))
-    assert (kind(name, shape), blocks([name])[name]) == NAMES[name]
+    assert (classify(name, shape), number_blocks([name])[name]) == NAMES[name]
 
 
 def test_kernels_are_conv_wherever_they_are():
     for name in ("stem.0.0.weight", "layer1.0.conv2.weight", "patch_embed.proj.weight", "patches.weight"):
-        assert kind(name, (8, 3, 4, 4)) == "conv"
-    assert kind("conv1d.weight", (8, 1, 4)) == "conv"
-    assert kind("experts.down_proj", (4, 8, 8)) == "down"
+        assert classify(name, (8, 3, 4, 4)) == "conv"
+    assert classify("conv1d.weight", (8, 1, 4)) == "conv"
+    assert classify("experts.down_proj", (4, 8, 8)) == "down"
 
 
 def test_blocks_in_stages_are_counted_through():
     torchvision = ["conv1.weight", "layer1.0.conv1.weight", "layer1.1.conv2.weight", "layer2.0.conv1.weight"]
-    assert list(blocks(torchvision).values()) == [None, 0, 1, 2]
+    assert list(number_blocks(torchvision).values()) == [None, 0, 1, 2]
     place = "resnet.encoder.stages.{}.layers.{}.layer.0.convolution.weight"
     hugging_face = [place.format(stage, block) for stage, block in ((0, 0), (0, 1), (1, 0), (1, 10), (1, 9))]
-    assert list(blocks(hugging_face).values()) == [0, 1, 2, 4, 3]
+    assert list(number_blocks(hugging_face).values()) == [0, 1, 2, 4, 3]
     ours = [name for name in models.build("resnet18").state_dict() if name.endswith("residual.0.0.weight")]
-    assert list(blocks(ours).values()) == list(range(8))
+    assert list(number_blocks(ours).values()) == list(range(8))
 
 
 @pytest.mark.parametrize("model", ["llama-nano", "gpt2-nano", "vit-nano", "resnet-nano"])
 def test_every_matrix_of_our_models_has_a_kind(model):
     state = models.build(model).state_dict()
-    kinds = {name: kind(name, tuple(W.shape)) for name, W in state.items() if W.ndim >= 2}
+    kinds = {name: classify(name, tuple(W.shape)) for name, W in state.items() if W.ndim >= 2}
     assert set(kinds.values()) <= set(KINDS) - {"other"}
 
 
@@ -99,11 +99,11 @@ def test_a_file_is_read_from_the_input_to_the_output():
         "model.embed_tokens.weight",
         "model.norm.weight",
     ]
-    found = in_order(dict.fromkeys(names, (64, 64)) | {"model.norm.weight": (64,)})
+    found = order_names(dict.fromkeys(names, (64, 64)) | {"model.norm.weight": (64,)})
     assert [name for name in found if "norm" not in name] == [names[i] for i in (5, 2, 1, 4, 3, 0)]
 
 
 def test_wrappers_are_taken_off():
-    assert clean("module._orig_mod.fc.weight") == "fc.weight"
-    assert clean("my_module.fc.weight") == "my_module.fc.weight"
-    assert clean("not_orig_mod.fc.weight") == "not_orig_mod.fc.weight"
+    assert strip_wrappers("module._orig_mod.fc.weight") == "fc.weight"
+    assert strip_wrappers("my_module.fc.weight") == "my_module.fc.weight"
+    assert strip_wrappers("not_orig_mod.fc.weight") == "not_orig_mod.fc.weight"

@@ -8,23 +8,23 @@ import sys
 import pytest
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures.files import pictures_of, update, views
+from htbench.results.figures.caveats import find_caveats
+from htbench.results.figures.files import draw_figure, list_views, make_pictures
 from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
-from htbench.results.figures.marked import marks
-from htbench.results.figures.of_losses import average_losses, loss
-from htbench.results.figures.of_runs import lr_curve, p_curve
+from htbench.results.figures.loss_figures import average_losses, loss
+from htbench.results.figures.run_figures import lr_curve, p_curve
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load
 
 DRAW = """
 import sys
 from pathlib import Path
-from htbench.results.figures.files import update
+from htbench.results.figures.files import draw_figure
 from htbench.results.frames.load import load
 from htbench.harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
-outcomes = [update(name, load(store), store, Path(out)).outcome for name in names]
+outcomes = [draw_figure(name, load(store), store, Path(out)).outcome for name in names]
 print(outcomes, "torch" in sys.modules)
 """
 
@@ -57,11 +57,11 @@ def small(bench, make):
 def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, labels):
     from matplotlib.figure import Figure as Canvas
 
-    from htbench.results.figures.marks import curves
+    from htbench.results.figures.marks import draw_curves
 
     ax = Canvas().subplots()
     rows = [Row("y", "muon", rate, 1.0, optimizer="muon") for rate in rates]
-    curves(ax, Panel("rates", About("t"), tidy(rows)))
+    draw_curves(ax, Panel("rates", About("t"), tidy(rows)))
     shown = [float(tick) for tick in ax.get_xticks()]
     assert shown == labels if labels else shown != rates
 
@@ -70,7 +70,7 @@ def test_the_bytes_are_the_same_anywhere(small, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     frame = load(small.store)
     names = ("lr_curve", "loss")
-    assert [update(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
+    assert [draw_figure(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
     assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] False"
     assert len(list(here.iterdir())) == 6
     for path in here.iterdir():
@@ -78,7 +78,7 @@ def test_the_bytes_are_the_same_anywhere(small, tmp_path):
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
-    done = update("lr_curve", load(small.store), small.store, tmp_path)
+    done = draw_figure("lr_curve", load(small.store), small.store, tmp_path)
     png, pdf, text = (path.read_bytes() for path in done.paths)
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf and all(DRAWN_BY.encode() in file for file in (png, pdf))
@@ -92,7 +92,7 @@ def test_pictures_that_are_no_longer_made_go(small, tmp_path):
     ours.write_bytes(DRAWN_BY.encode())
     theirs.write_bytes(b"a picture")
     (folder / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
-    update("lr_curve", load(small.store), small.store, folder)
+    draw_figure("lr_curve", load(small.store), small.store, folder)
     names = {path.name for path in folder.iterdir()}
     assert names == {*(f"lr_curve.{suffix}" for suffix in ("png", "pdf", "csv", "txt")), theirs.name}
 
@@ -111,11 +111,11 @@ def test_a_damaged_curve_is_left_out_and_the_rest_drawn(small, tmp_path, damage)
     (panel,) = loss(load(small.store), small.store)
     muon = panel.frame[panel.frame["optimizer"] == "muon"]
     assert len(muon) and set(muon["n"]) == {len(muon["keys"].iloc[0]) - 1}
-    assert update("loss", load(small.store), small.store, tmp_path).outcome == "drawn"
+    assert draw_figure("loss", load(small.store), small.store, tmp_path).outcome == "drawn"
 
 
 def test_a_figure_without_data_says_so(small, tmp_path):
-    done = update("p_curve", load(small.store), small.store, tmp_path)
+    done = draw_figure("p_curve", load(small.store), small.store, tmp_path)
     assert (done.outcome, done.paths) == ("nothing to draw yet", [])
     assert not list(tmp_path.glob("p_curve*"))
 
@@ -125,13 +125,13 @@ def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     for lr in (0.01, 0.02):
         bench.add("digits", "nobody_knows_it", lr, state=state, reason="x at step 3", steps=3)
     store = bench.write()
-    assert update("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", load(store), store, tmp_path).outcome == "drawn"
 
 
 def test_a_single_rate_is_drawn_without_a_warning(bench, make, tmp_path, recwarn):
     bench.add("digits", "muon", 0.01, metrics=make.image(0.9, 0.4))
     store = bench.write()
-    assert update("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", load(store), store, tmp_path).outcome == "drawn"
     assert [str(one.message) for one in recwarn] == []
 
 
@@ -141,7 +141,7 @@ def test_the_ladder_is_drawn_once(bench, make):
         bench.add("pydocs", "muon", 0.02, sweep="ladder-s1", stage=stage, seed=seed, metrics=make.text(3.0))
     store = bench.write()
     frame = load(store)
-    (one,) = pictures_of("seed_spread", frame, store, views(frame, store), marks(frame))
+    (one,) = make_pictures("seed_spread", frame, store, list_views(frame, store), find_caveats(frame))
     assert len(one.panels) == 1
 
 

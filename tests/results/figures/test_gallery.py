@@ -1,7 +1,7 @@
 """The gallery: every figure with a sentence, and small pictures."""
 
 from docs import figures_page
-from htbench.results.figures.declared import FIGURES
+from htbench.results.figures.registry import FIGURES
 
 
 def test_every_figure_is_in_the_gallery():

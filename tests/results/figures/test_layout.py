@@ -6,11 +6,11 @@ import pytest
 
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.view import Side
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.draw import draw, look
-from htbench.results.figures.files import pictures_of
-from htbench.results.figures.marked import marks
-from htbench.results.figures.pictures import pictures
+from htbench.results.figures.caveats import find_caveats
+from htbench.results.figures.draw import draw, use_look
+from htbench.results.figures.files import make_pictures
+from htbench.results.figures.pictures import arrange_pictures
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load
 from tests.helpers.layout import problems
 from tests.results.conftest import Bench, text
@@ -40,28 +40,28 @@ def many(tmp_path_factory):
 
 def picture(name, store):
     frame = load(store)
-    (found,) = pictures_of(name, frame, store, [], marks(frame))
+    (found,) = make_pictures(name, frame, store, [], find_caveats(frame))
     return found
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_covers_another(name, many, recwarn):
-    with look():
+    with use_look():
         assert problems(draw(picture(name, many))) == []
     assert [str(one.message) for one in recwarn] == []
 
 
 def test_the_published_ones_are_readable_too():
     for name in ("pareto", "lr_width"):
-        with look():
-            assert problems(draw(*pictures(name, [FIGURES[name].paper(Side(published=True))]))) == []
+        with use_look():
+            assert problems(draw(*arrange_pictures(name, [FIGURES[name].paper(Side(published=True))]))) == []
 
 
 def test_a_name_is_no_formula(many):
     """Two dollars began one, and what is none ended the drawing."""
     panel = picture("lr_width", many).panels[0]
     about = dataclasses.replace(panel.about, title="$\\frac$")
-    with look():
-        canvas = draw(*pictures("lr_width", [[dataclasses.replace(panel, about=about)]]))
+    with use_look():
+        canvas = draw(*arrange_pictures("lr_width", [[dataclasses.replace(panel, about=about)]]))
         canvas.draw_without_rendering()
     assert canvas.axes[0].get_title(loc="left") == "$\\frac$"

@@ -9,10 +9,10 @@ import pytest
 from htbench.harness.paper import reported
 from htbench.harness.store import Store
 from htbench.results.figures import draw
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.files import pictures_of, update, views
+from htbench.results.figures.caveats import find_caveats
+from htbench.results.figures.files import draw_figure, list_views, make_pictures
 from htbench.results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
-from htbench.results.figures.marked import marks
+from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import display_name, optimizer_style
 from htbench.results.frames.load import load
 from tests.helpers import layout
@@ -34,8 +34,8 @@ def mixed_frame(mixed_store):
 
 
 def pictures(name, frame, store, source):
-    shown = views(frame, store, source)
-    return pictures_of(name, frame, store, shown, marks(frame))
+    shown = list_views(frame, store, source)
+    return make_pictures(name, frame, store, shown, find_caveats(frame))
 
 
 def panels(name, frame, store, source):
@@ -49,7 +49,7 @@ def rows(found):
 
 def assert_readable(found):
     """No warning, no text on top of another or outside."""
-    with warnings.catch_warnings(), draw.look():
+    with warnings.catch_warnings(), draw.use_look():
         warnings.simplefilter("error")
         assert [layout.problems(draw.draw(one)) for one in found] == [[]] * len(found)
 
@@ -86,7 +86,7 @@ def test_published_figures_need_no_store(name, tmp_path):
 @pytest.mark.parametrize("name", PICTURES)
 def test_what_is_not_published_is_said(name, tmp_path):
     store = Store(tmp_path)
-    done = update(name, None, store, tmp_path, views(None, store, "published"))
+    done = draw_figure(name, None, store, tmp_path, list_views(None, store, "published"))
     assert done.outcome.endswith("no values of it are published") and not done.paths
 
 

@@ -9,15 +9,15 @@ from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.view import Side
 from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
-from htbench.results.figures.marks import points as draw_points
-from htbench.results.figures.of_paper import hours
-from htbench.results.figures.of_runs import cost_panel, cost_point, front, pareto
+from htbench.results.figures.marks import draw_points
+from htbench.results.figures.paper_figures import hours
+from htbench.results.figures.run_figures import find_front, make_cost_panel, make_cost_point, pareto
 from htbench.results.frames.cost import COLUMNS
 from htbench.results.frames.load import load
 
 
 def point(name, price, metric):
-    return cost_point(name, "", Summary(price, None, 1), Summary(metric, None, 1), RUNS)
+    return make_cost_point(name, "", Summary(price, None, 1), Summary(metric, None, 1), RUNS)
 
 
 def said(panel):
@@ -26,9 +26,9 @@ def said(panel):
 
 def test_the_front_has_what_no_other_beats():
     a, b, c, d = point("a", 1, 9), point("b", 2, 5), point("c", 3, 6), point("d", 3, 4)
-    assert front([a, b, c, d], higher_is_better=False) == [a, b, d]
-    assert front([a, b, c, d], higher_is_better=True) == [a]
-    assert front([point("x", 1, 9), point("y", 1, 8)], higher_is_better=False) == [point("y", 1, 8)]
+    assert find_front([a, b, c, d], higher_is_better=False) == [a, b, d]
+    assert find_front([a, b, c, d], higher_is_better=True) == [a]
+    assert find_front([point("x", 1, 9), point("y", 1, 8)], higher_is_better=False) == [point("y", 1, 8)]
 
 
 @pytest.fixture
@@ -114,10 +114,10 @@ def scattered(seed, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_legend_has_the_front_and_of_many_others_none(seed, count):
     points = scattered(seed, count)
-    panel = cost_panel(About("t"), "perplexity", False, "seconds", points)
+    panel = make_cost_panel(About("t"), "perplexity", False, "seconds", points)
     entries = draw_points(Canvas().subplots(), panel)
     shown = {entry[0] for entry in entries if isinstance(entry, tuple)}
-    best = {one.series for one in front(points, higher_is_better=False)}
+    best = {one.series for one in find_front(points, higher_is_better=False)}
     assert shown == (best if count > 8 else {one.series for one in points})
     assert ("others, named in the CSV file" in entries) == (count > 8 and len(best) < count)
     far = panel.worst_shown is not None and any(one.y > panel.worst_shown for one in points)
@@ -128,9 +128,9 @@ def test_the_intervals_of_an_optimizer_stand_at_its_points():
     ax = Canvas().subplots()
     values = ((1, 3.0, 40.0), (5, 2.0, 41.0))
     points = [
-        cost_point("htmuon", str(interval), Summary(x, None, 1), Summary(y, None, 1), RUNS)
+        make_cost_point("htmuon", str(interval), Summary(x, None, 1), Summary(y, None, 1), RUNS)
         for interval, x, y in values
     ]
-    entries = draw_points(ax, cost_panel(About("t"), "perplexity", False, "seconds", points))
+    entries = draw_points(ax, make_cost_panel(About("t"), "perplexity", False, "seconds", points))
     assert [text.get_text() for text in ax.texts] == ["5", "1"]
     assert [entry for entry in entries if isinstance(entry, tuple)] == [("htmuon", RUNS)]

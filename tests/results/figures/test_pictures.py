@@ -6,13 +6,13 @@ import pytest
 from matplotlib.colors import to_hex
 
 from htbench.harness.show.note import Note
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.draw import _texts, look
-from htbench.results.figures.files import pictures_of, views
+from htbench.results.figures.caveats import find_caveats, is_caveat
+from htbench.results.figures.draw import _wrap_texts, use_look
+from htbench.results.figures.files import list_views, make_pictures
 from htbench.results.figures.kinds import KINDS, About, Panel, tidy
-from htbench.results.figures.marked import is_mark, marks
 from htbench.results.figures.marks import MARKS
-from htbench.results.figures.pictures import MOST_PANELS, pictures
+from htbench.results.figures.pictures import MOST_PANELS, arrange_pictures
+from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import _LOOKS, optimizer_style
 from htbench.results.frames.load import load
 from tests.helpers.small_languages import small_languages
@@ -33,7 +33,7 @@ def test_a_picture_has_six_panels_at_most_and_parts_no_workload(seed):
         ]
         for _ in range(chance.randint(1, 3))
     ]
-    found = pictures("loss", groups)
+    found = arrange_pictures("loss", groups)
     assert max(len(one.panels) for one in found) <= MOST_PANELS
     assert sorted(map(id, sum((one.panels for one in found), []))) == sorted(map(id, sum(groups, [])))
     assert [one.name for one in found] == ["loss", *(f"loss-{n}" for n in range(2, len(found) + 1))]
@@ -51,8 +51,8 @@ def drawn(nano_store):
     """All pictures of a store of the paper's experiments, by figure."""
     frame = load(nano_store)
     with small_languages():
-        known, shown = marks(frame), views(frame, nano_store)
-        return {name: pictures_of(name, frame, nano_store, shown, known) for name in FIGURES}
+        known, shown = find_caveats(frame), list_views(frame, nano_store)
+        return {name: make_pictures(name, frame, nano_store, shown, known) for name in FIGURES}
 
 
 def test_the_caption_says_once_what_all_panels_share(drawn):
@@ -60,7 +60,7 @@ def test_the_caption_says_once_what_all_panels_share(drawn):
     for one in (one for found in drawn.values() for one in found):
         about = [panel.about for panel in one.panels]
         counts = [n for of in about for n in of.seeds]
-        told = [note for note in one.shared if not is_mark(note)]
+        told = [note for note in one.shared if not is_caveat(note)]
         words = " · ".join(map(str, [one.shows, *told]))
         assert words.count(" seed") == bool(counts), one.caption
         if counts:
@@ -69,16 +69,16 @@ def test_the_caption_says_once_what_all_panels_share(drawn):
         for metric in {of.metric for of in about} - {""}:
             assert one.caption.lower().count(metric.lower()) <= 1, one.caption
         for panel in one.panels:
-            _, facts, amber = _texts(panel, one.shared, 3.0)
+            _, facts, amber = _wrap_texts(panel, one.shared, 3.0)
             assert not {*map(str, one.shared)} & {*facts, *amber}
 
 
 def test_what_only_some_panels_have_stands_above_them():
     both, one, mark = Note("at_step", step=1), Note("at_step", step=2), Note("mark_edge", names=["a"], more=0)
     first, second = About("a", facts=(both, one, mark)), About("b", facts=(both,))
-    (picture,) = pictures("loss", [[Panel("seeds", of, tidy([])) for of in (first, second)]])
+    (picture,) = arrange_pictures("loss", [[Panel("seeds", of, tidy([])) for of in (first, second)]])
     assert picture.shared == [both]
-    assert [_texts(panel, picture.shared, 3.0) for panel in picture.panels] == [
+    assert [_wrap_texts(panel, picture.shared, 3.0) for panel in picture.panels] == [
         (["a"], ["step 2"], ["! best at an edge: a"]),
         (["b"], [], []),
     ]
@@ -96,7 +96,7 @@ def test_an_optimizer_has_one_colour_in_all_figures(drawn):
 
     seen = set()
     for panel in (panel for found in drawn.values() for one in found for panel in one.panels):
-        with look():
+        with use_look():
             entries = MARKS[KINDS[panel.kind].mark](Canvas().subplots(), panel)
         for entry, handle in entries.items():
             if isinstance(entry, tuple) and entry[0] in _LOOKS:

@@ -16,18 +16,18 @@ from htbench.results.figures.kinds import (
     About,
     Panel,
     Row,
+    find_worst_shown,
     tidy,
-    worst_shown,
 )
-from htbench.results.figures.of_runs import (
+from htbench.results.figures.run_figures import (
     _SECONDS,
     best_of_k,
-    entry,
+    choose_unit,
     lr_width,
+    make_entry,
     published_widths,
     seed_spread,
     to_target,
-    unit,
 )
 from htbench.results.figures.style import label_log, log_ticks
 from htbench.results.frames.load import load
@@ -192,13 +192,13 @@ def test_published_rates_have_widths_too():
 
 
 def test_one_very_bad_result_is_left_to_a_mark_at_the_end():
-    assert worst_shown([50, 52, 55, 60, 200], higher_is_better=False) == 60
-    assert worst_shown([95, 94, 92, 90, 10], higher_is_better=True) == 90
-    assert worst_shown([50, 52, 55, 60], higher_is_better=False) is None
-    assert worst_shown([50, 50, 50, 90], higher_is_better=False) is None, (
+    assert find_worst_shown([50, 52, 55, 60, 200], higher_is_better=False) == 60
+    assert find_worst_shown([95, 94, 92, 90, 10], higher_is_better=True) == 90
+    assert find_worst_shown([50, 52, 55, 60], higher_is_better=False) is None
+    assert find_worst_shown([50, 50, 50, 90], higher_is_better=False) is None, (
         "half of them tie: nothing to scale by"
     )
-    assert worst_shown([1, 100], higher_is_better=False) is None
+    assert find_worst_shown([1, 100], higher_is_better=False) is None
 
 
 @pytest.mark.parametrize(
@@ -226,20 +226,20 @@ def test_it_writes_no_power_of_ten():
 
 
 def test_units_are_the_largest_that_can_be_read():
-    assert unit(_SECONDS, 0.2) == ("seconds", 1) and unit(_SECONDS, 599) == ("seconds", 1)
-    assert unit(_SECONDS, 600) == ("minutes", 60) and unit(_SECONDS, 36000) == ("hours", 3600)
+    assert choose_unit(_SECONDS, 0.2) == ("seconds", 1) and choose_unit(_SECONDS, 599) == ("seconds", 1)
+    assert choose_unit(_SECONDS, 600) == ("minutes", 60) and choose_unit(_SECONDS, 36000) == ("hours", 3600)
 
 
 def test_the_drawing_has_every_row_and_explains_what_it_shows():
     from matplotlib.figure import Figure as Canvas
 
-    from htbench.results.figures.marks import rows as draw_rows
+    from htbench.results.figures.marks import draw_rows
 
     run, spans = {"seed": 1, "key": "a"}, {"range": (1.0, 3.0, False, True)}
     rows = [
-        *entry("targets", "x", "muon", 2.0, "2.0", spans=spans, dots=[(2.0, run, True)]),
-        *entry("targets", "x", "adamw", None, "(0/1)", dots=[(3.0, run, False)]),
-        *entry("targets", "x", "sgdm", 9.0, "9.0", dots=[(9.0, run, True)]),
+        *make_entry("targets", "x", "muon", 2.0, "2.0", spans=spans, dots=[(2.0, run, True)]),
+        *make_entry("targets", "x", "adamw", None, "(0/1)", dots=[(3.0, run, False)]),
+        *make_entry("targets", "x", "sgdm", 9.0, "9.0", dots=[(9.0, run, True)]),
     ]
     ax = Canvas().subplots()
     labels = draw_rows(ax, Panel("targets", About("t"), tidy(rows), "x", worst_shown=3.0))

@@ -9,10 +9,10 @@ import pytest
 from htbench import results
 from htbench.harness.errors import UsageError
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures.declared import FIGURES
-from htbench.results.figures.files import update
+from htbench.results.figures.files import draw_figure
 from htbench.results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, About, Panel, Row, tidy
-from htbench.results.figures.of_spectra import alpha_bars, alpha_layers, norms, update_spectra
+from htbench.results.figures.registry import FIGURES
+from htbench.results.figures.spectra_figures import alpha_bars, alpha_layers, norms, update_spectra
 from htbench.results.frames.load import load
 
 NAMES = ("alpha_layers", "alpha_bars", "norms", "update_spectra")
@@ -77,7 +77,7 @@ def test_other_figures(two):
 def test_runs_without_spectra_give_nothing_to_draw(demo_store, tmp_path):
     frame = load(demo_store)
     for name in NAMES:
-        done = update(name, frame, demo_store, tmp_path)
+        done = draw_figure(name, frame, demo_store, tmp_path)
         assert (done.outcome, done.paths) == ("nothing to draw yet", [])
 
 
@@ -92,11 +92,11 @@ def test_a_damaged_file_stops_no_figure(two, damage):
 def test_many_layers_are_numbered_and_have_few_ticks():
     from matplotlib.figure import Figure as Canvas
 
-    from htbench.results.figures.marks import curves
+    from htbench.results.figures.marks import draw_curves
 
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
     rows = [Row("alpha", "muon", str(number), 2.0, optimizer="muon") for number in range(1, 85)]
-    curves(ax, Panel("layers", About("t"), tidy(rows)))
+    draw_curves(ax, Panel("layers", About("t"), tidy(rows)))
     assert len(ax.get_xticks()) <= 24
 
 

@@ -132,7 +132,7 @@ def test_nothing_comes_from_outside(mixed_page):
 def test_the_policy_names_the_style_and_there_is_no_script(mixed_page):
     reader = Reader(mixed_page)
     (style,) = reader.blocks
-    assert page.policy(style) in html.unescape(mixed_page) and "script" not in page.policy(style)
+    assert page.make_policy(style) in html.unescape(mixed_page) and "script" not in page.make_policy(style)
     assert "script" not in {tag for tag, _ in reader.tags}
 
 

@@ -22,7 +22,7 @@ _MOST_NAMES = 4  # above a panel; the CSV file has all
 
 
 @dataclass(frozen=True)
-class Marks:
+class Caveats:
     """What is known of runs, by their keys.
 
     Attributes:
@@ -36,15 +36,15 @@ class Marks:
     def of(self, keys: Sequence[str]) -> list[str]:
         """The kinds of notes on a value of these runs."""
         mixed = len({self.environments[key] for key in keys if key in self.environments}) > 1
-        found = {kind for key in keys for kind in self.choices.get(key, ())}
-        return [kind for kind in KINDS if kind in found or (kind == "mixture_cell" and mixed)]
+        choice_kinds = {kind for key in keys for kind in self.choices.get(key, ())}
+        return [kind for kind in KINDS if kind in choice_kinds or (kind == "mixture_cell" and mixed)]
 
 
-def marks(frame: Frame | None) -> Marks:
+def find_caveats(frame: Frame | None) -> Caveats:
     """The marks of all runs of a frame; None has none."""
     choices: dict[str, tuple[str, ...]] = {}
     environments: dict[str, tuple[str, ...]] = {}
-    for part in parts(frame, WORKLOAD) if frame is not None else ():
+    for part in parts(frame, WORKLOAD):
         metric = reported(part)[0]
         for run in part:
             if is_told(run):
@@ -58,30 +58,29 @@ def marks(frame: Frame | None) -> Marks:
                 "stale": choice.stale,
             }
             kinds["fresh_left_out"] = choice.left_out
-            own = tuple(kind for kind, found in kinds.items() if found)
-            choices |= {str(run["key"]): own for run in [*choice.winner.runs, *choice.replicas] if own}
-    return Marks(choices, environments)
+            noted = tuple(kind for kind, is_true in kinds.items() if is_true)
+            choices |= {str(run["key"]): noted for run in [*choice.winner.runs, *choice.replicas] if noted}
+    return Caveats(choices, environments)
 
 
-def marked(panel: Panel, known: Marks) -> Panel:
+def add_caveats(panel: Panel, caveats: Caveats) -> Panel:
     """The panel with the marks of each value, and with a note for each kind of them that says whose."""
-    who: dict[str, dict[str, None]] = {}
+    names: dict[str, dict[str, None]] = {}  # of those that a kind concerns
     words = []
     columns = (panel.frame[name] for name in ("optimizer", "series", "keys"))
     for optimizer, series, keys in zip(*columns, strict=True):
-        kinds = known.of(keys or ())
+        kinds = caveats.of(keys or ())
         for kind in kinds:
-            who.setdefault(kind, {})[display_name(str(optimizer or series))] = None
+            names.setdefault(kind, {})[display_name(str(optimizer or series))] = None
         words.append(" ".join(kinds))
-    told = (_told(f"mark_{kind}", list(who[kind])) for kind in KINDS if kind in who)
-    return replace(panel, about=panel.about.noted(*told), frame=panel.frame.assign(marks=words))
+    notes = []
+    for kind in (kind for kind in KINDS if kind in names):
+        most = _MOST_NAMES if len(names[kind]) <= _MOST_NAMES else _MOST_NAMES - 1
+        more = max(0, len(names[kind]) - most)
+        notes.append(Note(f"mark_{kind}", names=[*names[kind]][:most], more=more))
+    return replace(panel, about=panel.about.noted(*notes), frame=panel.frame.assign(marks=words))
 
 
-def _told(kind: str, names: list[str]) -> Note:
-    shown = names if len(names) <= _MOST_NAMES else names[: _MOST_NAMES - 1]
-    return Note(kind, names=shown, more=len(names) - len(shown))
-
-
-def is_mark(note: Note) -> bool:
+def is_caveat(note: Note) -> bool:
     """Whether a note tells what could change a conclusion."""
     return note.kind in {f"mark_{kind}" for kind in KINDS}

@@ -7,18 +7,20 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
 import pandas as pd
 
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, curve
-from htbench.results.compare.select import OPTIMIZER, choose
+from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.summary import finite_values
-from htbench.results.figures.kinds import About, Panel, Row, ranged, tidy
-from htbench.results.figures.of_runs import about, workloads
+from htbench.results.figures.kinds import About, Panel, Row, add_range, tidy
+from htbench.results.figures.run_figures import describe_workload
 from htbench.results.frames.metrics import loss_unit, reported
-from htbench.results.frames.rows import Frame, Rows, parts
+from htbench.results.frames.rows import Frame, parts
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
@@ -30,44 +32,60 @@ Runs = Mapping[str, Sequence[Run]]  # rows of the frame by optimizer
 
 
 def loss(frame: Frame, store: Store) -> list[Panel]:
-    """One panel per workload with completed replicas: the training loss of each optimizer's winner."""
+    """One panel per workload with completed replicas: the training loss of each optimizer's winner.
+
+    Of optimizers too many to tell apart it has the best ones, which a note says.
+    """
     panels = []
-    for part in workloads(frame):
-        found = {str(one.fixed["optimizer"]): completed(one.replicas) for one in choose(part, OPTIMIZER)}
-        runs, best = _best({name: own for name, own in found.items() if own}, part)
+    for part in parts(frame, WORKLOAD):
+        choices = choose(part, OPTIMIZER)
+        completed = {str(choice.fixed["optimizer"]): select_completed(choice.replicas) for choice in choices}
+        runs = {name: rows for name, rows in completed.items() if rows}
+        about = describe_workload(part)
+        if len(runs) > _MOST:
+            metric = reported(part)[0]
+            sign = -1 if metric.higher_is_better else 1
+            ends = {}
+            for rows in parts(part, ["optimizer"]):
+                values = finite_values(rows, f"val_{metric.name}")
+                ends[str(rows[0]["optimizer"])] = sign * statistics.fmean(values or [math.nan])
+            about = about.noted(Note("best_shown", shown=_BEST, all=len(runs)))
+            best = sorted(runs, key=lambda name: (ends[name], name))[:_BEST]
+            runs = {name: runs[name] for name in runs if name in best}
         if runs:
-            panels.append(losses(about(part).noted(best), loss_unit(part), runs, store))
+            panels.append(plot_losses(about, loss_unit(part), runs, store))
     return panels
 
 
-def completed(runs: Iterable[Run]) -> list[Run]:
+def select_completed(runs: Iterable[Run]) -> list[Run]:
     """The completed ones of some rows of the frame."""
     return [run for run in runs if run["state"] == "completed"]
 
 
-def losses(of: About, unit: str, runs: Runs, store: Store, window: int | None = None) -> Panel:
+def plot_losses(about: About, unit: str, runs: Runs, store: Store, window: int | None = None) -> Panel:
     """The panel of some completed runs, at least one: mean and range over seeds.
 
     Args:
-        of: what is said of it, without seeds and average.
+        about: what is said of it, without seeds and average.
         unit: of the loss.
         runs: by optimizer.
         store: where the curves are.
         window: steps of the moving average; None takes a part of the longest run.
     """
-    window = window or max(1, max(int(run["steps"]) for own in runs.values() for run in own) // _WINDOWS)
+    if window is None:
+        window = max(1, max(int(run["steps"]) for run in chain(*runs.values())) // _WINDOWS)
     tables = average_losses(runs, store, window)
-    of = replace(of, seeds=[len(own) for own in runs.values()])
-    of = of.noted(Note("moving_average", steps=window) if window > 1 else None)
+    about = replace(about, seeds=[*map(len, runs.values())])
+    about = about.noted(Note("moving_average", steps=window) if window > 1 else None)
     label, rows = f"training loss ({unit})", []
     for name, table in tables.items():
         keys = tuple(str(run["key"]) for run in runs[name])
         for step, values in zip(table.index, table.to_numpy().tolist(), strict=True):
-            known = [value for value in values if value == value]
-            row = Row(label, name, float(step), None, n=len(known), keys=keys, optimizer=name)
-            rows += [ranged(row, known)] if known else []
+            finite = [value for value in values if value == value]
+            row = Row(label, name, float(step), None, n=len(finite), keys=keys, optimizer=name)
+            rows += [add_range(row, finite)] if finite else []
     limits, is_log = _limits(tables.values())
-    return Panel("losses", of, tidy(rows), y_label=label, y_limits=limits, y_log=is_log)
+    return Panel("losses", about, tidy(rows), y_label=label, y_limits=limits, y_log=is_log)
 
 
 def average_losses(runs: Runs, store: Store, window: int) -> dict[str, pd.DataFrame]:
@@ -76,10 +94,12 @@ def average_losses(runs: Runs, store: Store, window: int) -> dict[str, pd.DataFr
     At most _MOST_POINTS equally spaced rows, counted from the end, so that the last step is kept.
     """
     tables = {}
-    for optimizer, own in runs.items():
+    for optimizer, optimizer_runs in runs.items():
         smooth = {}
-        for run in own:
-            values, updates = _losses(store, str(run["key"]))
+        for run in optimizer_runs:
+            rows = [row for row in curve.read(store.files(str(run["key"])).metrics) if _has_loss(row)]
+            values = {row["step"]: row["loss"] for row in rows}
+            updates = sum(row.get("updates") or 1 for row in rows)  # more than losses in a thinned curve
             width = max(1, round(window * len(values) / max(1, updates)))
             smooth[run["seed"]] = pd.Series(values, dtype=float).rolling(width, min_periods=1).mean()
         table = pd.DataFrame(smooth).sort_index()
@@ -88,11 +108,8 @@ def average_losses(runs: Runs, store: Store, window: int) -> dict[str, pd.DataFr
     return tables
 
 
-def _losses(store: Store, key: str) -> tuple[dict[int, float], int]:
-    """The finite losses by step, and how many updates they are of: more than losses in a thinned curve."""
-    rows = curve.read(store.files(key).metrics)
-    known = [row for row in rows if isinstance(row.get("loss"), int | float) and math.isfinite(row["loss"])]
-    return {row["step"]: row["loss"] for row in known}, sum(row.get("updates") or 1 for row in known)
+def _has_loss(row: Mapping[str, Any]) -> bool:
+    return isinstance(row.get("loss"), int | float) and math.isfinite(row["loss"])
 
 
 def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None, bool]:
@@ -109,18 +126,3 @@ def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None,
         return (0.8 * end, 1.2 * start), True
     margin = 0.05 * (start - end) or 1.0
     return (end - margin, start + margin), False
-
-
-def _best(found: Runs, part: Rows) -> tuple[Runs, Note | None]:
-    """All optimizers, or if too many to tell apart the best ones, which a note says."""
-    if len(found) <= _MOST:
-        return found, None
-    metric = reported(part)[0]
-    sign = -1 if metric.higher_is_better else 1
-    ends = {
-        str(own[0]["optimizer"]): statistics.fmean(finite_values(own, f"val_{metric.name}") or [math.nan])
-        for own in parts(part, ["optimizer"])
-    }
-    order = sorted(found, key=lambda name: (sign * ends[name], name))[:_BEST]
-    best = {name: own for name, own in found.items() if name in order}
-    return best, Note("best_shown", shown=_BEST, all=len(found))
