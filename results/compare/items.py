@@ -89,8 +89,12 @@ class Discordant:
     @property
     def p_value(self) -> float:
         """Of McNemar's exact test, two-sided."""
+        from scipy import special
+
         n, most = self.first + self.second, max(self.first, self.second)
-        return min(1.0, 2 * _at_least(most, n))
+        if most <= 0:
+            return 1.0
+        return min(1.0, 2 * float(special.betainc(most, n - most + 1, 0.5)))  # of at least so many heads of n
 
     def interval(self, level: float) -> tuple[float, float]:
         """Of the first share less the second, by Clopper and Pearson: it leaves out 0 if p < level."""
@@ -100,10 +104,3 @@ class Discordant:
         low = special.betaincinv(self.first, self.second + 1, level / 2) if self.first > 0 else 0.0
         high = special.betaincinv(self.first + 1, self.second, 1 - level / 2) if self.second > 0 else 1.0
         return (2 * float(low) - 1) * n / self.total, (2 * float(high) - 1) * n / self.total
-
-
-def _at_least(count: float, n: float) -> float:
-    """The probability of at least `count` heads of `n`."""
-    from scipy import special
-
-    return float(special.betainc(count, n - count + 1, 0.5)) if count > 0 else 1.0

@@ -266,9 +266,7 @@ class _Column:
         self.own, self.seeds = scatter.own, scatter.seeds
         self._seeds_freedom, self._shares = scatter.seeds_freedom, scatter.shares
         self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
-        self._added = functools.cache(
-            self._tuning_variance
-        )  # that of the best row is asked for by all others
+        self._added = functools.cache(self._tuning_variance)  # all other rows ask for that of the best
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
     def _tuning_variance(self, i: int, times: int) -> float:
@@ -303,15 +301,13 @@ class _Column:
             together = of_mean + of_mean[best]
             common = self.seeds * ((self._shares - self._shares[best]) ** 2).sum(axis=1)
             freedom = self.own.freedom_beside(best, self.n) if self._has_spread else np.ones(count)
-            seeds, freedom = _add_variances(
-                (together, freedom), (common, np.full(count, self._seeds_freedom))
-            )
+            seeds, freedom = _add((together, freedom), (common, np.full(count, self._seeds_freedom)))
             untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
             seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
         tuning = self._tuning + self._tuning[best]
         search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
         of_seeds = np.where(np.isfinite(seeds), seeds, 0.0)
-        _, full = _add_variances((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
+        _, full = _add((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
         gaps = self.means - self.means[best]
         gaps[np.abs(gaps) <= _ROUNDING * np.abs(self.means)] = 0.0
         return _Gaps(gaps, seeds, freedom, tuning, items, full, discordant)
@@ -339,7 +335,7 @@ class _Column:
         return variances, freedoms, discordant
 
 
-def _add_variances(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
+def _add(*parts: tuple[Array, Array]) -> tuple[Array, Array]:
     """The sum of independent variances, and its degrees of freedom by Satterthwaite."""
     total = np.asarray(sum(variance for variance, _ in parts))
     inverse = sum((variance / np.maximum(total, _TINY)) ** 2 / freedom for variance, freedom in parts)

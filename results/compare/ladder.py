@@ -112,12 +112,9 @@ class Ladder:
     @property
     def floors(self) -> dict[str, Estimate]:
         """E of each model that has a law."""
-        law = self.law
-        return (
-            {}
-            if law is None
-            else {model: estimate_interval(law.floors[at]) for model, at in self.groups.items()}
-        )
+        if self.law is None:
+            return {}
+        return {model: estimate_interval(self.law.floors[at]) for model, at in self.groups.items()}
 
 
 # --- the law ---
@@ -232,9 +229,7 @@ def _fit_baseline(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], d
         ]
         check = replace(check, effect=float(losses[-1, 0] - min(rivals)) or None)
     if check is not None and abs(check.misses) > MISSES:
-        missed = {
-            model: group if isinstance(group, Guard) else Guard.MISSED for model, group in sizes.items()
-        }
+        missed = {model: at if isinstance(at, Guard) else Guard.MISSED for model, at in sizes.items()}
         return Ladder(task, missed, None, check, (Guard.MISSED,))
     law = fit_law(tokens, groups, losses, variances)
     for model, at_size in sizes.items():

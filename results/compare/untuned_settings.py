@@ -56,19 +56,12 @@ def note_fixed_settings(
     far = [
         name for name in everywhere if any(_is_far(run, name, acting[at][name]) for at, run in runs.items())
     ]
-    rows = {
-        at: _note_row(
-            run, acting[at], {name: note for name, note in changed[at].items() if name not in everywhere}
-        )
-        for at, run in runs.items()
-    }
-    in_rows = {
-        setting["name"]
-        for row in rows.values()
-        for note in row
-        if note.danger()
-        for setting in note["settings"]
-    }
+    rows, in_rows = dict[str, Notes](), set[str]()
+    for at, run in runs.items():
+        apart = {name: note for name, note in changed[at].items() if name not in everywhere}
+        rows[at] = _note_row(run, acting[at], apart)
+        dangers = [note for note in rows[at] if note.danger()]
+        in_rows |= {setting["name"] for note in dangers for setting in note["settings"]}
     unlike = [
         Note("fixed_values", name=column, values=values)
         for column in columns

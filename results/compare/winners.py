@@ -34,29 +34,26 @@ class Winner:
 
 def winners(part: Frame) -> list[Winner]:
     """The winner of each optimizer of one workload, in the order of the plan."""
-    choices = choose(part, OPTIMIZER)
-    return [Winner(str(choice.fixed["optimizer"]), choice, _list_reported(choice)) for choice in choices]
+    return list(map(_make_winner, choose(part, OPTIMIZER)))
 
 
 def winners_along(part: Frame, column: str) -> list[Winner]:
     """As `winners`, but one per value of a column for each optimizer that was searched along it."""
-    chosen = []
+    chosen: list[Winner] = []
     for rows in parts(part, ["optimizer"]):
         if column in rows[0] and find_searched_columns(rows, [column]):
             with_value = [row for row in rows if not is_missing(row[column])]
-            choices = choose(with_value, (*OPTIMIZER, column))
-            chosen += [
-                Winner(str(choice.fixed["optimizer"]), choice, _list_reported(choice)) for choice in choices
-            ]
+            chosen += map(_make_winner, choose(with_value, (*OPTIMIZER, column)))
         else:
             chosen += winners(rows)
     return chosen
 
 
-def _list_reported(choice: Choice) -> list[Row]:
-    if choice.replicas or choice.winner is None or choice.winner.value("protocol") != "paper":
-        return choice.replicas
-    return choice.winner.runs
+def _make_winner(choice: Choice) -> Winner:
+    runs = choice.replicas
+    if not runs and choice.winner is not None and choice.winner.value("protocol") == "paper":
+        runs = choice.winner.runs
+    return Winner(str(choice.fixed["optimizer"]), choice, runs)
 
 
 def format_span(numbers: Sequence[int]) -> str:

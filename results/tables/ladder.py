@@ -1,4 +1,4 @@
-"""The table `make_table`: what a rule is worth in AdamW's tokens."""
+"""The table `multipliers`: what a rule is worth in AdamW's tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,9 +19,7 @@ AT_60M = {"muon": 0.0151, "htmuon": 0.0094}
 
 def make_table(view: View) -> Report:
     """Every row of every ladder: its loss, its distance to AdamW and Muon, and what it is worth in tokens."""
-    sections = [
-        footnotes.complete_section(_make_section(ladder), view.frame or ()) for ladder in view.ladders
-    ]
+    sections = [footnotes.complete_section(_make_section(each), view.frame or ()) for each in view.ladders]
     return Report("multipliers", f"how many times the tokens {BASELINE} would need", sections)
 
 
@@ -38,15 +36,13 @@ def _make_section(ladder: Ladder) -> Section:
         Column("optimizer", kind="text"): [entry.rung.optimizer for entry in entries],
         Column("loss", "test loss", digits=4): [Cell(entry.loss, runs=entry.rung.keys) for entry in entries],
         Column("n"): [len(entry.rung.row.values) for entry in entries],
-        **_make_columns(
-            f"to_{BASELINE}", f"to {BASELINE} (nats)", [entry.to_baseline for entry in entries], 4
-        ),
-        **_make_columns(f"to_{SECOND}", f"to {SECOND} (nats)", [entry.to_second for entry in entries], 4),
-        **_make_columns("token_multiplier", "tokens x", [entry.tokens for entry in entries], 2),
+        **_estimates(f"to_{BASELINE}", f"to {BASELINE} (nats)", [entry.to_baseline for entry in entries], 4),
+        **_estimates(f"to_{SECOND}", f"to {SECOND} (nats)", [entry.to_second for entry in entries], 4),
+        **_estimates("token_multiplier", "tokens x", [entry.tokens for entry in entries], 2),
         Column("beyond", kind="text"): [_format_bound(entry.tokens) for entry in entries],
-        **_make_columns("compute_multiplier", "compute x", [entry.compute for entry in entries], 2),
+        **_estimates("compute_multiplier", "compute x", [entry.compute for entry in entries], 2),
         Column("optimizer_percent", "optimizer's %", digits=1): _list_percents(entries),
-        **_make_columns("time_multiplier", "time x", [entry.time for entry in entries], 2),
+        **_estimates("time_multiplier", "time x", [entry.time for entry in entries], 2),
         Column("guards", kind="text"): [
             Cell(", ".join(entry.guards), notes=tuple(_note_guard(guard, entry) for guard in entry.guards))
             for entry in entries
@@ -57,7 +53,7 @@ def _make_section(ladder: Ladder) -> Section:
     return replace(section, brief=_make_brief(ladder))
 
 
-def _make_columns(
+def _estimates(
     name: str, label: str, values: Sequence[Estimate | None], digits: int
 ) -> dict[Column, list[Any]]:
     """A column of estimates, and one for each end of their intervals."""

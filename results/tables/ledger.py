@@ -61,9 +61,7 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
     for name in reported.tables():
         lines = reported.of_table(name)
         notes = {line: paper_errata.note_line(line) for line in lines}
-        shared = [
-            note for note in notes[lines[0]] if all(note in line_notes for line_notes in notes.values())
-        ]
+        shared = [note for note in notes[lines[0]] if all(note in row for row in notes.values())]
         rows = []
         for line in lines:
             figure = measure_line(runs[FULL], line)
@@ -71,17 +69,11 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
             counts[word] += 1
             difference = Cell(figure.summary.mean - line.value if figure.summary else None, line.digits)
             slip = [note for note in notes[line] if note not in shared]
-            rows.append(
-                [
-                    *_make_cells(line, figure, line.metric, line.digits, slip),
-                    difference,
-                    _make_verdict_cell(figure, word),
-                ]
-            )
+            cells = _make_cells(line, figure, line.metric, line.digits, slip)
+            rows.append([*cells, difference, _make_verdict_cell(figure, word)])
         apart = Column("difference", importance=4)
-        sections.append(
-            _make_section(FULL, name, apart, rows, tuple(map(paper_errata.make_sentence, shared)))
-        )
+        below = tuple(map(paper_errata.make_sentence, shared))
+        sections.append(_make_section(FULL, name, apart, rows, below))
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
@@ -92,14 +84,12 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
 
 def _make_miniature(our_runs: PaperRuns) -> Report:
     """The same of all numbers that the scale has something for; the judge compares ours of each workload."""
-    sections = []
+    sections, scale = [], our_runs.scale
     for name, layout in paper.LAYOUTS.items():
         figures = {
             line: measure_line(our_runs, line)
-            for line in reported.of_table(name)
-            if layout.axis != "lr"
-            and is_decidable(line, our_runs.scale)
-            and find_quantity(line, our_runs.scale)
+            for line in (reported.of_table(name) if layout.axis != "lr" else ())
+            if is_decidable(line, scale) and find_quantity(line, scale)
         }
         planned = {line: figure for line, figure in figures.items() if figure.choice is not None}
         verdicts, ties = paper.judge_figures(layout, our_runs, planned)
@@ -108,22 +98,18 @@ def _make_miniature(our_runs: PaperRuns) -> Report:
             assert figure.metric is not None
             judged = verdicts.get(line, paper.NO_VERDICT)
             winner = figure.choice.winner if figure.choice is not None else None
-            rank = Cell(
-                judged.rank, notes=(*judged.notes, *(note_idle_settings(winner.runs[0]) if winner else ()))
-            )
+            idle = note_idle_settings(winner.runs[0]) if winner else ()
+            rank = Cell(judged.rank, notes=(*judged.notes, *idle))
             word = judged.kind if figure.summary else judge_line(line, figure, ())
-            cells = _make_cells(
-                line, figure, figure.metric.label, figure.metric.digits, paper_errata.note_line(line)
-            )
+            slip, metric = paper_errata.note_line(line), figure.metric
+            cells = _make_cells(line, figure, metric.label, metric.digits, slip)
             rows.append([*cells, rank, replace(_make_verdict_cell(figure, word), bold=judged.bold)])
-        notes = (*ties, *paper.note_stand_ins(figures, our_runs.scale))
-        section = _make_section(our_runs.scale, name, Column("rank", kind="text", importance=5), rows, notes)
+        notes = (*ties, *paper.note_stand_ins(figures, scale))
+        section = _make_section(scale, name, Column("rank", kind="text", importance=5), rows, notes)
         runs = [run for figure in figures.values() for run in figure.runs]
         sections += [footnotes.complete_section(section, runs)] if rows else []
-    title = f"every published number beside ours at {our_runs.scale} scale"
-    return Report(
-        f"ledger_{our_runs.scale}", title, sections, notes=footnotes.note_missing_languages(our_runs.scale)
-    )
+    title = f"every published number beside ours at {scale} scale"
+    return Report(f"ledger_{scale}", title, sections, notes=footnotes.note_missing_languages(scale))
 
 
 def _make_section(
