@@ -1,7 +1,7 @@
 """`htbench sweep`: a table of actions, and a subparser for each."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -179,7 +179,15 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
     words = [word for word in args.words if "=" in word]
     names = [word for word in args.words if "=" not in word] + args.sweep
     if not names and not words and ACTIONS[args.action].of_all:
-        return list(_load_planned(args.root))
+        planned: list[SweepSpec] = []
+        for folder in [sweep_folder(args.root, name) for name in sweep_names(args.root)]:
+            try:
+                planned += (
+                    sweep_file.load_all([str(folder)], [], args.root) if (folder / SPEC).is_file() else []
+                )
+            except UsageError as error:  # the others are shown all the same
+                say(error)
+        return planned
     if not names or "" in names:  # Path("") would be the working folder with all that is in it
         raise UsageError("Name at least one sweep file, such as sweeps/demo/demo-digits.yaml.")
     loaded = sweep_file.load_all(names, words, args.root, trains=ACTIONS[args.action].trains)
@@ -188,13 +196,3 @@ def _load(args: argparse.Namespace) -> list[SweepSpec]:
         if by_name.setdefault(spec.name, spec) != spec:
             raise UsageError(f"Two of these sweeps are called '{spec.name}'; give each a command of its own.")
     return loaded
-
-
-def _load_planned(root: Path) -> Iterator[SweepSpec]:
-    """The sweeps that were planned in a store, without those that can't be loaded: each is an error shown."""
-    for folder in [sweep_folder(root, name) for name in sweep_names(root)]:
-        if (folder / SPEC).is_file():
-            try:
-                yield from sweep_file.load_all([str(folder)], [], root)
-            except UsageError as error:
-                say(error)

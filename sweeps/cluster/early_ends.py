@@ -3,9 +3,8 @@
 Only logs and attempts are asked: `sacct` needs a database that not every site has, and `scontrol` forgets.
 """
 
-import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from htbench.harness.show.note import Note
@@ -46,8 +45,11 @@ def find_early_ends(store: Store, sweep: str, points: Sequence[Point], free: Col
         free: the ids of those that wait and have no job in the queue.
     """
     by_id, groups = {point.id: point for point in points}, dict[tuple[str, str], Early]()
-    jobs = _list_last_jobs(submissions.read(store.root, sweep), free)
-    for array, job, id in itertools.islice(jobs, MOST_JOBS):
+    jobs, waiting = list[tuple[Submission, str, str]](), set(free)
+    for array in reversed(submissions.read(store.root, sweep)):  # the last job of each point counts
+        jobs += [(array, job, id) for job, id in array.jobs().items() if array.job and id in waiting]
+        waiting -= set(array.points)
+    for array, job, id in jobs[:MOST_JOBS]:
         key = filled(store.root, by_id[id]).key
         attempts = range(store.last_attempt(key) if key else 0, 0, -1)
         if any((store.attempt(key, number).get("owner") or {}).get("job") == job for number in attempts):
@@ -61,18 +63,6 @@ def find_early_ends(store: Store, sweep: str, points: Sequence[Point], free: Col
         group = groups.setdefault((error, log.node), Early(log.error, log.node, [], str(path)))
         group.jobs.append(job)
     return sorted(groups.values(), key=lambda group: -len(group.jobs))
-
-
-def _list_last_jobs(
-    arrays: Sequence[Submission], points: Collection[str]
-) -> Iterator[tuple[Submission, str, str]]:
-    """The last job of each of some points, the newest submissions first, with its point."""
-    points = set(points)
-    for array in reversed(arrays):
-        for job, point in array.jobs().items() if array.job else ():
-            if point in points:
-                yield array, job, point
-        points -= set(array.points)
 
 
 def make_notes(sweep: str, ended: Sequence[Early]) -> list[Note]:

@@ -58,7 +58,13 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
     counts["reaped_abandoned"] = outcomes.count(None)
     for point in points:
         if point.key and run_states[point.id].status is not Status.RUNNING:  # an empty slot has no run yet
-            counts["reaped_leftovers"] += _remove_temporaries(store, point)
+            files = store.files(point.key)
+            for path in [
+                path for folder in (files.path, files.attempts) for path in atomic.temporaries(folder)
+            ]:
+                if seconds_since_touched(path) > STALE_SECONDS:  # a fresh one may be in use
+                    path.unlink(missing_ok=True)
+                    counts["reaped_leftovers"] += 1
     counts["reaped_studies"] = len(refresh.refresh(store, spec, planned))
     if submissions.read(store.root, spec.name):
         try:
@@ -66,16 +72,6 @@ def reap(store: Store, spec: SweepSpec, planned: Sequence[Planned], *, replace: 
         except SlurmError as error:
             notes = [Note("reaped_without_queue", sweep=spec.name, why=str(error))]
     return [Note(kind, sweep=spec.name, n=n) for kind, n in counts.items() if n] + notes
-
-
-def _remove_temporaries(store: Store, point: Point) -> int:
-    """Remove temporary files of killed writers from a run's folder, but no fresh ones: they may be in use."""
-    files = store.files(point.key)
-    paths = [path for folder in (files.path, files.attempts) for path in atomic.temporaries(folder)]
-    old = [path for path in paths if seconds_since_touched(path) > STALE_SECONDS]
-    for path in old:
-        path.unlink(missing_ok=True)
-    return len(old)
 
 
 def _clear_queue(store: Store, spec: SweepSpec, points: Sequence[Point], counts: dict[str, int]) -> None:

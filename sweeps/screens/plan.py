@@ -161,7 +161,11 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     numbers |= {"points": len(facts.points), "replicas": facts.replicas_to_come}
     numbers |= {"finished": finished, "left": facts.to_run}
     lines = _name_rows(facts.card)
-    notes = _note_search(preview) + _note_time(facts)
+    notes, timed = _note_search(preview), [row for row in facts.card if row.seconds is not None]
+    if timed:
+        seen = list(dict.fromkeys(row.cost.processor for row in facts.card if row.cost is not None))
+        unknown = {"unknown": len(lines) - len(timed), "lines": len(lines)}
+        notes.append(Note("time_of_worker", seconds=facts.seconds, seen=seen, **unknown))
     again = facts.trained_again.items()
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
@@ -234,15 +238,6 @@ def _note_search(preview: Preview) -> list[Note]:
         chance = search_size.closest(chances, search.trials or min(candidates), len(spec.seeds))
         notes += [Note("search_size", **asdict(chance))] if chance else []
     return notes
-
-
-def _note_time(facts: PlanFacts) -> list[Note]:
-    """The total time, and on which processor it was measured."""
-    unknown, lines = sum(row.seconds is None for row in facts.card), len(facts.card)
-    if unknown == lines:
-        return []
-    processors = list(dict.fromkeys(row.cost.processor for row in facts.card if row.cost is not None))
-    return [Note("time_of_worker", seconds=facts.seconds, seen=processors, unknown=unknown, lines=lines)]
 
 
 def _note_doubts(lines: Sequence[Line]) -> list[Note]:

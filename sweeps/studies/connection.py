@@ -19,7 +19,7 @@ from htbench.harness.store.record import RunRecord
 from htbench.sweeps.plan.slots import Study
 from htbench.sweeps.studies import drawing
 from htbench.sweeps.studies.drawing import NoRepeats, make_distribution
-from htbench.sweeps.studies.storage import find_home
+from htbench.sweeps.studies.storage import Database, JournalFile
 from htbench.sweeps.studies.study import (
     Description,
     encode_params,
@@ -46,7 +46,7 @@ class Connection:
         about = {"sweep": study.sweep, "block": study.block, "stage": SEARCH}
         self.description = Description(resolve_config(study.fixed), about, without=study.axes)
         self.metric = self.description.metric
-        self.home = find_home(root, study)
+        self.home = Database(study) if study.storage else JournalFile(root, study)
         self.open()
 
     def open(self) -> None:

@@ -39,13 +39,10 @@ def make_axis(values: Collection[Value]) -> Axis:
     if len(numbers) < len(values):
         return {"choices": list({repr(value): value for value in values}.values())}
     whole = all(type(value) is int for value in values)
-    return {"low": min(numbers), "high": max(numbers), "log": _are_ratios(numbers), "whole": whole}
-
-
-def _are_ratios(values: Collection[float]) -> bool:
-    """Whether values are rather spaced by ratios than by differences, as their middle one shows."""
-    low, high, middle = min(values), max(values), statistics.median(set(values))
-    return low > 0 and abs(middle - math.sqrt(low) * math.sqrt(high)) < abs(middle - (low + high) / 2)
+    # The middle value shows whether they are rather spaced by ratios than by differences.
+    low, high, middle = min(numbers), max(numbers), statistics.median(set(numbers))
+    log = low > 0 and abs(middle - math.sqrt(low) * math.sqrt(high)) < abs(middle - (low + high) / 2)
+    return {"low": low, "high": high, "log": log, "whole": whole}
 
 
 def make_distribution(axis: Axis) -> BaseDistribution:

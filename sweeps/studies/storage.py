@@ -146,11 +146,6 @@ def journal_path(root: Path, study: Study) -> Path:
     return studies_folder(root) / f"{study.name}.journal"
 
 
-def find_home(root: Path, study: Study) -> JournalFile | Database:
-    """The home of a study."""
-    return Database(study) if study.storage else JournalFile(root, study)
-
-
 # --- journals ---
 
 

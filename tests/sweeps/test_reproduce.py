@@ -161,32 +161,28 @@ def test_the_commands_of_nano_and_their_order(give, tmp_path):
         assert [given["sweep"] for given in commands.of(name)] == [["nano-cifar", "nano-p_grid_cifar"]]
 
 
-def test_nothing_is_left_to_do_but_print(give, capsys):
-    commands = Commands(left=0)
-    assert give(commands, "paper", "cifar") == 0
-    assert commands.names == ["sweep plan", "sweep run", *FINISH]
-    assert "to run" not in capsys.readouterr().err
-
-
-def test_an_experiment_without_a_table_prints_none(give):
-    commands = Commands(left=0)
-    assert give(commands, "paper", "muon_ns_vs_svd") == 0
-    assert commands.names == ["sweep plan", "sweep run", "figure", "report"]
-
-
-def test_a_failed_run_is_told_at_last_and_all_is_printed(give):
-    commands = Commands(run=1)
-    assert give(commands, "cifar") == 1
-    assert commands.names[-3:] == FINISH
+PLAN_AND_RUN = ["sweep plan", "sweep run"]
 
 
 @pytest.mark.parametrize(
-    ("command", "status"), [("plan", 2), ("plan", 1), ("run", 130), ("run", 2), ("figure", 130)]
+    ("left", "statuses", "words", "status", "names"),
+    [
+        (0, {}, "paper cifar", 0, [*PLAN_AND_RUN, *FINISH]),
+        (0, {}, "paper cifar --submit", 0, [*PLAN_AND_RUN, *FINISH]),
+        (0, {}, "paper muon_ns_vs_svd", 0, [*PLAN_AND_RUN, "figure", "report"]),  # no table has it
+        (3, {"run": 1}, "cifar", 1, [*PLAN_AND_RUN, *FINISH]),  # a failed run is told at last
+        (3, {"submit": 1}, "paper cifar --submit", 1, ["sweep plan", "sweep submit"]),
+        (3, {"plan": 2}, "cifar", 2, PLAN_AND_RUN[:1]),
+        (3, {"plan": 1}, "cifar", 1, PLAN_AND_RUN[:1]),
+        (3, {"run": 130}, "cifar", 130, PLAN_AND_RUN),
+        (3, {"run": 2}, "cifar", 2, PLAN_AND_RUN),
+        (3, {"figure": 130}, "cifar", 130, [*PLAN_AND_RUN, "figure"]),
+    ],
 )
-def test_an_interruption_and_a_mistake_end_it(give, command, status):
-    commands = Commands(**{command: status})
-    assert give(commands, "cifar") == status
-    assert commands.names[-1].endswith(command)
+def test_its_commands_and_its_status_follow_from_theirs(give, capsys, left, statuses, words, status, names):
+    commands = Commands(left, **statuses)
+    assert give(commands, *words.split()) == status and commands.names == names
+    assert left or "to run" not in capsys.readouterr().err
 
 
 # --- the question ---
@@ -243,16 +239,6 @@ def test_submit_returns_and_says_what_to_call_later(give, capsys):
     assert "htbench sweep status paper-cifar" in said.out
     assert "`htbench reproduce paper cifar --submit --root " in " ".join(said.out.split())
     assert "not known" in said.err or "120 s" in said.err
-
-
-def test_submit_with_nothing_left_prints(give):
-    commands = Commands(left=0)
-    assert give(commands, "paper", "cifar", "--submit") == 0
-    assert commands.names[-3:] == FINISH
-
-
-def test_submit_hands_its_failure_on(give):
-    assert give(Commands(submit=1), "paper", "cifar", "--submit") == 1
 
 
 # --- the ladder ---

@@ -103,6 +103,8 @@ def test_jobs_are_grouped_by_reason_and_node(sweep):
 
 def test_a_later_job_of_a_run_that_had_begun_before_is_told_too(sweep, monkeypatch):
     sweep.run(0, 3000, {"reason": "stopped"}, monkeypatch)
+    sweep.log(0, "n1", execve("n1"))
+    assert sweep.lines() == [], "its run had begun"
     again = sweep.submitted("8")
     sweep.log(0, "n2", execve("n2"), array=again)
     (line,) = sweep.lines()

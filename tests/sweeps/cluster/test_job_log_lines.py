@@ -101,7 +101,7 @@ def test_options_of_sbatch_stay_at_the_top():
 @pytest.mark.parametrize(
     ("status", "shown", "called", "says"),
     [
-        (200, None, "", "scontrol is missing; the next `htbench sweep submit` does it"),
+        (job_log.EXIT_AGAIN, None, "", "scontrol is missing; the next `htbench sweep submit` does it"),
         (200, "JobState=RUNNING Reason=None", "requeue 12_3", ""),
         (200, "JobState=COMPLETING Reason=None", "", ""),
         (200, "JobState=RUNNING Reason=refused", "requeue 12_3", "scontrol requeue exited with 1; the next"),

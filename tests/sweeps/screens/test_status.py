@@ -467,22 +467,6 @@ def test_slurm_is_asked_once_for_all_sweeps_and_looks_and_never_without_submissi
     assert squeue() == 1
 
 
-def test_what_a_job_said_before_its_run_began_is_shown(planned, squeue):
-    store, spec, points = planned
-    one = submissions.intend(store.root, spec.name, [point.id for point in points[:3]], {})
-    submissions.answer(store.root, one, job="7")
-    folder = sweep_folder(store.root, spec.name) / "logs" / one.word
-    folder.mkdir(parents=True)
-    for task in (0, 1):
-        (folder / f"7_{task}_0_log.out").write_text("hello\nmodule: command not found\n\n")
-    fail(store, points[0], "it had begun")
-    remarks = status.read_screen(store, [(spec, points)]).remarks
-    log = folder / "7_1_0_log.out"
-    (note,) = remarks
-    assert (note.kind, note["jobs"]) == ("jobs_ended_early", 1)
-    assert (note["error"], note["log"]) == ("module: command not found", str(log))
-
-
 def test_the_index_is_read_once_for_all_sweeps(planned, monkeypatch):
     store, spec, points = planned
     parsed = []
