@@ -104,7 +104,7 @@ def work(settings, root, trouble, step):
     elif trouble == "no more memory for the last" and not is_main():
         TextTask.loss = out_of_memory(TextTask.loss, lambda call, *_: call == step)
     elif trouble == "killed in the second gather" and not is_main():
-        kill_in_the_second_gather()
+        Shards.state_dict = killed_at_the_second(Shards.state_dict)
     elif trouble == "overlap":
         learner.GradientSum = lambda model, group, overlap: GradientSum(model, group, overlap=True)
     parts.allow(parts.named(settings))
@@ -132,18 +132,25 @@ def out_of_memory(proper, lacks):
     return method
 
 
-def kill_in_the_second_gather():
-    """This process ends as it gives the third part of its state for the second time."""
-    gathers, parts, state_dict, to_main = [], [], Shards.state_dict, Group.to_main
+def killed_at_the_second(proper):
+    calls = []
 
-    def counted_state_dict(self):
-        gathers.append(self)
-        return state_dict(self)
+    def state_dict(self):
+        calls.append(self)
+        if len(calls) == 2:
+            Group.to_main = killed_at_the_third(Group.to_main)
+        return proper(self)
 
-    def counted_to_main(self, value, source):
-        parts.extend([source] if len(gathers) == 2 and source == self.rank else [])
-        if len(parts) == 3:
+    return state_dict
+
+
+def killed_at_the_third(proper):
+    calls = []
+
+    def to_main(self, value, source):
+        calls.append(source)
+        if calls.count(self.rank) == 3:
             os.kill(os.getpid(), signal.SIGKILL)
-        return to_main(self, value, source)
+        return proper(self, value, source)
 
-    Shards.state_dict, Group.to_main = counted_state_dict, counted_to_main
+    return to_main

@@ -50,26 +50,14 @@ def c4(folder, flat=False, files=3, documents=121, timestamps=str):
         "validation": part("en/c4-validation.{:05d}-of-00002.json.gz", 2, 40),
     }
     generator = random.Random(1)
-    for row in parts.values():
-        for name, size in names(row):
-            rows = [
-                {
-                    "text": text(generator),
-                    "timestamp": timestamps(1556193177 + number),
-                    "url": f"https://example.org/{generator.random()}",
-                }
-                for number in range(size)
-            ]
-            path = place_of(place, name, flat)
-            with gzip.open(path, "wt") as file:
-                file.writelines(json.dumps(one) + "\n" for one in rows)
-    return {
-        "repository": "allenai/c4",
-        "revision": "miniature",
-        "format": "json",
-        "parts": parts,
-        "tokenizer": sentencepiece_like(place / "tokenizer.json"),
-    }
+    for its in parts.values():
+        for name, size in names(its):
+            with gzip.open(place_of(place, name, flat), "wt") as file:
+                for number in range(size):
+                    row = {"text": text(generator), "timestamp": timestamps(1556193177 + number)}
+                    row["url"] = f"https://example.org/{generator.random()}"
+                    file.write(json.dumps(row) + "\n")
+    return published_row("allenai/c4", "json", parts, sentencepiece_like(place / "tokenizer.json"))
 
 
 def openwebtext(folder, flat=False, files=3, documents=121, **others):
@@ -84,14 +72,8 @@ def openwebtext(folder, flat=False, files=3, documents=121, **others):
         pq.write_table(
             pa.table({"text": [text(generator) for _ in range(size)]}), place_of(place, name, flat)
         )
-    return {
-        "repository": "Skylion007/openwebtext",
-        "revision": "miniature",
-        "format": "parquet",
-        "modulus": 8,
-        "parts": {"train": row},
-        "tokenizer": byte_level(place / "tokenizer.json"),
-    }
+    tokenizer = byte_level(place / "tokenizer.json")
+    return published_row("Skylion007/openwebtext", "parquet", {"train": row}, tokenizer) | {"modulus": 8}
 
 
 def fineweb(folder, flat=False, files=3, tokens=2000):
@@ -113,14 +95,13 @@ def fineweb(folder, flat=False, files=3, tokens=2000):
         kind = "train" if number else "val"
         own = stream[number * tokens : (number + 1) * tokens - 300 * (number == files)]
         llm_c(place_of(place, f"fineweb_{kind}_{number:06d}.bin", flat), own)
-    return {
-        "repository": "kjj0/fineweb10B-gpt2",
-        "revision": "miniature",
-        "format": "tokens",
-        "validation": 1200,
-        "parts": parts,
-        "tokenizer": described | {"vocabulary": described["vocabulary"] + 20},
-    }
+    described |= {"vocabulary": described["vocabulary"] + 20}
+    return published_row("kjj0/fineweb10B-gpt2", "tokens", parts, described) | {"validation": 1200}
+
+
+def published_row(repository, form, parts, tokenizer):
+    fixed = {"repository": repository, "revision": "miniature", "format": form}
+    return fixed | {"parts": parts, "tokenizer": tokenizer}
 
 
 def llm_c(path, tokens, *head):

@@ -59,7 +59,7 @@ def made_up(steps):
             append_line(store.root / "trained.jsonl", {"key": key, "steps": step, "status": status})
         figures = figures if status == "completed" else {}
         ends = [monitor.study] if status == "pruned" else []
-        config = {**_nested(config)}
+        config = {"task": config.task, "settings": json.loads(json.dumps(to_settings(config)))}
         record = RunRecord(key, config, Status(status), figures, step, 0.0, None, 0, {}, claim.number, {})
         record.pruned_by.extend(ends)
         if status == "completed":
@@ -70,10 +70,6 @@ def made_up(steps):
         return claim.finish(record)
 
     return train
-
-
-def _nested(config):
-    return {"task": config.task, "settings": json.loads(json.dumps(to_settings(config)))}
 
 
 class Worker:

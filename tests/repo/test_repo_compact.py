@@ -79,14 +79,19 @@ def test_its_figure_has_no_holes_and_nearly_the_same_averages(whole, brief):
             assert len(short) == 50 and apart.max() < 0.1 < full.std(), optimizer
 
 
+def archive_sweep(store, name, keys, folder):
+    """Archive a sweep with one run for each stage."""
+    (store.root / "sweeps" / name).mkdir(parents=True)
+    write_text(store.root / "sweeps" / name / "spec.yaml", f"name: {name}\n")
+    write_points(store.root, name, [Point(name, "b", stage, key, {}) for stage, key in keys.items()])
+    records.write(store, name, folder)
+
+
 def test_text_is_summed_by_document_for_fresh_seeds_only(tmp_path):
     whole, brief = (Store(tmp_path / name) for name in ("whole", "brief"))
     given = {"task": "pydocs", "model": "llama-nano"}
     stages = {SEARCH: put(whole.root, **given), REPLICATE: put(whole.root, seed=1, **given)}
-    (whole.root / "sweeps" / "text").mkdir(parents=True)
-    write_text(whole.root / "sweeps" / "text" / "spec.yaml", "name: text\n")
-    write_points(whole.root, "text", [Point("text", "b", stage, key, {}) for stage, key in stages.items()])
-    records.write(whole, "text", tmp_path / "records")
+    archive_sweep(whole, "text", stages, tmp_path / "records")
     assert cli.call(["runs", "import", str(tmp_path / "records"), "--root", str(brief.root)]) == 0
     for point in read_points(whole.root, "text"):
         record = whole.record(point.key)
@@ -119,10 +124,7 @@ def test_another_archive_extends_a_store_and_the_same_one_does_not(tmp_path, cap
     for sweep, lr in (("one", 0.1), ("two", 0.2)):
         other = Store(tmp_path / sweep)
         keys.append(put(other.root, lr=lr))
-        (other.root / "sweeps" / sweep).mkdir(parents=True)
-        write_points(other.root, sweep, [Point(sweep, "b", REPLICATE, keys[-1], {})])
-        write_text(other.root / "sweeps" / sweep / "spec.yaml", f"name: {sweep}\n")
-        records.write(other, sweep, tmp_path / "both")
+        archive_sweep(other, sweep, {REPLICATE: keys[-1]}, tmp_path / "both")
     for place, taken in (("both/one.tar.xz", 1), ("both", 1), ("both", 0)):
         assert cli.call(["runs", "import", str(tmp_path / place), "--root", str(tmp_path / "store")]) == 0
         assert f"imported {taken} run" in capsys.readouterr().out

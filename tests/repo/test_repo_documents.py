@@ -71,13 +71,10 @@ def test_the_tree_of_the_rooms_is_that_of_the_folders():
     )
 
 
-def test_the_index_of_the_documents_has_them_all():
-    linked = set(re.findall(r"\]\(([\w.-]+\.md)\)", read("docs/README.md")))
-    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
-
-
-def test_the_index_for_language_models_has_them_all():
-    linked = set(re.findall(r"\]\(([\w.-]+)\.html\)", read("docs/llms.txt")))
+@pytest.mark.parametrize(("index", "ending"), [("docs/README.md", "md"), ("docs/llms.txt", "html")])
+def test_an_index_of_the_documents_has_them_all(index, ending):
+    """Also that for language models."""
+    linked = set(re.findall(rf"\]\(([\w.-]+)\.{ending}\)", read(index)))
     assert linked == {path.stem for path in (ROOT / "docs").glob("*.md")} - {"README"}
 
 

@@ -54,15 +54,12 @@ def test_the_documents_are_drawn_once():
 def test_the_luck_of_the_search_is_shared_at_one_end_and_apart_at_the_other():
     random = np.random.RandomState(0)
     pairs = [searched(rows(0.01 + 0.004 * random.standard_normal(8)), 0.002) for _ in range(9)]
-    found, without = pooled(pairs), pooled([rows_without(pair) for pair in pairs])
+    unsearched = [[dataclasses.replace(row, search=None) for row in pair] for pair in pairs]
+    found, without = pooled(pairs), pooled(unsearched)
     assert found.value == without.value and found.z < found.z_apart < without.z
     luck = [(found.value / z) ** 2 - (without.value / without.z) ** 2 for z in (found.z, found.z_apart)]
     assert luck[0] == pytest.approx(9 * luck[1], rel=0.2)
     assert found.low < found.value - 1.9 * found.value / found.z < found.value < found.high
-
-
-def rows_without(pair):
-    return tuple(dataclasses.replace(row, search=None) for row in pair)
 
 
 def test_an_interval_holds_the_truth_where_places_share_seeds_and_documents():

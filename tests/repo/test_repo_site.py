@@ -47,11 +47,6 @@ def test_the_cards_are_those_of_the_zoo():
     assert {path.stem for path in (DOCS / "zoo").iterdir()} == set(optimizers.ZOO)
 
 
-def by_hand(text):
-    """What people wrote of a page."""
-    return pages.without_parts(text).partition(BEGIN)[0]
-
-
 def words(texts):
     return sum(len(text.split()) for text in texts)
 
@@ -60,7 +55,7 @@ def test_people_write_few_words():
     every = {
         path: path.read_text(encoding="utf-8") for path in DOCS.rglob("*.md") if path.parent.name != "zoo"
     }
-    written = words(map(by_hand, every.values()))
+    written = words(pages.without_parts(text).partition(BEGIN)[0] for text in every.values())
     print(f"written by hand: {written:,} words; made by programs: {words(every.values()) - written:,}")
     assert written <= MOST_WORDS
 

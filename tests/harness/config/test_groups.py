@@ -22,10 +22,6 @@ MUON = {"task": "digits", "model": "vit-nano", "steps": 4, "batch_size": 8, "opt
 OF = "optimizer.groups"
 
 
-def config(**settings):
-    return resolve_config(MUON | {name.replace("__", "."): value for name, value in settings.items()})
-
-
 def test_what_is_open_is_as_for_the_parameters_around_it():
     found = resolve_config(
         MUON
@@ -41,7 +37,7 @@ def test_what_is_open_is_as_for_the_parameters_around_it():
 
 
 def test_the_key_hears_of_groups_only_where_there_are_some():
-    plain, lr = config(), {f"{OF}.head.lr": 0.01}
+    plain, lr = resolve_config(MUON), {f"{OF}.head.lr": 0.01}
     assert plain.optimizer.groups == {}
     other = resolve_config(MUON | lr)
     assert run_key(other) != run_key(plain)

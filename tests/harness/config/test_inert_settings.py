@@ -6,8 +6,6 @@ from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import resolve_config
 
 DIGITS = {"task": "digits", "model": "resnet-nano", "steps": 100, "batch_size": 64}
-DOCS = {"task": "pydocs", "model": "llama-nano", "steps": 100, "batch_size": 16}
-
 INERT = [
     ({}, {"schedule.decay": 0.3}),
     ({"schedule.name": "constant"}, {"schedule.decay": 0.3, "schedule.floor": 0.5}),

@@ -39,10 +39,6 @@ def gradients(loss, *tensors):
     return torch.autograd.grad(loss, tensors)
 
 
-def in_float64(*tensors):
-    return [tensor.detach().double().requires_grad_() for tensor in tensors]
-
-
 def test_loss_and_gradients_are_those_of_the_formula():
     hidden, weight, targets = data()
     found, expected = linear_cross_entropy(hidden, weight, targets), plain(hidden, weight, targets)
@@ -73,7 +69,7 @@ def test_low_precision_keeps_its_types_and_sums_in_float32(dtype, rtol):
     rows = 3000
     hidden, weight, targets = data(dtype, rows=rows)
     loss = linear_cross_entropy(hidden, weight, targets)
-    exact = in_float64(hidden, weight)
+    exact = [tensor.detach().double().requires_grad_() for tensor in (hidden, weight)]
     expected = plain(*exact, targets)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss.double(), expected, rtol=rtol, atol=0)

@@ -40,7 +40,7 @@ def test_the_number_of_training_samples_is_known_beforehand(cache, name):
     for protocol in ("honest", "paper"):
         size = built(name, cache, protocol).epoch_size
         seq_len = tasks.spec(name).seq_len
-        bound = tasks.train_size(name, cache, seq_len, **({"protocol": protocol}))
+        bound = tasks.train_size(name, cache, seq_len, protocol=protocol)
         assert size <= bound <= size + (8 if seq_len else 0)
 
 

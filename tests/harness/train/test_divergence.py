@@ -130,13 +130,8 @@ def test_the_state_survives_a_checkpoint():
     stored = json.loads(json.dumps(asdict(Progress(step=600, divergence=watch))))
     again = Progress.of_plain(stored).divergence
     assert again == watch
-    ends = []
-    for one in (watch, again):
-        ends.append(
-            next(
-                step for step, loss in enumerate(curve[600:]) if one.observe(loss, DivergenceConfig(), total)
-            )
-        )
+    rule, rest = DivergenceConfig(), list(enumerate(curve[600:]))
+    ends = [next(at for at, loss in rest if one.observe(loss, rule, total)) for one in (watch, again)]
     assert ends[0] == ends[1]
 
 

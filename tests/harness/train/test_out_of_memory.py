@@ -45,8 +45,7 @@ def memory(monkeypatch):
     return hold
 
 
-@pytest.mark.parametrize("name", ["adamw", "sophia"])
-@pytest.mark.parametrize(("most", "told"), [(7, [7]), (2, [7, 4, 2])])
+@pytest.mark.parametrize(("name", "most", "told"), [("adamw", 7, [7]), ("sophia", 2, [7, 4, 2])])
 def test_the_micro_batch_is_halved_until_it_fits_and_the_record_says_so(
     tmp_path, tiny, memory, caplog, name, most, told
 ):

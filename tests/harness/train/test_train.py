@@ -108,23 +108,18 @@ def test_a_damaged_checkpoint_costs_time_only(spoil, damage):
     assert "starting from the first step" in spoil("checkpoint.pt", change)
 
 
-def renamed_progress(saved):
-    saved["loop"]["pace"] = saved["loop"].pop("times")
+OTHER_CODE = {
+    "progress": lambda saved: saved["loop"].update(pace=saved["loop"].pop("times")),
+    "weights": lambda saved: saved.update(model={f"net.{name}": x for name, x in saved["model"].items()}),
+    "groups": lambda saved: saved["optimizer"]["param_groups"].pop(),
+}
 
 
-def renamed_weights(saved):
-    saved["model"] = {f"net.{name}": value for name, value in saved["model"].items()}
-
-
-def other_groups(saved):
-    saved["optimizer"]["param_groups"].pop()
-
-
-@pytest.mark.parametrize("change", [renamed_progress, renamed_weights, other_groups])
+@pytest.mark.parametrize("change", OTHER_CODE)
 def test_a_checkpoint_of_other_code_costs_time_only(spoil, change):
     def write(path):
         saved = torch.load(path, weights_only=True)
-        change(saved)
+        OTHER_CODE[change](saved)
         torch.save(saved, path)
 
     assert "starting from the first step" in spoil("checkpoint.pt", write)
