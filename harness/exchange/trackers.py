@@ -77,10 +77,8 @@ def _events(run: Outgoing) -> Iterator[Any]:
     }
     yield Event(wall_time=run.began, summary=hparams_pb(settings, run.key, run.began))
     rows = dict(run.rows())
-    curve_names = {name for values in rows.values() for name in values}
-    last = {
-        name: value for name, value in run.summary.items() if name not in curve_names
-    }  # it has no summary
+    in_curve = {name for values in rows.values() for name in values}
+    last = {name: value for name, value in run.summary.items() if name not in in_curve}  # it has no summary
     for step, row in sorted((rows | {run.steps: rows.get(run.steps, {}) | last}).items()):
         values = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()]
         yield Event(wall_time=run.time(step), step=step, summary=Summary(value=values))

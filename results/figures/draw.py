@@ -67,7 +67,7 @@ def draw(picture: Picture) -> Canvas:
     columns = min(2, max(map(len, picture.groups)))
     width = _ONE_COLUMN if columns == 1 else _TWO_COLUMNS
     rows = [group[at : at + columns] for group in picture.groups for at in range(0, len(group), columns)]
-    texts = [[_wrap_texts(panel, picture.shared, width / columns) for panel in row] for row in rows]
+    texts = [[_wrap(panel, picture.shared, width / columns) for panel in row] for row in rows]
     heights = [
         max(map(_panel_height, row)) + 0.12 + _LINE * _TITLE * max(sum(map(len, text)) for text in row_texts)
         for row, row_texts in zip(rows, texts, strict=True)
@@ -98,9 +98,7 @@ def _panel_height(panel: Panel) -> float:
 # --- text ---
 
 
-def _wrap_texts(
-    panel: Panel, shared: Sequence[Note], inches: float
-) -> tuple[list[str], list[str], list[str]]:
+def _wrap(panel: Panel, shared: Sequence[Note], inches: float) -> tuple[list[str], list[str], list[str]]:
     """The lines of its title, of what the caption does not say, and of its marks."""
     beside = _NAMES if KINDS[panel.kind].mark == "rows" else _BESIDE
     letters = int((inches - beside) / (_LETTER * SMALL))

@@ -60,9 +60,9 @@ def horizon(frame: Frame, store: Store) -> list[Panel]:
                 rows.append(replace(row, optimizer=rung.optimizer))
             if ladder.law is not None and model in groups:
                 blank = Row(_LOSS, f"{BASELINE}, law", "", None, optimizer=BASELINE, role=kinds.LAW)
-                for ratio in map(float, np.geomspace(rungs[0].ratio, rungs[-1].ratio, _POINTS_OF_LAW)):
+                for ratio in np.geomspace(rungs[0].ratio, rungs[-1].ratio, _POINTS_OF_LAW):
                     loss = ladder.law.loss(ratio * rungs[0].parameters, groups[model])[0]
-                    rows.append(replace(blank, x=ratio, y=float(loss)))
+                    rows.append(replace(blank, x=float(ratio), y=float(loss)))
             about = _describe(ladder, f"{ladder.task} · {model}", [len(rung.row.values) for rung in rungs])
             panels.append(Panel("lengths", about, tidy(rows), y_label=_LOSS, y_log=False))
     return panels

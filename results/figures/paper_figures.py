@@ -106,10 +106,8 @@ def _describe(
         notes: more of them.
         split: of our values.
     """
-    if view.ours is None:
-        source = Note("values_published")
-    else:
-        source = Note("values_both") if view.published else Note("values_ours", scale=view.scale)
+    source = Note("values_both") if view.published else Note("values_ours", scale=view.scale)
+    source = Note("values_published") if view.ours is None else source
     our_rows = [row for row in rows if row.source != kinds.PUBLISHED]
     states = Counter(row.text for row in our_rows if row.y is None)
     missing = Note("missing_values", states=[f"{count} {state}" for state, count in states.items()])
@@ -210,10 +208,8 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
     rows = [our_row(line, measurement, _name_model(view, line.model)) for line, measurement in pairs]
     about = _describe(view, "Newton-Schulz or SVD", rows, how)
     model = _name_model(view, _LLAMA[0])
-    spectra = {
-        line.setting.optimizer: read_spectra(_reported_runs(measurement), view.store)
-        for line, measurement in pairs[:2]
-    }
+    runs_of = {line.setting.optimizer: _reported_runs(measurement) for line, measurement in pairs[:2]}
+    spectra = {name: read_spectra(runs_of[name], view.store) for name in runs_of}
     shape = spectra_figures.find_largest_shape(chain(*spectra.values()))
     curves: list[Panel | None] = []
     for name, runs in spectra.items():

@@ -66,9 +66,8 @@ def arrange_pictures(figure: str, groups: Sequence[Sequence[Panel]]) -> list[Pic
             tried=format_span(tried) if max(tried, default=1) > 1 else "",
         )
         shared = [fact for fact in about[0].facts if all(fact in panel.facts for panel in about)]
-        shows = Note(
-            f"shows_{figure}", metrics=[*dict.fromkeys(panel.metric for panel in about if panel.metric)]
-        )
+        metrics = list(dict.fromkeys(panel.metric for panel in about if panel.metric))
+        shows = Note(f"shows_{figure}", metrics=metrics)
         name = f"{figure}-{number}" if number > 1 else figure
         arranged.append(Picture(name, panel_groups, shows, [*([sample] if seeds else []), *shared]))
     return arranged

@@ -221,16 +221,13 @@ def make_cost_point(
     return replace(row, optimizer=optimizer, text=interval)
 
 
-def make_cost_panel(
-    about: About, metric: str, higher_is_better: bool, axis: str, rows: Sequence[Row]
-) -> Panel:
+def make_cost_panel(about: About, metric: str, higher_is_better: bool, axis: str, rows: list[Row]) -> Panel:
     """The panel of some points in the order of their cost; the front once more, each with its series."""
     rows = sorted((replace(row, quantity=f"{metric} against {axis}") for row in rows), key=lambda row: row.x)
     limit = find_worst_shown([row.y for row in rows if row.y is not None], higher_is_better=higher_is_better)
     best = find_front(rows, higher_is_better)
-    front = [replace(row, series="Pareto front", role=kinds.FRONT, text=row.series) for row in best]
-    values = tidy([*rows, *front])
-    return Panel("costs", about, values, axis, metric, "", higher_is_better, worst_shown=limit)
+    rows += [replace(row, series="Pareto front", role=kinds.FRONT, text=row.series) for row in best]
+    return Panel("costs", about, tidy(rows), axis, metric, "", higher_is_better, worst_shown=limit)
 
 
 def find_front(rows: Sequence[Row], higher_is_better: bool) -> list[Row]:

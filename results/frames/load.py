@@ -123,9 +123,8 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     rows = _order_rows(shown_rows, elsewhere, sweeps is not None)
     for competes in (True, False):  # what nobody planned must not rename what somebody did
         _name_differences([row for row in rows if _competes(row) is competes])
-    return _complete_rows(
-        [*rows, *(row | {name: beside[name] for name in names} for row, beside, *names in hidden)]
-    )
+    rows += [row | {name: beside[name] for name in names} for row, beside, *names in hidden]
+    return _complete_rows(rows)
 
 
 def _read_points(store: Store, names: Collection[str], warn: Warn | None) -> list[Point]:

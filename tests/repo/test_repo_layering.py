@@ -128,7 +128,7 @@ PICTURE = {
         "results.figures results.frames results.tables"
     ),
     "results.page": (
-        "harness.choice harness.show harness.store harness.system results.compare "
+        "harness.show harness.store harness.system results.compare "
         "results.figures results.frames results.tables"
     ),
 }

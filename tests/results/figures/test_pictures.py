@@ -7,7 +7,7 @@ from matplotlib.colors import to_hex
 
 from htbench.harness.show.note import Note
 from htbench.results.figures.caveats import find_caveats, is_caveat
-from htbench.results.figures.draw import _wrap_texts, use_look
+from htbench.results.figures.draw import _wrap, use_look
 from htbench.results.figures.files import list_views, make_pictures
 from htbench.results.figures.kinds import KINDS, About, Panel, tidy
 from htbench.results.figures.marks import MARKS
@@ -69,7 +69,7 @@ def test_the_caption_says_once_what_all_panels_share(drawn):
         for metric in {of.metric for of in about} - {""}:
             assert one.caption.lower().count(metric.lower()) <= 1, one.caption
         for panel in one.panels:
-            _, facts, amber = _wrap_texts(panel, one.shared, 3.0)
+            _, facts, amber = _wrap(panel, one.shared, 3.0)
             assert not {*map(str, one.shared)} & {*facts, *amber}
 
 
@@ -78,7 +78,7 @@ def test_what_only_some_panels_have_stands_above_them():
     first, second = About("a", facts=(both, one, mark)), About("b", facts=(both,))
     (picture,) = arrange_pictures("loss", [[Panel("seeds", of, tidy([])) for of in (first, second)]])
     assert picture.shared == [both]
-    assert [_wrap_texts(panel, picture.shared, 3.0) for panel in picture.panels] == [
+    assert [_wrap(panel, picture.shared, 3.0) for panel in picture.panels] == [
         (["a"], ["step 2"], ["! best at an edge: a"]),
         (["b"], [], []),
     ]
