@@ -10,6 +10,7 @@ from htbench.harness.config.settings import declarations, params_of
 from htbench.harness.show.numbers import setting as shown
 from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec, Param
 from htbench.sweeps.spec.keys import declared
+from htbench.sweeps.spec.program import ProgramSection
 from htbench.sweeps.spec.resources import Resources
 from htbench.sweeps.spec.search import PRUNERS, Range, Search
 from htbench.sweeps.spec.sweep import Block, SweepSpec
@@ -18,6 +19,7 @@ from htbench.sweeps.spec.sweep import Block, SweepSpec
 SWEEP_PARTS = {
     "Keys of the file": SweepSpec,
     "Keys of a block": Block,
+    "Keys of `program`": ProgramSection,
     "Keys of resources": Resources,
     "Keys of a range": Range,
     "Keys of `search`": Search,

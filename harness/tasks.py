@@ -184,9 +184,9 @@ def recorded(name: str, environment: Mapping[str, Any]) -> TaskSpec:
         environment: of the record; without a description the kind is empty and the metric UNKNOWN.
     """
     noted = environment.get("task")
-    if name in TASKS:
-        return TASKS[name]
     facts = noted if isinstance(noted, Mapping) else {}
+    if name in TASKS and facts.get("kind") != "program":  # whose word for its task may be a name of ours
+        return TASKS[name]
     kind, metric, higher = (facts.get(field) for field in ("kind", "metric", "higher_is_better"))
     if not (isinstance(kind, str) and isinstance(metric, str) and isinstance(higher, bool)):
         kind, metric, higher = "", UNKNOWN, False

@@ -68,6 +68,19 @@ def show_end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) 
     emit(importlib.import_module(ABOVE["ending"]).ending(store, sweeps, seconds, **parts))
 
 
+def try_first(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
+    """Start the first run of each sweep of a program in a store of its own, which is gone afterwards."""
+    from htbench.sweeps.screens.trial_run import try_program
+
+    for spec in loaded:
+        if not spec.is_program:
+            raise UsageError(f"The sweep '{spec.name}' has no program to try; `sweep plan` shows its runs.")
+        search = searched(store.root, spec)
+        check_start(spec, search, store.root, action="plan")
+        emit(try_program(spec, search[0].config, args.seconds), args)
+    return 0
+
+
 def retry(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
     """Like `run`, but failed runs are tried again, too."""
     keys = [p.point.key for spec in loaded for p in everything(store, spec) if p.point.key]

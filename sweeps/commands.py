@@ -71,6 +71,11 @@ ACTIONS = {
         | _switch("--test-only", "ask SLURM whether it would take that")
         | _switch("--no-measure", "do not measure what no run tells"),
     ),
+    "try": Action(
+        actions.try_first,
+        "start the first run of a program for a minute, and say what was understood of its output",
+        {"--seconds": {"type": float, "default": 60.0, "metavar": "N", "help": "default: 60"}},
+    ),
     "run": Action(
         actions.run,
         "train whatever is missing on this machine, then the winners on fresh seeds",

@@ -23,10 +23,12 @@ def score(record: RunRecord) -> Score | None:
         None if the run has no such metric (diverged or pruned): it can't win.
     """
     task = tasks.recorded(record.config["task"], record.environment)
-    metric, loss = record.metrics.get(f"val_{task.metric}"), record.metrics.get("val_loss")
-    if record.status != "completed" or metric is None or loss is None:
+    metric = record.metrics.get(f"val_{task.metric}")
+    if record.status != "completed" or metric is None:
         return None
-    return (-metric if task.higher_is_better else metric, loss)
+    least = -metric if task.higher_is_better else metric
+    loss = record.metrics.get("val_loss", least)  # a program may report none
+    return None if loss is None else (least, loss)
 
 
 def mean_score(scores: Sequence[Score | None]) -> Score | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from htbench import models, optimizers
 from htbench.harness import tasks
-from htbench.harness.config import OptimizerConfig, RunConfig, revisions
+from htbench.harness.config import OptimizerConfig, RunConfig, programs, revisions
 from htbench.harness.errors import UsageError
 from htbench.harness.tasks import TaskSpec
 from htbench.models import ModelSpec
@@ -78,6 +78,8 @@ def stored_keys(config: RunConfig) -> set[str]:
     Args:
         config: as `harness.config.settings.as_stored` reads it.
     """
+    if config.program:
+        return {_digest(programs.identity(config))}
     model, rule = models.SIZES.get(config.model), optimizers.ZOO.get(config.optimizer.name)
     divided = (False, True) if model is None else (model.batch_norm,)
     tables = _INHERITED if rule is None else (rule.params,)
@@ -86,6 +88,8 @@ def stored_keys(config: RunConfig) -> set[str]:
 
 def identity(config: RunConfig) -> dict[str, Any]:
     """The part of the config that the key covers, as nested plain values."""
+    if config.program:
+        return programs.identity(config)
     params = optimizers.spec(config.optimizer.name).params
     return _identity(config, params, models.spec(config.model).batch_norm)
 
@@ -115,7 +119,7 @@ def _kept(group: Any, params: Mapping[str, Param]) -> dict[str, Any]:
             kept |= {name: inner} if inner else {}  # of a group added later, maybe nothing
         elif isinstance(group, OptimizerConfig) and name == "hyper":
             kept[name] = {n: x for n, x in value.items() if n not in params or x != params[n].before}
-        elif name in ("hyper", "groups"):  # of the schedule; of the optimizer
+        elif name in ("hyper", "groups", "program"):  # of the schedule; of the optimizer; not of ours
             kept |= {name: {n: dict(own) for n, own in value.items()}} if value else {}
         elif value != field.metadata["param"].before:
             kept[name] = value

@@ -28,6 +28,7 @@ from htbench import imported, models, optimizers
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig, digest
 from htbench.harness.config.groups import PREFIX
+from htbench.harness.config.programs import is_program
 from htbench.harness.system.environment import HOME, PACKAGE, PACKAGES
 from htbench.imported import load, target
 from htbench.optimizers.zoo.registry import UNSET, OptimizerSpec
@@ -69,6 +70,8 @@ def search_no_more() -> None:
 
 def named(settings: Mapping[str, Any]) -> Iterator[str]:
     """The optimizers, model and task that settings name, by dotted names; of lists all."""
+    if is_program(settings):
+        return
     of_groups = [x for name, x in settings.items() if name.startswith(PREFIX) and name.endswith(".optimizer")]
     for value in (*map(settings.get, _SETTINGS), *of_groups):
         yield from (one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str))
@@ -76,6 +79,8 @@ def named(settings: Mapping[str, Any]) -> Iterator[str]:
 
 def parts(config: RunConfig) -> dict[str, str]:
     """The parts of a run from outside: "module:attribute" by "optimizer", "model", "task" or "group NAME"."""
+    if config.program:
+        return {}
     rule, model = optimizers.spec(config.optimizer.name), models.spec(config.model)
     task = None if config.task in tasks.TASKS else target(config.task, tasks.GROUP)
     found = {

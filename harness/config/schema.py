@@ -295,6 +295,8 @@ class RunConfig:
     )
     replica: str = option(str, "", "a free word that makes a deliberate rerun a run of its own")
     data_fingerprint: str = option(str, "", "hash of the data; filled in")
+    # Of a run that a program makes which is not ours: `harness/config/programs.py`. Empty: our own loop.
+    program: Mapping[str, Value] = dataclasses.field(default_factory=dict, metadata={"key": True})
     # Which version of the code makes the numbers, as `harness.config.revisions.current` fills it in.
     revisions: Mapping[str, int | str] = dataclasses.field(default_factory=dict, metadata={"key": True})
     micro_batch: int | None = option(

@@ -19,6 +19,7 @@ from htbench.harness.config import (
     groups,
     hyper_schedules,
     limits,
+    programs,
     revisions,
     yaml_text,
 )
@@ -80,6 +81,8 @@ def param_of(optimizer: str, setting: str) -> Param:
     Raises:
         KeyError: there is no such setting.
     """
+    if optimizer == programs.RULE:
+        return Param(float, None, help="a setting of a program")
     row = optimizers.spec(optimizer)
     if of_group := groups.parse(setting):
         return groups.param_of(row, *of_group)
@@ -116,7 +119,12 @@ def is_setting(name: str, rules: Iterable[object] = ()) -> bool:
     """
     free = any(rule not in optimizers.ZOO for rule in rules)
     own = (name.startswith(_HYPER) and name.count(".") == 1) or hyper_schedules.split(name) is not None
-    return name in known_settings() or groups.parse(name) is not None or (free and own)
+    return (
+        name in known_settings()
+        or groups.parse(name) is not None
+        or (free and own)
+        or name.startswith(programs.PREFIX)
+    )
 
 
 def resolve_config(settings: Settings) -> RunConfig:
@@ -130,6 +138,8 @@ def resolve_config(settings: Settings) -> RunConfig:
         UsageError: an unknown name (with the nearest valid one), a wrong type, a value out of range, or parts
             that do not go together; one sentence.
     """
+    if programs.is_program(settings):
+        return programs.resolve(settings)
     try:
         config = _as_given(settings)
         task, model, rule = (
@@ -167,6 +177,8 @@ def as_stored(settings: Settings) -> RunConfig:
     Raises:
         UsageError: an unknown name, or a value that no config has; one sentence.
     """
+    if programs.is_program(settings):
+        return programs.resolve(settings)
     params = params_of(optimizers.ZOO.get(str(settings.get("optimizer.name"))))
     acted_by = {name: param.before for name, param in params.items() if param.before is not UNSET}
     try:
@@ -177,7 +189,12 @@ def as_stored(settings: Settings) -> RunConfig:
 
 def to_settings(config: RunConfig) -> dict[str, Value]:
     """The inverse of `resolve_config`: all settings of a config, by dotted names."""
-    return settings_of(_nested(config))
+    return settings_of(stored_form(config))
+
+
+def stored_form(config: RunConfig) -> dict[str, Any]:
+    """The config as nested plain values, as records and files have it."""
+    return programs.as_stored(config) if config.program else _nested(config)
 
 
 def _nested(part: Any) -> dict[str, Any]:
@@ -189,7 +206,7 @@ def to_yaml(config: RunConfig) -> str:
     """The config as YAML that `read_yaml`, `flatten` and `resolve_config` turn back into the same config."""
     from omegaconf import OmegaConf
 
-    return OmegaConf.to_yaml(OmegaConf.create(dataclasses.asdict(config)))
+    return OmegaConf.to_yaml(OmegaConf.create(stored_form(config)))
 
 
 # --- from settings to fields ---

@@ -21,17 +21,19 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
     """What finished runs tell, by class. Of several processors the one with most runs counts."""
     records_by_class: dict[tuple[RunClass, str], list[RunRecord]] = {}
     for record in records:
-        if record.status == "completed" and record.steps and "parameters" in record.cost:
+        is_program = bool(record.config.get("program"))
+        if record.status == "completed" and (is_program or (record.steps and "parameters" in record.cost)):
             records_by_class.setdefault((run_class(record.config), processor(record)), []).append(record)
     costs: dict[RunClass, Cost] = {}
     for (kind, where), records_of_class in sorted(records_by_class.items(), key=lambda item: len(item[1])):
         latest = records_of_class[-LOOKED_AT:]
         last = latest[-1]
         epochs = last.config.get("epochs")
+        seconds = [record.useful_seconds / _count_updates(record) for record in records_of_class]
         costs[kind] = Cost(
-            parameters=int(last.cost["parameters"]),
-            step=statistics.median(record.useful_seconds / record.steps for record in records_of_class),
-            evaluation=_evaluation(store, latest),
+            parameters=int(last.cost.get("parameters", 0)),
+            step=statistics.median(seconds),
+            evaluation=0.0 if last.config.get("program") else _evaluation(store, latest),
             overhead_seconds=0.0,
             startup_seconds=0.0,
             peak_memory=max(record.peak_memory for record in latest),
@@ -41,6 +43,11 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
             runs=len(records_of_class),
         )
     return costs
+
+
+def _count_updates(record: RunRecord) -> int:
+    """The updates of a run; one of a program counts as one."""
+    return 1 if record.config.get("program") else record.steps
 
 
 def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:

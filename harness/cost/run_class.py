@@ -4,10 +4,11 @@ The time of a run is that of its steps, of its passes over held-out data, and of
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from htbench.harness.config import RunConfig
+from htbench.harness.config.settings import stored_form
 from htbench.harness.store.record import RunRecord
 
 
@@ -38,7 +39,7 @@ _DETAILS = (
 
 def run_class(config: RunConfig | Mapping[str, Any]) -> RunClass:
     """The class of a run by its config, or by that in its record; one of others may lack settings."""
-    values = asdict(config) if isinstance(config, RunConfig) else config
+    values = stored_form(config) if isinstance(config, RunConfig) else config
     rule = values.get("optimizer") or {}
     details = {name: values.get(name) for name in _DETAILS} | (values.get("precision") or {})
     work = {name: value for name, value in rule.get("hyper", {}).items() if isinstance(value, int | str)}
@@ -76,7 +77,9 @@ class Cost:
     runs: int = 0
 
     def steps(self, config: RunConfig) -> int | None:
-        """The updates of a run; None if nothing tells the size of an epoch."""
+        """The updates of a run; None if nothing tells the size of an epoch. A program's run counts as one."""
+        if config.program:
+            return 1
         return config.steps if self.epoch_size is None else config.updates(self.epoch_size)
 
     def seconds(self, config: RunConfig, steps: int) -> float:

@@ -9,10 +9,12 @@ runs/<k2>/<key>/    one folder per run:
     checkpoint.pt       the state from which the run resumes (`harness/train/checkpoint.py`)
     weights.pt          the final weights, if the config asks for them
     test_items.bin      the losses of the test split, item by item (`harness/store/items.py`)
+    program/            files of a program that is not ours, its checkpoints among them
     record.json         the result, written last (`harness/store/record.py`)
 sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
+programs/<files>/   copies of programs that are not ours (`sweeps/plan/program_copy.py`)
 cache/              prepared data, measured costs
 index.jsonl         all records once more (`harness/store/index.py`)
 store.json          the format of all of it, and what tells the store from others in the same database
@@ -30,8 +32,9 @@ from htbench.harness.system.folders import make_folder
 from htbench.harness.system.links import OwnFile
 
 RUNS, SWEEPS, STUDIES, CODE, CACHE, INDEX = "runs", "sweeps", "studies", "code", "cache", "index.jsonl"
-PACKED, STORE = "packed", "store.json"
+PACKED, STORE, PROGRAMS = "packed", "store.json", "programs"
 CONFIG, ATTEMPTS, METRICS, SPECTRA = "config.yaml", "attempts", "metrics.jsonl", "spectra.jsonl"
+PROGRAM = "program"
 LOG, CHECKPOINT, WEIGHTS, RECORD = "log.txt", "checkpoint.pt", "weights.pt", "record.json"
 TEST_ITEMS = "test_items.bin"
 
@@ -79,6 +82,11 @@ def studies_folder(root: Path) -> Path:
 def code_folder(root: Path) -> Path:
     """The folder of the snapshots of the code."""
     return root / CODE
+
+
+def programs_folder(root: Path) -> Path:
+    """The folder of the copies of programs that are not ours."""
+    return root / PROGRAMS
 
 
 def cache_folder(root: Path) -> Path:

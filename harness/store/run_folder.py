@@ -137,6 +137,7 @@ class RunFolder:
     checkpoint = _FilePath(layout.CHECKPOINT)
     weights = _FilePath(layout.WEIGHTS)
     test_items = _FilePath(layout.TEST_ITEMS)
+    program = _FilePath(layout.PROGRAM)
     record = _FilePath(layout.RECORD)
 
     def __init__(self, path: Path) -> None:

@@ -116,9 +116,13 @@ class Store(Records):
         return _counts(before) and _counts(last) and marks[0] == marks[1] == marks[2]
 
     def _checkpoint_mark(self, key: str) -> int | None:
-        """The modification time of the checkpoint in nanoseconds; None if there is none."""
+        """The modification time of the checkpoint in nanoseconds; None if there is none.
+
+        Of a program, whose checkpoints are not ours, that of its metrics.
+        """
+        files = self.files(key)
         try:
-            return self.files(key).checkpoint.stat().st_mtime_ns
+            return (files.metrics if files.program.exists() else files.checkpoint).stat().st_mtime_ns
         except FileNotFoundError:
             return None
 

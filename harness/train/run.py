@@ -29,9 +29,9 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Attempt, Reason, RunState, Store, items
 from htbench.harness.store.curve import finite
 from htbench.harness.store.layout import cache_folder
-from htbench.harness.store.owner import may_be_ending
 from htbench.harness.store.record import RunRecord, timestamp
 from htbench.harness.system import environment
+from htbench.harness.train.claim import claim_patiently, refusal
 from htbench.harness.train.loop import Outcome, Training, log
 from htbench.harness.train.monitor import Monitor
 from htbench.optimizers.reach import little_reach
@@ -42,8 +42,6 @@ Count = Callable[[RunConfig, str], Mapping[str, float]]
 # The store can't be written to, or the caller's own progress goes into a pipe that nobody reads any more. The
 # run itself is valid: the same command resumes it.
 _OUTER_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE, errno.EPIPE}
-
-PAUSE = 1.0  # seconds between two looks at an owner that is ending
 
 
 def run(
@@ -136,7 +134,7 @@ def _claim(run: ResolvedRun, store: Store, monitor: Monitor, group: Group) -> At
     """The claim of the main process, in all processes: their attempt, or the existing record."""
     key, verdict, claim = run.key, None, None
     if group.is_main:
-        claim = _patient_claim(key, to_yaml(run.config), store, monitor)
+        claim = claim_patiently(key, to_yaml(run.config), store, monitor)
         verdict = None if claim is None else _verdict(key, claim)
     verdict = group.broadcast(verdict)
     if verdict is None:
@@ -148,32 +146,10 @@ def _claim(run: ResolvedRun, store: Store, monitor: Monitor, group: Group) -> At
     return claim if isinstance(claim, Attempt) else Attempt(store, key, *verdict)
 
 
-def _patient_claim(key: str, text: str, store: Store, monitor: Monitor) -> Attempt | RunState | None:
-    """The claim, once an owner whose job is ending has saved; None if `monitor` asks for a stop before."""
-
-    def is_to_come(claim: Attempt | RunState) -> bool:
-        """Whether the run is at work, but may soon be free."""
-        return isinstance(claim, RunState) and claim.status is Status.RUNNING and may_be_ending(claim.owner)
-
-    claim, until = store.claim(key, text, monitor.study), time.monotonic() + monitor.patience
-    if is_to_come(claim) and monitor.patience:
-        log.warning("run %s waits for %s, whose job is ending", key, claim.owner)
-    while is_to_come(claim) and time.monotonic() < until:
-        if monitor.stop_requested:
-            return None
-        time.sleep(PAUSE)
-        claim = store.claim(key, text, monitor.study)
-    return claim
-
-
 def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord | str:
     if isinstance(claim, Attempt):
         return claim.number, claim.owner, claim.began, claim.checkpoint_found
-    if claim.record is not None:
-        return claim.record
-    at_work = claim.status is Status.RUNNING
-    what = f"is being trained by {claim.owner}" if at_work else f"failed ({claim.reason})"
-    return f"Run {key} {what}{': ' if claim.message else ''}{claim.message}."
+    return claim.record if claim.record is not None else refusal(key, claim)
 
 
 # --- the end ---

@@ -9,6 +9,7 @@ from typing import Any
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config import groups, hyper_schedules
+from htbench.harness.config.programs import RULE
 from htbench.harness.config.settings import FIELDS, params_of
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting as printed
@@ -36,7 +37,7 @@ def find_defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, A
         run: a row of the frame whose run has ended.
         columns: some of its tuned ones.
     """
-    if run.get(FILE):
+    if run.get(FILE) or run["rule"] == RULE:
         return {name: UNSET for name in columns if not is_missing(run[name])}
     row, task = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"]))
     params, noted = params_of(row), read_outside(run).get("defaults", {})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from htbench.harness.choice.edge import Edge, numbers, of_range, of_values
+from htbench.harness.config.programs import RULE
 from htbench.harness.show.status import UNFINISHED
 from htbench.results.compare.select import Candidate, Choice, Row
 from htbench.results.frames.identity import setting_name
@@ -31,12 +32,13 @@ def find_edges(choice: Choice, columns: Iterable[str]) -> dict[str, list[Edge]]:
     from_grid = plain or from_grid  # a file to which a value can be added as it is
     find = _find_in_grid if from_grid else _find_in_study
     blocks = tuple(sorted({row["block"] for row in from_grid or chosen} - {""}))  # a file of results has none
+    prefix = "optimizer." if chosen[0]["rule"] == RULE else ""  # which the file of a program does not know
     edges = {}
     for column in columns:
         fixed = [name for name in choice.axes if name != column]
         near = _list_numbers(row[column] for row in rivals if all(agree(row, chosen[0], at) for at in fixed))
         beside = [
-            replace(edge, blocks=blocks, is_drawn=not from_grid)
+            replace(edge, setting=edge.setting.removeprefix(prefix), blocks=blocks, is_drawn=not from_grid)
             for edge in find(column, from_grid or chosen, rivals, near)
             if edge.place != "hole" or chosen[0]["protocol"] != "paper"
         ]

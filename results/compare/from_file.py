@@ -1,7 +1,8 @@
-"""What may mislead in a row of a file of results: nobody planned its runs, so no plan held them alike."""
+"""What may mislead in a row whose runs are not ours: of a file, which nobody planned, or of a program."""
 
 from collections.abc import Sequence
 
+from htbench.harness.config.programs import RULE
 from htbench.harness.show.note import Note
 from htbench.results.compare.select import Choice, has_stages
 from htbench.results.frames.from_csv import file_name
@@ -24,6 +25,15 @@ def note_misleading_file(choice: Choice, choices: Sequence[Choice]) -> tuple[Not
         notes.append(Note("stopped_early", count=len(early), runs=len(lengths), first=min(early), most=most))
     if not has_stages(choice.rows[0]) and len(choice.candidates) > 1:
         notes.append(Note("chosen_by_reported", settings=len(choice.candidates), axes=choice.axes))
+    return tuple(notes)
+
+
+def note_program(choice: Choice) -> tuple[Note, ...]:
+    """The footnotes to a row of a program: seeds that it ignores, fresh runs that were resumed."""
+    notes = [Note("seed_ignored", seeds=choice.equal_seeds)] if choice.equal_seeds else []
+    runs = [run for run in choice.replicas if run["rule"] == RULE]
+    if resumed := sum(is_number(run.get("attempts")) and run["attempts"] > 1 for run in runs):
+        notes.append(Note("program_resumed", runs=resumed, of=len(runs)))
     return tuple(notes)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from htbench.harness.choice.edge import numbers
 from htbench.harness.choice.rates import apart, is_rate
 from htbench.harness.choice.winner import Score, grouped, mean_score, winner
+from htbench.harness.config.programs import RULE
 from htbench.harness.show.status import ENDED, HOPEFUL_FIRST, UNFINISHED, WORST_FIRST, Status
 from htbench.harness.store.points import DROPPED, ELSEWHERE, REPLICATE, SEARCH, SEED_FIELDS
 from htbench.optimizers.zoo.registry import UNSET
@@ -70,6 +71,7 @@ class Choice:
         rows: those of the search stage, also of a run that an earlier one of them stands for.
         elsewhere: number of further settings with a record, of sweeps that are not shown or of no sweep.
         left_out: runs of the winner's settings on further fresh seeds, which no plan that is shown wants.
+        equal_seeds: on so many fresh seeds a program gave one result, so one of them counts; 0: it did not.
     """
 
     fixed: dict[str, Any]
@@ -83,6 +85,7 @@ class Choice:
     elsewhere: int = 0
     rows: Sequence[Row] = ()
     left_out: Sequence[Row] = ()
+    equal_seeds: int = 0
 
     @functools.cached_property
     def axes(self) -> list[str]:
@@ -178,6 +181,7 @@ def _choose(
     if not has_stages(group[0]):  # with one setting nothing is chosen
         chosen = next(iter(candidates.values())) if len(candidates) == 1 else chosen
         fresh = chosen.runs if chosen is not None else []
+    fresh, equal_seeds = _drop_equal_seeds(fresh)
     searched = count_settings(group)
     planned = count_settings(group + dropped) if dropped else searched
     tried = count_settings(group + dropped + elsewhere) if elsewhere else planned
@@ -186,7 +190,24 @@ def _choose(
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
     twins = (run for run in _drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
     left_out = [run for run in twins if run["key"] not in reported and not _search_with_seed_of(run, users)]
-    return Choice(fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out)
+    return Choice(
+        fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out, equal_seeds
+    )
+
+
+def _drop_equal_seeds(fresh: list[Row]) -> tuple[list[Row], int]:
+    """The fresh runs of a program, but one only if all of their results are equal to the last digit.
+
+    Returns:
+        the runs that count, and on how many seeds the result is one and the same.
+    """
+    results = {
+        tuple(value for name, value in run.items() if name.startswith(("val_", "test_")))
+        for run in fresh
+        if run["rule"] == RULE and run["state"] == Status.COMPLETED
+    }
+    is_ignored = len(results) == 1 < len(fresh) and all(run["state"] == Status.COMPLETED for run in fresh)
+    return (fresh[:1], len(fresh)) if is_ignored else (fresh, 0)
 
 
 def count_settings(runs: Iterable[Row]) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from htbench.harness.show.status import Status
 from htbench.results.compare.select import Row
 from htbench.results.compare.stats import Summary, summarize
+from htbench.results.compare.to_target import read_seeds
 from htbench.results.frames.metrics import Metric
 
 
@@ -31,6 +32,6 @@ def metric_summary(runs: Sequence[Row], split: str, metric: Metric) -> Summary |
 
 
 def values_by_seed(runs: Sequence[Row], metric: Metric) -> dict[tuple[int, int], float]:
-    """A test metric by (seed, data_seed), in its printed unit; empty if no run has a value."""
-    by_seed = {(run["seed"], run["data_seed"]): finite_values([run], f"test_{metric.name}") for run in runs}
+    """A test metric by the seeds that pair runs, in its printed unit; empty if no run has a value."""
+    by_seed = {read_seeds(run): finite_values([run], f"test_{metric.name}") for run in runs}
     return {seed: values[0] * metric.scale for seed, values in by_seed.items() if values}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from htbench.harness.config.programs import RULE
 from htbench.harness.store.curve import is_row
 from htbench.harness.system import atomic
 
@@ -21,8 +22,12 @@ Row = Mapping[str, Any]
 
 
 def read_seeds(run: Row) -> Seeds:
-    """The seeds of a row of the frame."""
-    return run["seed"], run["data_seed"]
+    """The seeds by which runs are paired with those of other rows.
+
+    Equal seeds of a program need not mean equal data, unless its file says so: they pair nothing.
+    """
+    is_paired = run["rule"] != RULE or run.get("paired") is True
+    return run["seed"], run["data_seed"] if is_paired else int(run["candidate"], 16)
 
 
 def find_targets(

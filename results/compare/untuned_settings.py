@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from htbench.harness.choice.winner import grouped
+from htbench.harness.config.programs import RULE
 from htbench.harness.config.settings import USUAL
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting as printed
@@ -66,7 +67,7 @@ def note_fixed_settings(
         Note("fixed_values", name=column, values=values)
         for column in columns
         for group in group_rows_by_setting(column, runs, acting)
-        if len(values := note_values(column, group, runs)) > 1
+        if len(values := note_values(column, group, runs)) > 1 and not _names_rows(column, runs)
     ]
     parts = {
         "fixed_everywhere": [first[name] for name in far],
@@ -83,6 +84,12 @@ def note_fixed_settings(
     for name, run in runs.items():
         rows[name] = (*rows[name], *([twins[name]] if name in twins else []), *note_idle_settings(run))
     return [rows.get(name, ()) for name in names], tuple(below)
+
+
+def _names_rows(column: str, runs: Mapping[str, Row]) -> bool:
+    """Whether a setting of a program only says which row a run is of: a word that no other row has."""
+    words = [run[column] for run in runs.values() if run["rule"] == RULE]
+    return len(runs) == len({word for word in words if isinstance(word, str)})
 
 
 def note_split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]) -> Notes:
@@ -185,7 +192,7 @@ def _find_changed(run: Row, acting: Defaults) -> dict[str, Note]:
             "fixed_setting", name=name, value=format_setting(run[name]), default=format_setting(default)
         )
         for name, default in acting.items()
-        if format_setting(run[name]) != format_setting(default) and not run.get(FILE)
+        if format_setting(run[name]) != format_setting(default) and not (run.get(FILE) or run["rule"] == RULE)
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from htbench import models
 from htbench.harness import tasks
+from htbench.harness.config import programs
 from htbench.harness.config.key import run_key
 from htbench.harness.config.names import canonical
 from htbench.harness.config.settings import FIELDS, declarations, params_of, resolve_config, to_settings
@@ -36,6 +37,8 @@ def of_record(record: RunRecord) -> dict[str, Any]:
     values = record.settings
     values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
     params, _ = _declared(values)
+    if programs.is_program(values):  # our defaults mean nothing to it
+        return values
     missing = {name: params[name] for name in params if name not in values}
     return {
         name: param.default if param.before is UNSET else param.before for name, param in missing.items()
@@ -137,7 +140,7 @@ def setting(values: Values) -> str:
         if name.startswith(_REVISIONS):
             words.append(f"{name.removeprefix(_REVISIONS)} {version(values[name])}")
         else:
-            words.append(f"{name}={values[name]}")
+            words.append(f"{name.removeprefix(programs.BASE)}={values[name]}")
     return ", ".join(words)
 
 
@@ -175,6 +178,9 @@ def _list_counted(names: tuple[str, ...], divided: bool) -> tuple[str, ...]:
         divided: whether it matters how a batch is divided.
     """
     apart = _UNKEYED.union(SEED_FIELDS)
+    apart |= {
+        name for name in names if name.startswith(programs.PREFIX) and not name.startswith(programs.BASE)
+    }
     return tuple(sorted(name for name in names if (divided if name in _SPLIT else name not in apart)))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config.names import canonical, settings_of
+from htbench.harness.config.programs import RULE
 from htbench.harness.config.yaml_text import read_yaml
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
@@ -273,8 +274,15 @@ def _name_differences(rows: Sequence[Row]) -> None:
     That no sweep plans a run becomes part of its `setting`, too.
     """
     of_data, of_code = _find_ambiguous(rows, "task", identity.DATA), _find_ambiguous(rows, "rule", "variant")
+    workloads: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        data = f"data={row[identity.DATA] or 'unknown'}" if row["task"] in of_data else ""
+        workloads.setdefault((row["task"], row["model"]), set()).add(row["setting"])
+    for row in rows:
+        # All that a program's runs share is long, and needed only beside runs that share other things.
+        if row["rule"] == RULE and len(workloads[row["task"], row["model"]]) == 1:
+            row["setting"] = ""
+        what = "program" if row["rule"] == RULE else "data"
+        data = f"{what}={row[identity.DATA] or 'unknown'}" if row["task"] in of_data else ""
         unplanned = "" if _competes(row) else "not planned"
         row["setting"] = ", ".join(filter(None, [row["setting"], data, unplanned]))
         name = row["row"] or row["rule"]

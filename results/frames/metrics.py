@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from htbench.harness import tasks
+from htbench.harness.config.programs import RULE
 from htbench.harness.store.record import RunRecord
 from htbench.results.frames.rows import Frame, rows
 
@@ -96,7 +97,7 @@ def reported(part: Frame) -> tuple[Metric, ...]:
     """The metrics of the task of a part of the frame, first the one by which runs are chosen."""
     kind, metric, higher_is_better = _describe_task(part)
     our_metrics = {declared.name: declared for metrics in _REPORTED.values() for declared in metrics}
-    first_metric = our_metrics.get(metric)
+    first_metric = our_metrics.get(metric) if kind != RULE else None
     if first_metric is None or first_metric.higher_is_better != higher_is_better:
         sizes = (abs(row[name]) for row in rows(part) if is_number(row.get(name := f"val_{metric}")))
         first_metric = Metric(metric, metric, 1, 1 if max(sizes, default=0) >= 100 else 4, higher_is_better)

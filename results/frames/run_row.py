@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from htbench.harness.choice.winner import score
+from htbench.harness.config import programs
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store, integrity
 from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
@@ -17,6 +18,7 @@ Row = dict[str, Any]
 # is of no release, the studies that pruned its run (None: it was not pruned), the candidate without the word
 # of a deliberate rerun.
 TUNED, EDITED, PRUNED_BY, TWIN = "tuned", "edited", "pruned_by", "twin"
+CHOSEN = "chosen"  # a protocol: a program reports what its settings are chosen by
 HIDDEN = (TUNED, EDITED, PRUNED_BY, TWIN)
 
 FIRST = (
@@ -49,9 +51,11 @@ def finished(record: RunRecord) -> Row:
     values = identity.of_record(record)
     candidate = identity.candidate(values)
     outcome: Row = {}
+    program = record.config.get("program")
     if not wrong:
         outcome = {
             **record.metrics,
+            **({"attempts": record.attempts, "paired": program.get("paired") is True} if program else {}),
             **metrics.columns(record),
             **provenance.outcome(record),
             **cost.outcome(record),
@@ -123,11 +127,14 @@ def _setting_columns(values: identity.Values) -> Row:
         column: None if scheduled else values[name]
         for name, column, scheduled in _tuned_columns(tuple(values))
     }
+    protocol = values.get("protocol", "")
+    if programs.is_program(values) and not values.get("program.report"):
+        protocol = CHOSEN
     return {
         "task": values["task"],
         "model": values["model"],
         "setting": identity.setting(values),
-        "protocol": values.get("protocol", ""),
+        "protocol": protocol,
         "replica": values["replica"],
         "rule": values["optimizer.name"],
         "variant": identity.variant(values),

@@ -345,6 +345,7 @@ def _note_methods(outcome: Outcome, verdict: Verdicts | None) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
     tried = sorted({choice.tried for choice in outcome.choices})
     chosen = "answer_chosen_by_search" if outcome.file else "answer_chosen"
+    chosen = "answer_chosen_and_reported" if outcome.is_chosen_split else chosen
     kind = "answer_one_setting" if tried == [1] else chosen if outcome.staged else "answer_settings"
     compared = verdict is not None and verdict.judgement is not None and len(outcome.names) > 1
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

@@ -19,7 +19,7 @@ from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
 from htbench.results.compare.contender import make_contender
 from htbench.results.compare.defaults import format_setting
-from htbench.results.compare.from_file import note_misleading_file
+from htbench.results.compare.from_file import note_misleading_file, note_program
 from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, choose, find_axes, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
 from htbench.results.compare.view import View
@@ -27,6 +27,7 @@ from htbench.results.frames import from_csv
 from htbench.results.frames.load import tuned_columns
 from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, reported, task_kind
 from htbench.results.frames.rows import Frame, Rows, parts, rows
+from htbench.results.frames.run_row import CHOSEN
 from htbench.results.tables import footnotes, timing
 from htbench.results.tables.verdicts import Verdicts, compare_rows
 
@@ -74,8 +75,15 @@ class Outcome:
         return from_csv.file_name(self.part)
 
     @property
+    def is_chosen_split(self) -> bool:
+        """Whether a program reports what its settings were chosen by."""
+        return str(rows(self.part)[0]["protocol"]) == CHOSEN
+
+    @property
     def split(self) -> str:
         """The split that is reported; a file need not say it."""
+        if self.is_chosen_split:
+            return "val"
         return from_csv.reported_split(self.part)
 
     @property
@@ -152,6 +160,7 @@ def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
             (
                 *note_learned_nothing(choice.replicas, metrics[0], store),
                 *note_misleading_file(choice, choices),
+                *note_program(choice),
                 *notes,
             )
             for choice, notes in zip(choices, not_default, strict=True)

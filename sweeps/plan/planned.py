@@ -42,7 +42,11 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     if spec.search.has_slots:
         return [Planned(point, config) for point, config in slots.points(spec)]
     for block in spec.blocks:
-        if block.row in optimizers.ZOO and block.row != block.set.get("optimizer.name"):
+        if (
+            not spec.is_program
+            and block.row in optimizers.ZOO
+            and block.row != block.set.get("optimizer.name")
+        ):
             raise UsageError(f"The row of block '{block.name}' can't be '{block.row}', another optimizer.")
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
     planned = [plan_point(spec, block.name, SEARCH, settings) for block, settings in points]
@@ -83,7 +87,8 @@ def plan_point(spec: SweepSpec, block: str, stage: str, settings: Settings) -> P
     try:
         config = resolve_config(settings)
         own = _block(spec, block)
-        own.resources.check(config.processes)
+        if not config.program:  # which starts as many processes as it likes
+            own.resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
     search = spec.search if stage == SEARCH and spec.search.mode == REFINE else None

@@ -209,7 +209,8 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
     fixed = {name: v[0] if isinstance(v, list) else v.low for name, v in parts.items()} | fixed
     try:
         config = resolve_config(fixed)
-        block.resources.check(config.processes)
+        if not config.program:
+            block.resources.check(config.processes)
         space = sorted(block.space.items())  # so that draws do not depend on the order in the file
         axes = {name: _axis(config, fixed, name, values) for name, values in space if is_tuned(name)}
         _check_size(axes, search.trials)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from htbench.harness.choice.winner import MIN_SEEDS
-from htbench.harness.config import RunConfig, limits
+from htbench.harness.config import RunConfig, limits, programs
 from htbench.harness.config.limits import MOST_STEPS
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store.layout import cache_folder
 from htbench.sweeps.plan.planned import Planned, block_of
+from htbench.sweeps.plan.program_copy import copy_program
 from htbench.sweeps.spec import database
 from htbench.sweeps.spec.resources import Resources
 from htbench.sweeps.spec.sweep import SweepSpec
@@ -33,14 +34,20 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
         database.check_driver(spec.search.storage)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}': {error}") from None
+    warnings: list[str] = []
+    if spec.is_program:
+        check_program(spec, planned)
+        warnings += _doubt_program(planned)
+        if action != "plan":
+            copy_program(root, programs.of(planned[0].config)) if planned else None
+    ours = [] if spec.is_program else planned
     # Points that agree in these settings pass or fail together. A block may have thousands.
     kinds = {}
-    for p in planned:
+    for p in ours:
         c, wanted = p.config, block_of(spec, p.point).resources
         data = (c.task, c.data_fingerprint, c.seq_len, c.batch_size, c.steps, c.epochs, c.layout, c.protocol)
         checked = (*data, c.device, c.processes, c.threads)
         kinds[checked, wanted] = c
-    warnings: list[str] = []
     # The longest runs first: what has to be prepared for them is enough for all.
     longest_first = sorted(
         kinds.items(), key=lambda kind: -(kind[1].steps or MOST_STEPS) * kind[1].batch_size
@@ -53,11 +60,44 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
             warnings += limits.check_here(config) if here else _check_job(wanted, config)
         except UsageError as error:
             raise UsageError(f"Sweep '{spec.name}': {error}") from None
-    unmeant = [facts for p in planned for facts in limits.schedules_unmeant(p.config)]
+    unmeant = [facts for p in ours for facts in limits.schedules_unmeant(p.config)]
     warnings += [str(Note("schedule_unmeant", **facts)) for facts in unmeant]
     if planned and 0 < spec.fresh_seeds < MIN_SEEDS:
         warnings.append(str(Note("few_seeds", seeds=spec.fresh_seeds, least=MIN_SEEDS)))
     limits.warn(f"{spec.name}: {sentence}" for sentence in warnings)
+
+
+def check_program(spec: SweepSpec, planned: Sequence[Planned]) -> None:
+    """Refuse a plan in which a setting, or a seed, that tells runs apart does not reach the program.
+
+    Raises:
+        UsageError: two rows of a table would be the same program.
+    """
+    if not planned:
+        return
+    values: dict[str, set[str]] = {}
+    reached: set[str] | None = None
+    for p in planned:
+        settings = {"task": p.config.task, "model": p.config.model, **programs.settings(p.config)}
+        for name, value in settings.items():
+            values.setdefault(name, set()).add(repr(value))
+        reaching = programs.of(p.config).reaching(settings)
+        reached = reaching if reached is None else reached | reaching
+    for name, tried in values.items():
+        if len(tried) > 1 and name not in (reached or ()):
+            raise UsageError(
+                f"Sweep '{spec.name}': runs differ in {name}, which does not reach the program; write "
+                f"{{{name}}} or {{args}} into `program.command`, or {{{name}}} into `program.env`."
+            )
+
+
+def _doubt_program(planned: Sequence[Planned]) -> list[str]:
+    """What may go wrong with a program whose runs share a folder."""
+    programs_of_runs = [programs.of(p.config) for p in planned[:1]]
+    is_named = any("{run_dir}" in text for program in programs_of_runs for text in program.templates)
+    return (
+        [str(Note("program_without_run_dir", place="{run_dir}"))] if programs_of_runs and not is_named else []
+    )
 
 
 def _check_job(wanted: Resources, config: RunConfig) -> list[str]:

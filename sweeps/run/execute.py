@@ -102,6 +102,10 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
 
 
 def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
+    if config.program:
+        from htbench.harness.train.program import run_program
+
+        return run_program(config, store, monitor)
     from htbench.harness.train.run import run  # imports torch
 
     return run(resolved(config), store, monitor, group, for_record)

@@ -30,6 +30,7 @@ from htbench.harness.system.machine import default_workers, gpu_variable, visibl
 from htbench.harness.train.monitor import Monitor, signals_held_back
 from htbench.sweeps.run.execute import execute
 
+PRELOAD = "htbench.sweeps.run.preload"  # what a training process needs
 SERVER_KILLED = 255  # what multiprocessing says of all processes of a server that is gone
 SERVERS = 3  # that may be killed one after the other while one run starts
 
@@ -65,7 +66,7 @@ class Pool:
     Args:
         root: the store.
         workers: number of processes; None: `per_gpu` on each GPU, or `default_workers()` without a GPU.
-        preload: more modules that the server imports before it forks.
+        preload: modules that the server imports before it forks.
         on_cpu: whether all runs ask for the CPU; GPUs neither limit their number nor are given to them.
         per_gpu: how many processes share a GPU, unless `workers` makes them more or fewer.
     """
@@ -74,7 +75,7 @@ class Pool:
         self,
         root: Path,
         workers: int | None = None,
-        preload: Sequence[str] = (),
+        preload: Sequence[str] = (PRELOAD,),
         on_cpu: bool = False,
         per_gpu: int = 1,
     ) -> None:
@@ -86,7 +87,7 @@ class Pool:
         self.free_gpus = [gpus[i % len(gpus)] for i in range(shares)] if gpus else []
         self.running: dict[str, Worker] = {}
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["htbench", "htbench.sweeps.run.preload", *preload])
+        self._context.set_forkserver_preload(["htbench", *preload])
         os.environ[environment.CODE_VERSION_VARIABLE] = environment.code_version()
         with our_code_only(), signals_held_back():  # else Ctrl-C would kill the server during its imports
             forkserver.ensure_running()

@@ -34,8 +34,8 @@ from htbench.harness.system import atomic
 from htbench.harness.train.monitor import Monitor, handle
 from htbench.sweeps.plan.planned import Planned, describe, ended, filled, state
 from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL
-from htbench.sweeps.run.pool import Pool
-from htbench.sweeps.run.sweep import Sweep
+from htbench.sweeps.run.pool import PRELOAD, Pool
+from htbench.sweeps.run.sweep import Sweep, updates_of
 from htbench.sweeps.spec.sweep import SweepSpec
 
 POLL_SECONDS = 0.2
@@ -98,11 +98,13 @@ class Runner:
                 sweep.refresh_studies()  # so that the first trial is sampled from all results
         if self._todo:
             left = sum(sweep.steps_left() for sweep in self.sweeps)
-            # in updates, because runs differ in length
-            with self._interruptible(), Progress(left, "step", quiet=self.quiet) as self._progress:
+            programs = all(sweep.spec.is_program for sweep in self.sweeps)
+            unit = "run" if programs else "step"  # in updates, because runs differ in length
+            with self._interruptible(), Progress(left, unit, quiet=self.quiet) as self._progress:
                 searches = any(sweep.spec.search.has_slots for sweep in self.sweeps)
                 # With torch._dynamo the first run of each class counts its operations.
-                preload = ["torch._dynamo"] + (["htbench.sweeps.studies.trial"] if searches else [])
+                preload = ["htbench.harness.train.program"] if programs else [PRELOAD, "torch._dynamo"]
+                preload += ["htbench.sweeps.studies.trial"] if searches else []
                 sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)
@@ -227,7 +229,7 @@ class Runner:
 
         Less is left than was expected if replicas are there already, or an objective has no winner.
         """
-        self._steps_done += self._known[point.id].config.steps or 0
+        self._steps_done += updates_of(self._known[point.id].config)
         left = sum(sweep.steps_left() for sweep in self.sweeps)
         self._progress.to(self._steps_done, self._steps_done + left, f"{point.sweep} {point.block}")
         if now.reason or not sys.stderr.isatty():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from htbench.harness.config import RunConfig
 from htbench.harness.store import Store
 from htbench.harness.store.record import RunRecord
 from htbench.sweeps.plan.planned import Planned, block_of, by_objective, filled
@@ -9,6 +10,11 @@ from htbench.sweeps.plan.replicas import next_round, replicas
 from htbench.sweeps.plan.stored import searched, write_plan
 from htbench.sweeps.spec.sweep import SweepSpec
 from htbench.sweeps.studies import refresh
+
+
+def updates_of(config: RunConfig) -> int:
+    """The updates of a run; one of a program counts as one, as nobody knows how many it makes."""
+    return 1 if config.program else config.steps or 0
 
 
 class Sweep:
@@ -36,10 +42,10 @@ class Sweep:
 
     def steps_left(self) -> int:
         """The number of updates that are left, with an estimate for replicas that are not known yet."""
-        steps = {one.point.id: one.config.steps or 0 for one in self.planned}
+        steps = {one.point.id: updates_of(one.config) for one in self.planned}
         unknown = len(self._open) * self.spec.fresh_seeds
         known = sum(count for name, count in steps.items() if name not in self.settled)
-        return known + unknown * (self.search[0].config.steps or 0)
+        return known + unknown * updates_of(self.search[0].config)
 
     def settle(self, name: str, record: RunRecord | None) -> list[Planned]:
         """Note the record of the point with id `name` (None: none).

@@ -55,7 +55,9 @@ class Work:
     def updates(self) -> int | None:
         """Updates of all runs, if all parts are ours, the model nano and the data at hand; else None."""
         config = self.config
-        if parts.parts(config) or "-nano" not in config.model or tasks.spec(config.task).ready:
+        if config.program or parts.parts(config) or "-nano" not in config.model:
+            return None
+        if tasks.spec(config.task).ready:
             return None
         return self.runs * config.steps if config.steps else None
 
@@ -108,7 +110,7 @@ def make_row(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
         details=dict(work.kind.details),
         resources=work.resources,
         runs=work.runs,
-        steps=steps,
+        steps=None if work.config.program else steps,
         seconds_per_run=seconds,
         seconds=None if seconds is None else work.runs * seconds,
         cost=cost,
@@ -166,7 +168,9 @@ class Costs:
     def _find_cost(self, work: Work, cache: Path, keep: bool) -> None:
         kind = work.kind
         cost = measure.remembered(cache, kind)
-        if cost is None and not self.measure:
+        if cost is None and work.config.program:
+            self.unknown[kind] = Note("program_not_measured")
+        elif cost is None and not self.measure:
             self.unknown[kind] = Note("not_measured")
         elif cost is None and self._are_short:
             self.unknown[kind] = SHORT

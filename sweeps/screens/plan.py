@@ -1,11 +1,14 @@
 """`sweep plan`: the runs that are not finished, their cost, each point, and the job arrays for SLURM."""
 
+import contextlib
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.config import parts
+from htbench.harness.config import RunConfig, parts, programs
+from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, table
 from htbench.harness.show.status import Status
@@ -22,6 +25,7 @@ from htbench.sweeps.spec.resources import Resources, words
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import SweepSpec
 
+COMMANDS = 3  # of a program that are shown
 Line = tuple[Row, str]  # a row of the card, and the name of its optimizer
 
 # Facts for programs: times are in seconds, memory is in bytes.
@@ -57,6 +61,7 @@ class PlanFacts:
         points: all of them.
         sbatch: scripts, with `--sbatch`.
         answers: of SLURM, with `--test-only`.
+        commands: of a program that is not ours, as the first runs that are left will be started.
     """
 
     sweep: str
@@ -71,6 +76,7 @@ class PlanFacts:
     points: Sequence[PointFacts]
     sbatch: list[str] = field(default_factory=list)
     answers: list[Note] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -134,7 +140,20 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         lost=len(lost(store.root, spec, planned)),
         points=points,
     )
+    if spec.is_program:
+        left = [p.config for p in planned if not run_states[p.point.id].status.is_settled]
+        facts.commands.extend(_write_commands(left[:COMMANDS]))
     return Preview(facts, spec, planned, run_states)
+
+
+def _write_commands(configs: Sequence[RunConfig]) -> list[str]:
+    """How runs of a program are started, as a shell would read it."""
+    lines = []
+    for config in configs:
+        with contextlib.suppress(UsageError):  # a search has not drawn its settings yet
+            words, env = programs.command(config, {"run_dir": "RUN_DIR"})
+            lines.append(shlex.join([*(f"{name}={value}" for name, value in env.items()), *words]))
+    return lines
 
 
 # --- on the screen ---
@@ -183,6 +202,9 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     for number, script in enumerate(facts.sbatch if with_arrays else [], 1):
         head = Note("script", sweep=name, n=number, left_out=submit.CHECK)
         sections.append(replace(table([], [], above=[head]), verbatim=submit.shorten_check(script)))
+    if facts.commands:
+        head = Note("program_commands", sweep=name)
+        sections.append(replace(table([], [], above=[head]), verbatim="\n".join(facts.commands)))
     answers = [Note("answer", n=n, answer=answer) for n, answer in enumerate(facts.answers, 1)]
     return [*sections, *([table([], [], notes=answers)] if answers else [])]
 
@@ -233,7 +255,8 @@ def _note_search(preview: Preview) -> list[Note]:
     if search.mode == REFINE:
         most = len(candidates) * search.trials
         notes = [Note("plan_rounds", rate=search.rate, known=sum(candidates), most=most)]
-    if len({point.row or point.overrides.get("optimizer.name") for point in points}) > 1:
+    rows = {point.row or point.overrides.get("optimizer.name") for point in points}
+    if len(rows) > 1 and not spec.is_program:  # of which the ladder tells nothing
         chances = search_size.read_chances()
         chance = search_size.closest(chances, search.trials or min(candidates), len(spec.seeds))
         notes += [Note("search_size", **asdict(chance))] if chance else []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from htbench.harness.config import Value, limits, parts
+from htbench.harness.config.programs import is_program
 from htbench.harness.errors import UsageError
 from htbench.harness.store.points import is_tuned
 from htbench.sweeps.spec.keys import key, kind, mapping, whole
@@ -65,6 +66,7 @@ class SweepSpec:
     name: str = key(
         None, "", "the sweep's folder in the store and its word in tables; default: the file's name"
     )
+    program: Any = key(mapping, None, "any training program in the place of ours, see below")
     base: Settings = key(mapping, None, "settings of every run")
     seeds: list[int] = key(
         whole_seeds,
@@ -111,8 +113,15 @@ class SweepSpec:
         """On how many fresh seeds each objective's winner is run again; 0: on none."""
         return self.replicate.seeds
 
+    @property
+    def is_program(self) -> bool:
+        """Whether a program that is not ours makes its runs."""
+        return is_program(self.base)
+
     def parts(self) -> set[str]:
-        """The optimizers, models and tasks that it names."""
+        """The optimizers, models and tasks that it names; of a program they are words."""
+        if self.is_program:
+            return set()
         rows = [self.base, *(row for block in self.blocks for row in (block.set, block.space))]
         return {name for row in rows for name in parts.named(row)}
 

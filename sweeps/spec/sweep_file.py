@@ -19,7 +19,7 @@ from htbench.harness.errors import UsageError, nearest
 from htbench.harness.store import naming
 from htbench.harness.store.layout import sweeps_folder
 from htbench.harness.store.points import POINTS, SEED_FIELDS, SPEC, is_sweep_name, is_tuned
-from htbench.sweeps.spec import keys, resources
+from htbench.sweeps.spec import keys, program, resources
 from htbench.sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
 from htbench.sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
 
@@ -71,11 +71,13 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
 
     chosen = read_words(words or [])
     name = {key: chosen.pop(key) for key in ("name",) if key in chosen}
-    overrides = _settings(chosen, "the command line")
     try:
         raw = read_yaml(path, resolve=False)
         text = path.read_text(encoding="utf-8")
-        if overrides or name:
+        is_program = program.SECTION in raw
+        overrides = chosen if is_program else _settings(chosen, "the command line")
+        raw = program.pin(raw, path) if is_program else raw
+        if overrides or name or is_program:
             # The store keeps the file with the words in it: a stored sweep means what was planned.
             base = raw.get("base") or {}  # as a whole it may be an interpolation
             base = base if isinstance(base, Mapping) else interpolated(raw, path).get("base")
@@ -127,6 +129,8 @@ def _resolved(raw: dict[str, Any], path: Path) -> dict[str, Any]:
 def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
     if not tree:
         raise UsageError(f"'{path}' is empty; a sweep needs at least `base`, with task, model and steps.")
+    if program.SECTION in tree:
+        tree = program.translate(tree)
     given = keys.read(SweepSpec, tree, "the sweep", before="'", after="'")
     yaml_text.check_word("The name", given.get("name"))
     name = naming.name_of(path, given)

@@ -15,7 +15,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from htbench.harness import tasks
-from htbench.harness.config import RunConfig, Value
+from htbench.harness.config import RunConfig, Value, programs
 from htbench.harness.config.settings import to_settings
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store, curve
@@ -57,7 +57,7 @@ class Description:
         without: Collection[str],
         trials: Sequence[Mapping[str, Value]] = (),
     ) -> None:
-        task = tasks.spec(config.task)
+        task = programs.task(config) if config.program else tasks.spec(config.task)
         settings = {name: value for name, value in to_settings(config).items() if name not in without}
         shared = {n: _to_json(v) for n, v in settings.items() if all(n in t and t[n] == v for t in trials)}
         self.metric, self.attributes = f"val_{task.metric}", {**more, **shared}

@@ -16,6 +16,7 @@ from htbench.harness.system.checks import CPU_BUILD
 from htbench.sweeps.spec import search
 from htbench.sweeps.spec import sweep_file as spec
 from htbench.sweeps.spec.keys import declared
+from htbench.sweeps.spec.program import ProgramSection
 from htbench.sweeps.spec.resources import Resources
 from htbench.sweeps.spec.sweep import Block, SweepSpec
 from tests.helpers import own_parts
@@ -79,7 +80,7 @@ def test_an_index_of_the_documents_has_them_all(index, ending):
 
 
 def test_the_line_mine_of_the_readme_is_a_block_without_its_first_sign(tmp_path):
-    text, *_ = blocks(README, "yaml")
+    (text,) = (block for block in blocks(README, "yaml") if "name: mine" in block)
     (tmp_path / "my_opt.py").write_text(own_parts.optimizer())
     path = tmp_path / "digits-lr.yaml"
     path.write_text(re.sub(r"^#", "", text, flags=re.MULTILINE))
@@ -103,7 +104,15 @@ def test_the_optimizer_of_the_readme_is_that_of_its_page():
 
 
 def test_the_config_reference_knows_every_part_of_a_sweep_file():
-    parts = {SweepSpec, Block, Resources, search.Range, search.Search, *search.PRUNERS.values()}
+    parts = {
+        SweepSpec,
+        Block,
+        ProgramSection,
+        Resources,
+        search.Range,
+        search.Search,
+        *search.PRUNERS.values(),
+    }
     assert set(config_page.SWEEP_PARTS.values()) == parts
     assert {field.name for field in fields(Resources)} == declared(Resources).keys() | {"options"}
 

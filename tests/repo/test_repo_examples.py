@@ -133,7 +133,11 @@ def load(text, folder):
     if "task" in given:
         return resolve_config(settings_of(given))
     block = {key: given.pop(key) for key in ("set", "space") if key in given}
-    spec = SKELETON | given
+    if "program" in given:  # its folder is this one
+        (folder / "config").mkdir(exist_ok=True)
+        for name in ("train.py", "config/small.py"):
+            (folder / name).touch()
+    spec = ({"name": "example"} if "program" in given else SKELETON) | given
     if block:
         spec["blocks"] = [SKELETON["blocks"][0] | block]
     place = folder / "example.yaml"

@@ -57,7 +57,10 @@ def test_the_answer_is_what_the_records_say(climbed, parts):
 
 def test_the_parts_of_the_gain_are_those_of_the_ladders_page(parts):
     """Which has them to four digits, made from more sweeps."""
-    ladder = (page.ROOT / "docs" / "ladder.md").read_text(encoding="utf-8")
+    text = (page.ROOT / "docs" / "ladder.md").read_text(encoding="utf-8")
+    # Of S1 another batch has such tables, too.
+    workloads = re.findall(r"^### (.*)\n([^#]*)", text, re.MULTILINE)
+    ladder = "".join(table for name, table in workloads if "llama-s1, batch_size=16" not in name)
     lines = re.findall(r"^\| ([^|]+) \| \d+ \| (\S+) \[(\S+), (\S+)\] \|", ladder, re.MULTILINE)
     wanted = [*split_section.GAIN, *list(split_section.PRIMARY)[:3]]
     expected = [float(x) for name in wanted for question, *gap in lines if question == name for x in gap]

@@ -20,7 +20,7 @@ from htbench.harness.parallel.group import Group
 from htbench.harness.show.status import Status
 from htbench.harness.store import Reason, Store
 from htbench.harness.system import slurm
-from htbench.harness.train import run
+from htbench.harness.train import claim, run
 from htbench.harness.train.monitor import Monitor
 from tests.helpers import squeue as stand_in
 from tests.helpers.command import TINY
@@ -243,7 +243,7 @@ def ending(tmp_path, monkeypatch):
     for name, value in {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "0"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(slurm, "_remembered", {})
-    monkeypatch.setattr(run, "PAUSE", 0.02)
+    monkeypatch.setattr(claim, "PAUSE", 0.02)
     return Store(tmp_path / "store", alive=lambda owner, heartbeat: True)
 
 

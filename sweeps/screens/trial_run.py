@@ -1,0 +1,71 @@
+"""`sweep try`: what is understood of a program's output, before two hundred jobs start. Torch-free."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from htbench.harness.config import RunConfig, programs
+from htbench.harness.config.key import run_key
+from htbench.harness.errors import RunFailedError, StoppedError
+from htbench.harness.show.note import Note
+from htbench.harness.show.report import Column, Report, table
+from htbench.harness.store import Store
+from htbench.harness.train.monitor import Monitor
+from htbench.harness.train.program import run_program
+from htbench.harness.train.reports import Reported, read
+from htbench.sweeps.plan.program_copy import copy_program
+from htbench.sweeps.spec.sweep import SweepSpec
+
+
+def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
+    """Let a program make a run for some seconds, and report what it reported.
+
+    Args:
+        spec: the sweep.
+        config: of the run.
+        seconds: after which it is asked to stop.
+    """
+    monitor, program = Monitor(), programs.of(config)
+    monitor.stop_on_signals()
+
+    def stop() -> None:
+        monitor.stop_requested = True
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    began, ended = time.monotonic(), Note("try_ended")
+    with tempfile.TemporaryDirectory(prefix="htbench-try-") as folder:
+        store = Store(Path(folder))
+        copy_program(store.root, program)
+        try:
+            with contextlib.suppress(StoppedError):
+                ended = Note("try_stopped", seconds=seconds)
+                run_program(config, store, monitor)
+                ended = Note("try_ended")
+        except RunFailedError as error:
+            ended = Note("try_failed", why=str(error).partition(" See ")[0])
+        took = time.monotonic() - began
+        reported = Reported(read(store.files(run_key(config)).metrics))
+    timer.cancel()
+    lines = [
+        [name, len(values), min(values), max(values), values[max(values)], _use(name, program)]
+        for name, values in reported.series.items()
+    ]
+    columns = [Column("metric", kind="text"), Column("values"), Column("first step"), Column("last step")]
+    columns += [Column("last value"), Column("used", kind="text")]
+    steps = reported.last_step
+    notes = [ended, *([Note("try_pace", steps=steps, seconds=took / steps)] if steps else [])]
+    missing = [name for name in (program.metric, program.report) if name and name not in reported.series]
+    notes += [Note("try_missing", metrics=missing)] if missing else []
+    words, _ = programs.command(config, {"run_dir": "RUN_DIR"})
+    shown = table(columns, lines, above=[Note("try_command", sweep=spec.name, command=" ".join(words))])
+    return Report("sweep try", "", [shown], notes)
+
+
+def _use(name: str, program: programs.Program) -> str:
+    if name == program.metric:
+        return "chosen by it" if program.report else "chosen by it, and reported"
+    return "reported" if name == program.report else ""

@@ -1,0 +1,90 @@
+"""The folder of a program: what is copied of it into the store, and what its code is. Torch-free.
+
+<root>/programs/<files>/    a copy, in which the program runs
+"""
+
+import contextlib
+import hashlib
+import subprocess
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+
+from htbench.harness.config import digest as code
+from htbench.harness.errors import UsageError
+from htbench.harness.show.numbers import memory
+from htbench.harness.store.layout import STORE
+
+LARGEST = 200 * 2**20  # bytes of a copy
+_TOP = "program:"  # a line of a sweep file of a program, which is none of the program's files
+
+
+def list_files(folder: Path) -> dict[str, Path]:
+    """The files to copy, by their paths in the folder: those that git tracks or would add, else all.
+
+    Neither sweep files of programs nor stores are among them.
+
+    Raises:
+        UsageError: there is no such folder, or it is too large.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"There is no folder '{folder}', which the sweep file names as that of its program.")
+    asked = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    git = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, text=True)
+    if git.returncode == 0:
+        names = [name for name in git.stdout.split("\0") if name]
+    else:
+        names = [str(path.relative_to(folder)) for path in folder.rglob("*")]
+        names = [
+            name
+            for name in names
+            if not any(part.startswith((".", "__pycache__")) for part in Path(name).parts)
+        ]
+    stores = [path.parent for path in folder.glob(f"**/{STORE}")] if git.returncode else []
+    paths = {name: folder / name for name in sorted({*names})}
+    files = {
+        name: path
+        for name, path in paths.items()
+        if path.is_file() and not any(path.is_relative_to(store) for store in stores) and not _is_sweep(path)
+    }
+    sizes = {name: path.stat().st_size for name, path in files.items()}
+    if sum(sizes.values()) > LARGEST:
+        largest = max(sizes, key=sizes.__getitem__)
+        raise UsageError(
+            f"A copy of '{folder}', the program's folder, would take {memory(sum(sizes.values()))}, the "
+            f"largest file being '{largest}'; let git ignore data, and name it under `link`."
+        )
+    return files
+
+
+def _is_sweep(path: Path) -> bool:
+    return path.suffix in (".yaml", ".yml") and any(
+        line.startswith(_TOP) for line in path.read_text(encoding="utf-8", errors="replace").splitlines()
+    )
+
+
+def digest(files: Mapping[str, Path], patterns: Iterable[str] = ("*",)) -> str:
+    """Twelve hex digits over the names and the contents of the files that match one of some patterns.
+
+    Comments and docstrings of Python do not count: who edits one wants the same runs.
+
+    Raises:
+        UsageError: a pattern matches none.
+    """
+    chosen = set[str]()
+    for pattern in patterns:
+        matching = {name for name in files if fnmatch(name, pattern)}
+        if not matching:
+            raise UsageError(f"program.code: no file of the program's folder is called like '{pattern}'.")
+        chosen |= matching
+    total = hashlib.sha256()
+    for name in sorted(chosen):
+        total.update(f"{name}\0".encode() + hashlib.sha256(_content(files[name])).digest())
+    return total.hexdigest()[:12]
+
+
+def _content(path: Path) -> bytes:
+    """What a file holds; of Python what is executed, without comments and docstrings."""
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
+        return code.whole(path).encode()
+    return path.read_bytes()

@@ -1,0 +1,206 @@
+"""Sweeps of a program that is not ours, through the command: run, killed, resumed, shown, refused."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
+from htbench.harness.store import Store
+from htbench.harness.store.points import read_points
+from htbench.results.compare.to_target import read_seeds
+from tests.helpers.sweeping import check_whole, results
+from tests.helpers.waiting import wait_for
+
+# A loss with its minimum at lr = .1; `quick` is .2 better; it saves each step, and may be slow.
+TRAIN = """
+import os, pathlib, sys, time
+args = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
+place = pathlib.Path(args["out"], "step")
+for step in range(1 + (int(place.read_text()) if place.exists() else 0), 5):
+    time.sleep(float(os.environ.get("PAUSE", "0")))
+    noise = int(os.environ["HTBENCH_SEED"]) % 7 / 1000
+    loss = abs(float(args["lr"]) - 0.1) + 1 / step + noise - 0.2 * (args["rule"] == "quick")
+    print(f"step {step}: val {loss:.6f} test {loss + 1:.6f}", flush=True)
+    place.write_text(str(step))
+"""
+SPEC = """
+name: tiny
+program:
+  command: "PYTHON train.py {args} --out={run_dir}"
+  log: ['step (?P<step>\\d+): val (?P<val_loss>\\S+) test (?P<test_loss>\\S+)']
+  report: test_loss
+  resume: self
+base: {task: toy, model: none, width: 4}
+blocks:
+  - {name: plain, set: {rule: plain}, space: {lr: [0.05, 0.1, 0.2]}}
+  - {name: quick, set: {rule: quick}, space: {lr: [0.05, 0.1, 0.2]}}
+replicate: {seeds: 3}
+""".replace("PYTHON", sys.executable)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes the program and its sweep file."""
+
+    def written(spec=SPEC, code=TRAIN):
+        home = tmp_path / "home"
+        home.mkdir(exist_ok=True)
+        (home / "train.py").write_text(code)
+        (home / "tiny.yaml").write_text(spec)
+        return home / "tiny.yaml"
+
+    return written
+
+
+def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write):
+    spec = write()
+    done = htbench("sweep", "run", spec, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    check_whole(htbench.root)
+    points = read_points(htbench.root, "tiny")
+    assert [point.stage for point in points].count("replicate") == 6
+    assert {point.overrides["optimizer.lr"] for point in points if point.stage == "replicate"} == {0.1}
+    table = json.loads(htbench("table", "--json").stdout)
+    shown = htbench("table").stdout
+    assert shown.startswith("toy · none: test loss ↓, 3 fresh seeds") and "quick" in shown
+    assert "FLOPs" not in shown and table
+    assert "`optimizer." not in htbench("table", "--notes").stdout, (
+        "the file names settings as the program does"
+    )
+    before = results(htbench.root)
+    for name in ("train.py", "tiny.yaml"):
+        (spec.parent / name).unlink()
+    again = htbench("sweep", "run", "tiny")
+    assert again.returncode == 0 and results(htbench.root) == before, "the store has all that it needs"
+    assert "6/6" in htbench("sweep", "status", "tiny").stdout
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_killed_with_its_runner_it_goes_on_once(htbench, write, steps):
+    spec = write()
+    process = htbench.start("sweep", "run", spec, "--workers", 1, PAUSE="0.3")
+    path = htbench.root / "runs"
+
+    def is_there():
+        places = list(path.glob("*/*/program/step" if steps else "*/*/program"))
+        return any(not steps or place.read_text() == str(steps) for place in places)
+
+    wait_for(is_there)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    done = htbench("sweep", "run", spec, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    check_whole(htbench.root)
+    losses = {key: metrics["val_loss"] for key, (_, _, metrics, _) in results(htbench.root).items()}
+    assert all(json.loads(line)["step"] <= 4 for key in losses for line in lines(htbench.root, key))
+    assert max(Store(htbench.root).last_attempt(key) for key in losses) == 2
+    at_work = [p for p in psutil.process_iter() if str(htbench.root) in " ".join(words(p))]
+    assert at_work == []
+
+
+def lines(root, key):
+    return (Store(root).run_folder(key) / "metrics.jsonl").read_text().splitlines()
+
+
+def words(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_interrupted_it_stops_its_programs_and_goes_on(htbench, write):
+    spec = write()
+    process = htbench.start("sweep", "run", spec, "--workers", 2, PAUSE="0.3")
+    wait_for(lambda: list(Path(htbench.root).glob("runs/*/*/program/step")))
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == EXIT_INTERRUPTED
+    states = {Store(htbench.root).state(key).status.value for key in Store(htbench.root).keys()}
+    assert states == {"waiting"}
+    assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
+    check_whole(htbench.root)
+
+
+def test_a_failure_shows_its_last_lines_and_the_same_command_tries_it_again(htbench, write):
+    spec = write(code="import sys; sys.exit('no data')")
+    done = htbench("sweep", "run", spec, "--workers", 2)
+    assert done.returncode == EXIT_RUN_FAILED and "no data" in done.stderr
+    assert "no data" in htbench("sweep", "status", "tiny").stdout
+
+
+def test_tpe_searches_the_settings_of_a_program(htbench, write):
+    search = "{low: 0.01, high: 1, log: true}}}\nsearch: {mode: tpe, trials: 4}\n"
+    text = SPEC.replace("[0.05, 0.1, 0.2]}}", search, 1).replace("space: {lr: [0.05, 0.1, 0.2]}", "")
+    text = text[: text.index("  - {name: quick")] + "search: {mode: tpe, trials: 4}\nreplicate: {seeds: 1}\n"
+    text = text.replace("\nsearch: {mode: tpe, trials: 4}\n\n", "\n", 1)
+    done = htbench("sweep", "run", write(text), "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    rates = [point.overrides["optimizer.lr"] for point in read_points(htbench.root, "tiny")]
+    assert len(set(rates)) == 4 and len(rates) == 5
+
+
+def test_a_plan_says_how_runs_are_started_and_a_try_what_was_understood(htbench, write):
+    spec = write()
+    plan = htbench("sweep", "plan", spec)
+    assert f"{sys.executable} train.py --width=4 --rule=plain --lr=0.05 --out=RUN_DIR" in plan.stdout
+    assert not htbench.root.exists()
+    tried = htbench("sweep", "try", spec)
+    assert (
+        "It ended by itself." in tried.stdout and "4 steps" in tried.stdout and "chosen by it" in tried.stdout
+    )
+    assert "val_loss" in tried.stdout and not htbench.root.exists()
+    half = htbench("sweep", "try", write(code=TRAIN.replace("test {", "tost {")))
+    assert "not reported so far: val_loss and test_loss" in half.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "{args}",
+            "--lr={lr}",
+            "runs differ in rule, which does not reach the program; write {rule} or {args}",
+        ),
+        ("{args}", "{args} {lrr}", "'{lrr}' in program.command stands for no setting; did you mean 'lr'?"),
+        ("report:", "reprot:", "Unknown key 'reprot' in program; did you mean 'report'?"),
+        ("resume: self", "resume: maybe", "program.resume must be `self`, `none`, or a mapping"),
+        ("resume: self", "seeds: command", "program.seeds is `command`, but its command has no {seed}"),
+        ("resume: self", "folder: gone", "There is no folder"),
+        ("resume: self", "link: [data]", "program.link: there is no"),
+        (
+            "resume: self",
+            "code: ['*.c']",
+            "program.code: no file of the program's folder is called like '*.c'",
+        ),
+        ("(?P<step>", "(?P<step", "which is no regular expression"),
+        ("{rule: plain}", "{name: plain}", "A block's setting can't be called 'name'"),
+        ("{name: plain, ", "{", "Block 1 of a program needs a name"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_with_a_sentence(htbench, write, old, new, sentence):
+    done = htbench("sweep", "run", write(SPEC.replace(old, new, 1)))
+    assert done.returncode == EXIT_USAGE and sentence in done.stderr, done.stderr
+    assert not list(htbench.root.glob("runs/*"))
+
+
+def test_a_program_that_ignores_its_seed_gets_no_verdict_and_says_so(htbench, write):
+    text = SPEC.replace("  report: test_loss\n", "")
+    spec = write(text, TRAIN.replace('int(os.environ["HTBENCH_SEED"])', "0"))
+    assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
+    shown = htbench("table").stdout
+    assert shown.startswith("toy · none: val loss ↓") and "chosen and reported by one metric" in shown
+    assert "No verdict" in shown and "3 fresh seeds gave one result" in shown, shown
+
+
+def test_equal_seeds_of_a_program_pair_nothing_unless_its_file_says_so():
+    run = {"rule": "program", "seed": 1000, "data_seed": 1000, "candidate": "00ff00ff"}
+    other = run | {"candidate": "00ff00fe"}
+    assert read_seeds(run) != read_seeds(other)
+    assert read_seeds(run | {"paired": True}) == read_seeds(other | {"paired": True}) == (1000, 1000)
+    assert read_seeds(run | {"rule": "adamw"}) == (1000, 1000)
