@@ -66,7 +66,6 @@ class SweepSpec:
     name: str = key(
         None, "", "the sweep's folder in the store and its word in tables; default: the file's name"
     )
-    program: Any = key(mapping, None, "any training program in the place of ours, see below")
     base: Settings = key(mapping, None, "settings of every run")
     seeds: list[int] = key(
         whole_seeds,
@@ -98,6 +97,7 @@ class SweepSpec:
         "list of as many seeds of the order of the training data, one beside each of `seeds`; default: "
         "`base.data_seed` beside all, so that all runs of a search see one order",
     )
+    program: Any = key(mapping, None, "any training program in the place of ours, see below")
     text: str = ""
 
     @property
