@@ -16,13 +16,14 @@ from htbench.harness.show.numbers import memory
 from htbench.harness.store.layout import STORE
 
 LARGEST = 200 * 2**20  # bytes of a copy
+_OUTPUT = (".log", ".out", ".err")  # of files that a shell writes beside a program
 _TOP = "program:"  # a line of a sweep file of a program, which is none of the program's files
 
 
 def list_files(folder: Path) -> dict[str, Path]:
     """The files to copy, by their paths in the folder: those that git tracks or would add, else all.
 
-    Neither sweep files of programs nor stores are among them.
+    Neither sweep files of programs nor stores nor logs are among them: they change while a sweep runs.
 
     Raises:
         UsageError: there is no such folder, or it is too large.
@@ -40,13 +41,10 @@ def list_files(folder: Path) -> dict[str, Path]:
             for name in names
             if not any(part.startswith((".", "__pycache__")) for part in Path(name).parts)
         ]
-    stores = [path.parent for path in folder.glob(f"**/{STORE}")] if git.returncode else []
+    stores = tuple(name.removesuffix(STORE) for name in names if name.endswith(f"/{STORE}"))
+    names = [name for name in names if not name.startswith(stores) and not name.endswith(_OUTPUT)]
     paths = {name: folder / name for name in sorted({*names})}
-    files = {
-        name: path
-        for name, path in paths.items()
-        if path.is_file() and not any(path.is_relative_to(store) for store in stores) and not _is_sweep(path)
-    }
+    files = {name: path for name, path in paths.items() if path.is_file() and not _is_sweep(path)}
     sizes = {name: path.stat().st_size for name, path in files.items()}
     if sum(sizes.values()) > LARGEST:
         largest = max(sizes, key=sizes.__getitem__)

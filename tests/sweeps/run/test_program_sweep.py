@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
 from htbench.harness.store import Store
 from htbench.harness.store.points import read_points
 from htbench.results.compare.to_target import read_seeds
+from tests.helpers.command import Htbench
 from tests.helpers.sweeping import check_whole, results
 from tests.helpers.waiting import wait_for
 
@@ -69,6 +71,8 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     shown = htbench("table").stdout
     assert shown.startswith("toy · none: test loss ↓, 3 fresh seeds") and "quick" in shown
     assert "FLOPs" not in shown and table
+    (spec.parent / "run.log").write_text("what a shell writes beside the program")
+    assert "0 to run" in htbench("sweep", "plan", spec).stdout
     assert "`optimizer." not in htbench("table", "--notes").stdout, (
         "the file names settings as the program does"
     )
@@ -78,6 +82,19 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     again = htbench("sweep", "run", "tiny")
     assert again.returncode == 0 and results(htbench.root) == before, "the store has all that it needs"
     assert "6/6" in htbench("sweep", "status", "tiny").stdout
+
+
+@pytest.mark.parametrize("in_git", [False, True])
+def test_a_store_and_logs_beside_the_program_are_none_of_its_files(write, in_git):
+    spec = write(SPEC[: SPEC.index("  - {name: quick")])
+    if in_git:
+        subprocess.run(["git", "init", "-q", spec.parent], check=True)
+    htbench = Htbench(spec.parent / "store")
+    assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
+    (spec.parent / "run.log").write_text("what a shell writes beside the program")
+    assert "3 finished, 0 to run" in htbench("sweep", "plan", spec).stdout
+    (copy,) = (htbench.root / "programs").iterdir()
+    assert [path.name for path in copy.iterdir()] == ["train.py"]
 
 
 @pytest.mark.parametrize("steps", [0, 2])
