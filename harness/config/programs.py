@@ -168,6 +168,15 @@ def as_stored(config: RunConfig) -> dict[str, Any]:
     return own | {"program": config.program, "optimizer": {"name": RULE, "hyper": config.optimizer.hyper}}
 
 
+def without_description(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without what describes their program: edited code makes other runs of the same settings."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if not name.startswith(PREFIX) or name.startswith(BASE)
+    }
+
+
 def is_program(settings: Mapping[str, Any]) -> bool:
     """Whether settings, by dotted names, are those of a program."""
     return f"{PREFIX}command" in settings

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
+from htbench.harness.config.programs import without_description
 from htbench.harness.errors import UsageError
 from htbench.harness.show.commands import write_command
 from htbench.harness.store.layout import is_key, sweeps_folder
@@ -126,7 +127,8 @@ class Point:
 
     @functools.cached_property
     def _candidate(self) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted((k, repr(v)) for k, v in self.overrides.items() if k not in SEED_FIELDS))
+        settings = without_description(self.overrides)
+        return tuple(sorted((k, repr(v)) for k, v in settings.items() if k not in SEED_FIELDS))
 
 
 def is_sweep_name(word: str) -> bool:

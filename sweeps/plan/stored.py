@@ -16,6 +16,7 @@ from typing import Any
 from htbench.harness.config import RunConfig
 from htbench.harness.config.key import identity, run_key
 from htbench.harness.config.names import settings_of
+from htbench.harness.config.programs import without_description
 from htbench.harness.config.settings import to_settings
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
@@ -41,6 +42,8 @@ from htbench.sweeps.plan.planned import (
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import SweepSpec
 
+# What the key of a program's run covers besides its settings.
+_OF_PROGRAM = {f"program.{name}" for name in ("command", "code", "data_version", "metric", "report")}
 # What makes two studies the same search, whatever the code and the data, which their names tell.
 _TERMS = ("fixed", "axes", "mode", "seed", "pruner", "pruner_options")
 
@@ -158,11 +161,12 @@ def _name(point: Point, terms: Mapping[str, str]) -> tuple[str, ...]:
     """
     if point.slot:
         return (terms[point.study], point.slot.rpartition("/")[2])
-    return (json.dumps(point.overrides, sort_keys=True),)
+    return (json.dumps(without_description(point.overrides), sort_keys=True),)
 
 
 def _terms(study: Mapping[str, Any]) -> str:
-    return json.dumps({name: study.get(name) for name in _TERMS}, sort_keys=True)
+    terms = {name: study.get(name) for name in _TERMS}
+    return json.dumps(terms | {"fixed": without_description(terms["fixed"] or {})}, sort_keys=True)
 
 
 def _rivals(spec: SweepSpec, search: Sequence[Planned]) -> dict[tuple[str, ...], list[Planned]]:
@@ -286,7 +290,8 @@ def trained_again(
 
 def _block_and_settings(point: Point) -> tuple[Any, ...]:
     """What names a point in two plans: not its key."""
-    return point.block, tuple(sorted((name, repr(value)) for name, value in point.overrides.items()))
+    settings = without_description(point.overrides)
+    return point.block, tuple(sorted((name, repr(value)) for name, value in settings.items()))
 
 
 def _changes(record: RunRecord, config: RunConfig) -> Note:
@@ -296,7 +301,8 @@ def _changes(record: RunRecord, config: RunConfig) -> Note:
     parts = {"revisions.optimizer": config.optimizer.name, "revisions.model": config.model}
     parts |= {"revisions.task": config.task}
     changes = []
-    for name in sorted((settings_of(identity(config)).keys() | revisions) - {*SEED_FIELDS}):
+    counted = settings_of(identity(config)).keys() if not config.program else _OF_PROGRAM
+    for name in sorted((counted | revisions) - {*SEED_FIELDS}):
         first = 1 if name.startswith("revisions.") else Note("not_set")
         old, new = (
             list(v) if isinstance(v, tuple) else v for v in (then.get(name, first), now.get(name, first))

@@ -97,6 +97,16 @@ def test_a_store_and_logs_beside_the_program_are_none_of_its_files(write, in_git
     assert [path.name for path in copy.iterdir()] == ["train.py"]
 
 
+def test_edited_code_makes_new_runs_of_the_same_settings(htbench, write):
+    text = SPEC[: SPEC.index("  - {name: quick")]
+    assert htbench("sweep", "run", write(text), "--workers", 2).returncode == 0
+    spec = write(text, TRAIN.replace("range(1 +", "range(2 +"))
+    plan = htbench("sweep", "plan", spec).stdout
+    assert "3 to run" in plan and "3 runs have results and are trained again: program.code was" in plan, plan
+    assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
+    assert len(list(htbench.root.glob("programs/*"))) == 2 and len(read_points(htbench.root, "tiny")) == 3
+
+
 @pytest.mark.parametrize("steps", [0, 2])
 def test_killed_with_its_runner_it_goes_on_once(htbench, write, steps):
     spec = write()
