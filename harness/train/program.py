@@ -156,9 +156,9 @@ def _command(config: RunConfig, program: Program, attempt: Attempt) -> tuple[lis
     files = attempt.files
     where = str(files.program.resolve())
     values = {"run_dir": where, "attempt": attempt.number, "key": attempt.key}
-    goes_on = program.resume.get("how", "") if attempt.number > 1 else "self"
     exists = program.resume.get("exists", "")
-    if goes_on == "none":
+    how = program.resume.get("how") or ("self" if exists else "none")
+    if how == "none" and attempt.number > 1:
         for path in (files.program, files.metrics):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     words, env = programs.command(config, values)

@@ -14,13 +14,13 @@ from htbench.harness.config import template
 from htbench.harness.config.names import flatten
 from htbench.harness.config.programs import BASE, PREFIX, RULE
 from htbench.harness.errors import UsageError
+from htbench.harness.store.points import SEED_FIELDS
 from htbench.sweeps.spec import keys
 from htbench.sweeps.spec import program_folder as folder
-from htbench.sweeps.spec.keys import Check, key, kind, mapping, one_of, word
+from htbench.sweeps.spec.keys import key, kind, mapping, one_of, word
 
 SECTION = "program"
 _WORDS = ("task", "model")  # for tables; in every other way settings like others
-_SEEDS = ("command", "env", "none")
 _TAKEN = ("name", "hyper", "groups")  # of an optimizer: a setting of a block can't be called so
 _OF_RUN = {"run_dir", "seed", "attempt", "key", *_WORDS}  # that every template may name
 
@@ -44,11 +44,8 @@ def _results(name: str, value: Any) -> list[dict[str, Any]]:
     """A list of files that the program leaves."""
     rows = value if isinstance(value, list) else [value]
     for row in rows:
-        if (
-            not isinstance(row, Mapping)
-            or "path" not in row
-            or row.keys() - {"path", "list", "step", "names"}
-        ):
+        names = row.keys() if isinstance(row, Mapping) else set[str]()
+        if not {"path"} <= names <= {"path", "list", "step", "names"}:
             raise UsageError(
                 f"{name} must be a list such as [{{path: a.csv, step: step, names: {{val_loss: loss}}}}], "
                 f"with `list` for the place of the rows in a JSON file, not {row!r}."
@@ -75,15 +72,12 @@ def _metric(name: str, value: Any) -> dict[str, Any]:
     return dict(whole)
 
 
-_command: Check = kind(str, "the words that start the program, such as `python train.py {args}`")
-
-
 @dataclass(frozen=True)
 class ProgramSection:
     """The section `program` of a sweep file."""
 
     command: str = key(
-        _command,
+        kind(str, "the words that start the program, such as `python train.py {args}`"),
         None,
         "the words that start a run, split as a shell would, without one. `{NAME}` is a setting, `{args}` "
         "`--NAME=VALUE` of every setting that it names nowhere else, `{args_no_hyphens}` `NAME=VALUE`, "
@@ -112,7 +106,7 @@ class ProgramSection:
         word(), "", "the metric that tables show of fresh seeds; default: the same, and they say so"
     )
     seeds: str = key(
-        one_of(_SEEDS),
+        one_of(("command", "env", "none")),
         None,
         "how it gets its seed: `command` (`{seed}` stands in it), `env` (HTBENCH_SEED), or `none`; default: "
         "`command` if `{seed}` stands there, else `env`",
@@ -183,7 +177,9 @@ def translate(tree: dict[str, Any]) -> dict[str, Any]:
         _block(number, row) for number, row in enumerate(tree.get("blocks") or [{"name": "program"}], 1)
     ]
     changed = {name: value for name, value in tree.items() if name not in (SECTION, "space", "exclude")}
-    changed["base"] = {**_of_base(base), **section, "optimizer.name": RULE}
+    own = (*_WORDS, *SEED_FIELDS)
+    changed["base"] = {name if name in own else f"{BASE}{name}": value for name, value in base.items()}
+    changed["base"] |= {**section, "optimizer.name": RULE}
     changed["blocks"], changed["search"] = blocks, search
     changed["space"] = _of_block(tree.get("space") or {})
     if tree.get("exclude"):
@@ -209,19 +205,12 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
         "take": metric.get("take", "last"),
         "seeds": given.get("seeds") or ("command" if "seed" in places else "env"),
         "results": given.get("files", ()),
-        **{
-            name: given[name] for name in ("link", "report", "log", "data_version", "paired") if name in given
-        },
     }
+    for name in ("link", "report", "log", "data_version", "paired"):
+        values |= {name: given[name]} if name in given else {}
     for name in ("resume", "derive", "env"):
         values |= {f"{name}.{part}": text for part, text in given.get(name, {}).items()}
-    values.setdefault("resume.how", "none") if "resume" not in given else None
     return {f"{PREFIX}{name}": value for name, value in values.items() if value not in ((), [], "")}
-
-
-def _of_base(base: Mapping[str, Any]) -> dict[str, Any]:
-    seeds = ("seed", "data_seed")
-    return {name if name in (*_WORDS, *seeds) else f"{BASE}{name}": value for name, value in base.items()}
 
 
 def _block(number: int, row: Any) -> dict[str, Any]:
@@ -235,11 +224,10 @@ def _block(number: int, row: Any) -> dict[str, Any]:
 
 def _of_block(settings: Any) -> dict[str, Any]:
     named = keys.mapping("The settings of a block", settings)
-    ranges = {"low", "high"}
     flat: dict[str, Any] = {}
     for name, value in named.items():
-        whole = isinstance(value, Mapping) and value.keys() & ranges
-        flat |= {name: value} if whole or not isinstance(value, Mapping) else flatten(value, f"{name}.")
+        is_nested = isinstance(value, Mapping) and not value.keys() & {"low", "high"}
+        flat |= flatten(value, f"{name}.") if is_nested else {name: value}
     return {_tuned(name): value for name, value in flat.items()}
 
 
