@@ -269,9 +269,14 @@ def test_it_resumes_with_other_words_if_its_checkpoint_is_there(make, store):
 
 
 def test_what_a_dead_runner_left_is_killed_before_the_program_goes_on(make, store):
-    config = make(optimizer__pause=0.3)
+    """The program dies with its runner, its children need not: those of a killed torchrun stay at work."""
+    worker = "import pathlib, sys, time\nwhile True: pathlib.Path(sys.argv[1]).touch(); time.sleep(0.05)"
+    start = "import subprocess\nif os.environ['HTBENCH_ATTEMPT'] == '1':\n"
+    start += f"    words = [sys.executable, '-c', {worker!r}]\n"
+    start += "    subprocess.Popen([*words, args['out'] + '/alive'], start_new_session=True)\n"
+    config = make(READ + start + TRAIN.removeprefix(READ), optimizer__pause=0.3)
     child = os.fork()
-    if child == 0:  # the runner: it dies with the program at work, which has a child of its own
+    if child == 0:  # the runner
         try:
             run.run_program(config, store, Monitor())
         finally:
@@ -282,9 +287,10 @@ def test_what_a_dead_runner_left_is_killed_before_the_program_goes_on(make, stor
     os.waitpid(child, 0)
     record = run.run_program(config, store, Monitor())
     assert record.attempts == 2 and record.metrics == {"val_loss": 0.35, "test_loss": 5.0}
-    assert files.log.read_text().count("$ ") == 2
+    assert files.log.read_text().count("$ ") == 2 and len(curve.read(files.metrics)) == 4
+    last = (files.program / "alive").stat().st_mtime_ns
     time.sleep(0.5)
-    assert len(curve.read(files.metrics)) == 4, "nobody writes any more"
+    assert (files.program / "alive").stat().st_mtime_ns == last
 
 
 # --- templates ---
