@@ -26,7 +26,7 @@ def read_seeds(run: Row) -> Seeds:
 
     Equal seeds of a program need not mean equal data, unless its file says so: they pair nothing.
     """
-    is_paired = run["rule"] != RULE or run.get("paired") is True
+    is_paired = run.get("rule") != RULE or run.get("paired") is True
     return run["seed"], run["data_seed"] if is_paired else int(run["candidate"], 16)
 
 
