@@ -7,19 +7,22 @@ the judge and the tables need not know whose program has trained.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from htbench.harness.config import template
 from htbench.harness.config.schema import OptimizerConfig, RunConfig
 from htbench.harness.errors import UsageError
+from htbench.harness.system import typed
 from htbench.harness.tasks import TaskSpec
 
 RULE = "program"  # the optimizer's name of all its runs: tables show the rows of the sweep file
 PREFIX, BASE = "program.", "program.base."
 _TUNED = "optimizer."
 _GROUPS = ("resume", "derive", "env", "base")  # mappings, whose names may have dots
+# What is said of a program and changes no number of an undisturbed run, or stands among the settings.
+_OUTSIDE_THE_NUMBERS = ("folder", "files", "link", "resume", "log", "results", "paired", "base")
 _OF_RUN = ("task", "model", "seed", "data_seed", "replica", "data_fingerprint")
 
 
@@ -52,7 +55,7 @@ class Program:
     folder: str = ""
     files: str = ""
     code: str = ""
-    link: Sequence[str] = ()
+    link: list[str] = field(default_factory=list)
     metric: str = "val_loss"
     higher_is_better: bool = False
     take: str = "last"
@@ -60,8 +63,8 @@ class Program:
     seeds: str = "env"
     data_version: str = ""
     paired: bool = False
-    log: Sequence[str] = ()
-    results: Sequence[Mapping[str, Any]] = ()
+    log: list[str] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
     resume: Mapping[str, str] = field(default_factory=dict)
     derive: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, Any] = field(default_factory=dict)
@@ -76,14 +79,6 @@ class Program:
     def shown_metric(self) -> str:
         """The metric without the split: `val_loss` is `loss`."""
         return self.metric.removeprefix("val_")
-
-    def reaching(self, settings: Mapping[str, Any]) -> set[str]:
-        """Those of some settings that reach the program: by its command, its environment or an expression."""
-        places = set[str]().union(*map(template.names, self.templates))
-        places |= {*settings, *self.derive} if places & template.ALL.keys() else set()
-        for name, expression in self.derive.items():
-            places |= {part for part in settings if part in expression} if name in places else set()
-        return places & {*settings, "seed"}
 
 
 def of(config: RunConfig) -> Program:
@@ -140,7 +135,7 @@ def resolve(settings: Mapping[str, Any]) -> RunConfig:
         settings: dotted names: `program.` is what a file says of it, `optimizer.` the settings of its block.
 
     Raises:
-        UsageError: a setting that means nothing to a program.
+        UsageError: a setting that means nothing to a program, or is of another type.
     """
     given: dict[str, Any] = {name: {} for name in _GROUPS}
     tuned, own = {}, {}
@@ -148,7 +143,7 @@ def resolve(settings: Mapping[str, Any]) -> RunConfig:
         group, _, rest = name.removeprefix(PREFIX).partition(".")
         if name.startswith(PREFIX):
             target = given[group] if rest and group in _GROUPS else given
-            target[rest or group] = value
+            target[rest or group] = list(value) if isinstance(value, tuple) else value
         elif name.startswith(_TUNED):
             tuned[name.removeprefix(_TUNED).removeprefix("hyper.")] = value
         elif name in _OF_RUN:
@@ -156,9 +151,12 @@ def resolve(settings: Mapping[str, Any]) -> RunConfig:
         else:
             raise UsageError(f"The setting '{name}' means nothing to a program.")
     tuned.pop("name", None)
-    program = Program(**given)
-    workload = [program.command, program.code, program.data_version, program.metric, program.report]
-    own["data_fingerprint"] = hashlib.sha256(json.dumps(workload).encode()).hexdigest()[:16]
+    program = typed.make(Program, given)
+    if program is None:
+        raise UsageError("The settings of the program are not those that this code knows.")
+    workload = {name: value for name, value in vars(program).items() if name not in _OUTSIDE_THE_NUMBERS}
+    plain = json.dumps(workload, sort_keys=True)
+    own["data_fingerprint"] = hashlib.sha256(plain.encode()).hexdigest()[:16]
     return RunConfig(**own, program=dict(vars(program)), optimizer=OptimizerConfig(RULE, hyper=tuned))
 
 

@@ -6,6 +6,7 @@ It is no `str.format`: names may have dots, and an argument may be JSON.
 import ast
 import functools
 import json
+import math
 import operator
 import re
 import shlex
@@ -17,16 +18,24 @@ from htbench.harness.errors import UsageError, nearest
 # Words that stand for all settings which the template names nowhere else, and how each is written.
 ALL = {"args": "--{}={}", "args_no_hyphens": "{}={}"}
 
-_PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
+
+def _power(base: float, exponent: float) -> float:
+    """As `**`, but a whole number that is larger than a float can tell is an error, which takes no time."""
+    value = math.pow(base, exponent)
+    is_whole = type(base) is type(exponent) is int and exponent >= 0 and abs(value) < 2**53
+    return int(value) if is_whole else value
+
+
 _OPERATORS: Mapping[type, Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
     ast.USub: operator.neg,
 }
+_PLACE = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
 
 
 def names(text: str) -> set[str]:
@@ -68,12 +77,20 @@ def words(template: str, settings: Mapping[str, Any], values: Mapping[str, Any])
 
 @functools.lru_cache(100)  # ten thousand runs have one template
 def _split(template: str) -> tuple[str, ...]:
-    return tuple(shlex.split(template))
+    try:
+        return tuple(shlex.split(template))
+    except ValueError as error:
+        raise UsageError(f"The command '{template}' can't be split into words: {error}.") from None
 
 
 def as_text(value: Any) -> str:
     """A value as a program reads it: a float keeps its point or exponent, a list is JSON."""
     return json.dumps(list(value)) if isinstance(value, list | tuple) else str(value)
+
+
+def expression_names(expression: str) -> set[str]:
+    """The settings that an expression may name."""
+    return {*re.findall(r"[A-Za-z_]\w*", expression)}
 
 
 def check_names(places: Iterable[str], known: Iterable[str], where: str) -> None:
@@ -107,5 +124,5 @@ def compute(expression: str, settings: Mapping[str, Any]) -> Any:
     try:
         result = value(ast.parse(expression, mode="eval").body)
         return float(f"{result:.12g}") if isinstance(result, float) else result  # 0.003 / 10 is 0.0003
-    except (SyntaxError, ArithmeticError) as error:
+    except (SyntaxError, ArithmeticError, ValueError, RecursionError) as error:
         raise UsageError(f"The expression '{expression}' has no value: {error}.") from None

@@ -215,8 +215,7 @@ def test_stopped_it_goes_on_in_its_folder_or_from_the_start(make, store, how, re
     before = len(curve.read(store.files(run_key(config)).metrics))
     record = run.run_program(config, store, Monitor())
     assert record.attempts == 2 and record.metrics["val_loss"] == 0.35 and 0 < before < 4
-    log = store.files(record.key).log.read_text()
-    assert log.count("$ ") == 2
+    assert store.files(record.key).log.read_text().count("$ ") == 2
     steps = [row["step"] for row in curve.read(store.files(record.key).metrics)]
     assert steps == [1, 2, 3, 4] and record.useful_seconds > (0.8 if repeated else 0.6)
 
@@ -293,6 +292,26 @@ def test_what_a_dead_runner_left_is_killed_before_the_program_goes_on(make, stor
     assert (files.program / "alive").stat().st_mtime_ns == last
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"program.more": 1}, {"program.command": ["rm"]}, {"program.log": "x"}, {"steps": 3}]
+)
+def test_a_store_that_says_other_things_of_a_program_is_refused(wrong):
+    with pytest.raises(UsageError):
+        resolve_config(SETTINGS | wrong)
+
+
+def test_what_changes_numbers_tells_two_workloads_apart():
+    first = resolve_config(SETTINGS)
+    for name, value in {"env.STEPS": 9, "take": "best", "derive.x": "lr / 2", "seeds": "none"}.items():
+        assert (
+            resolve_config(SETTINGS | {f"program.{name}": value}).data_fingerprint != first.data_fingerprint
+        )
+    for name, value in {"resume.how": "none", "log": ["(?P<x>.)"], "folder": "/", "base.steps": 5}.items():
+        assert (
+            resolve_config(SETTINGS | {f"program.{name}": value}).data_fingerprint == first.data_fingerprint
+        )
+
+
 # --- templates ---
 
 
@@ -301,6 +320,8 @@ def test_a_template_is_filled_as_a_shell_would_split_it():
     words = template.words("""run.py '{opt}' x={lr} {args} {{n}} '{"json": 1}'""", settings, {})
     assert words == ["run.py", "a b", "x=1.0", "--betas=[0.9, 0.95]", "--n=3", "{n}", '{"json": 1}']
     assert template.words("{args_no_hyphens}", {"n": 3, "x.y": 1}, {}) == ["n=3", "x.y=1"]
+    with pytest.raises(UsageError, match="can't be split into words: No closing quotation"):
+        template.words("python 'x", {}, {})
     with pytest.raises(UsageError, match=r"'\{lrr\}' in it stands for no setting; did you mean 'lr'"):
         template.check_names(["lrr"], settings, "it")
 
@@ -308,6 +329,8 @@ def test_a_template_is_filled_as_a_shell_would_split_it():
 def test_a_setting_can_be_computed_of_others_by_arithmetic_only(make):
     config = make(program__derive__min_lr="lr / 10 + -steps ** 2")
     assert program.settings(config)["min_lr"] == pytest.approx(0.01 - 16)
-    for text in ("__import__('os')", "lr.real", "name", "1 +", "1 / 0"):
+    assert template.compute("2 ** 3 + steps", {"steps": 4}) == 12
+    endless = ["9 ** 9 ** 9 ** 9", "(0 - 1) ** 0.5", "1 +" * 100_000 + "1"]
+    for text in ("__import__('os')", "lr.real", "name", "1 +", "1 / 0", *endless):
         with pytest.raises(UsageError, match="expression"):
             template.compute(text, {"lr": 0.1, "name": "word"})
