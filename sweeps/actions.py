@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config.parts import search_no_more
-from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, nearest
+from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, UsageError, at_least, nearest
 from htbench.harness.show.commands import write_command
 from htbench.harness.show.emit import emit, say
 from htbench.harness.show.note import Note
@@ -72,6 +72,7 @@ def try_first(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec
     """Start the first run of each sweep of a program in a store of its own, which is gone afterwards."""
     from htbench.sweeps.screens.trial_run import try_program
 
+    at_least(args, 1, "seconds")
     for spec in loaded:
         if not spec.is_program:
             raise UsageError(f"The sweep '{spec.name}' has no program to try; `sweep plan` shows its runs.")

@@ -192,7 +192,10 @@ def _listen(process: subprocess.Popen[bytes], reader: Reader, log: Any, trouble:
                 reader.read(decoder.decode(data))
             except (OSError, ValueError) as error:  # the log may be closed, if a grandchild lives on
                 trouble += [error] if isinstance(error, OSError) else []
-    reader.read("", ended=True)
+        try:
+            reader.read("", ended=True)
+        except OSError as error:
+            trouble.append(error)
 
 
 def _wait(process: subprocess.Popen[bytes], attempt: Attempt, monitor: Monitor) -> bool:

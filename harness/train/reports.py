@@ -8,7 +8,6 @@ import contextlib
 import csv
 import json
 import math
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,11 +15,12 @@ from typing import Any
 
 from htbench.harness.config.programs import Program
 from htbench.harness.system import atomic
-from htbench.reporting import LOST
+from htbench.reporting import LOST, append
 
 Row = dict[str, Any]
 
 STEP, DIVERGED = "step", "diverged"
+_LONGEST, _SHOWN = 1 << 20, 500  # characters of a line that is read, and that is shown of it
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -47,9 +47,11 @@ class Reader:
         *lines, self._rest = re.split(r"[\r\n]", self._rest + text)
         if ended:
             lines.append(self._rest)
-        rows = [row for line in lines for row in self._rows(_COLOURS.sub("", line))]
-        append(self._path, rows)
-        self.last = [*self.last, *filter(str.strip, lines)][-20:]
+        lines = [_COLOURS.sub("", line) for line in lines]
+        self._rest = self._rest[-_LONGEST:]
+        if rows := [json.dumps(row) for line in lines for row in self._rows(line)]:
+            append(self._path, rows)
+        self.last = [*self.last, *(line[:_SHOWN] for line in lines if line.strip())][-20:]
 
     def _rows(self, line: str) -> Iterator[Row]:
         self.lost = self.lost or line.startswith(LOST)
@@ -67,17 +69,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def append(path: Path, rows: Iterable[Row]) -> None:
-    """Append rows to a curve to which the program may write as well."""
-    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    if data:
-        place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            os.write(place, data)
-        finally:
-            os.close(place)
 
 
 def read(path: Path) -> list[Row]:

@@ -37,7 +37,11 @@ def find_defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, A
         run: a row of the frame whose run has ended.
         columns: some of its tuned ones.
     """
-    if run.get(FILE) or run["rule"] == RULE:
+    if (
+        run["rule"] == RULE
+    ):  # what its file leaves out of a row has a value in the program, which nobody knows
+        return dict.fromkeys(columns, UNSET)
+    if run.get(FILE):
         return {name: UNSET for name in columns if not is_missing(run[name])}
     row, task = ZOO.get(str(run["rule"])), TASKS.get(str(run["task"]))
     params, noted = params_of(row), read_outside(run).get("defaults", {})

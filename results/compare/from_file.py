@@ -32,6 +32,7 @@ def note_program(choice: Choice) -> tuple[Note, ...]:
     """The footnotes to a row of a program: seeds that it ignores, fresh runs that were resumed."""
     notes = [Note("seed_ignored", seeds=choice.equal_seeds)] if choice.equal_seeds else []
     runs = [run for run in choice.replicas if run["rule"] == RULE]
+    notes += [Note("program_without_seeds")] if any(run.get("seeds") == "none" for run in runs) else []
     if resumed := sum(is_number(run.get("attempts")) and run["attempts"] > 1 for run in runs):
         notes.append(Note("program_resumed", runs=resumed, of=len(runs)))
     return tuple(notes)

@@ -67,7 +67,7 @@ def note_fixed_settings(
         Note("fixed_values", name=column, values=values)
         for column in columns
         for group in group_rows_by_setting(column, runs, acting)
-        if len(values := note_values(column, group, runs)) > 1 and not _names_rows(column, runs)
+        if len(values := note_values(column, group, runs)) > 1
     ]
     parts = {
         "fixed_everywhere": [first[name] for name in far],
@@ -84,12 +84,6 @@ def note_fixed_settings(
     for name, run in runs.items():
         rows[name] = (*rows[name], *([twins[name]] if name in twins else []), *note_idle_settings(run))
     return [rows.get(name, ()) for name in names], tuple(below)
-
-
-def _names_rows(column: str, runs: Mapping[str, Row]) -> bool:
-    """Whether a setting of a program only says which row a run is of: a word that no other row has."""
-    words = [run[column] for run in runs.values() if run["rule"] == RULE]
-    return len(runs) == len({word for word in words if isinstance(word, str)})
 
 
 def note_split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]) -> Notes:

@@ -274,13 +274,7 @@ def _name_differences(rows: Sequence[Row]) -> None:
     That no sweep plans a run becomes part of its `setting`, too.
     """
     of_data, of_code = _find_ambiguous(rows, "task", identity.DATA), _find_ambiguous(rows, "rule", "variant")
-    workloads: dict[tuple[str, str], set[str]] = {}
     for row in rows:
-        workloads.setdefault((row["task"], row["model"]), set()).add(row["setting"])
-    for row in rows:
-        # All that a program's runs share is long, and needed only beside runs that share other things.
-        if row["rule"] == RULE and len(workloads[row["task"], row["model"]]) == 1:
-            row["setting"] = ""
         what = "program" if row["rule"] == RULE else "data"
         data = f"{what}={row[identity.DATA] or 'unknown'}" if row["task"] in of_data else ""
         unplanned = "" if _competes(row) else "not planned"

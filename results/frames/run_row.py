@@ -51,11 +51,12 @@ def finished(record: RunRecord) -> Row:
     values = identity.of_record(record)
     candidate = identity.candidate(values)
     outcome: Row = {}
-    program = record.config.get("program")
+    program = record.config.get("program") or {}
+    of_program = {name: program[name] for name in ("paired", "seeds") if name in program}
     if not wrong:
         outcome = {
             **record.metrics,
-            **({"attempts": record.attempts, "paired": program.get("paired") is True} if program else {}),
+            **({"attempts": record.attempts} | of_program if of_program else {}),
             **metrics.columns(record),
             **provenance.outcome(record),
             **cost.outcome(record),

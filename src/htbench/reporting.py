@@ -1,10 +1,13 @@
 """What a training program reports to the sweep that has started it. The standard library is all it needs."""
 
 import atexit
+import contextlib
+import errno
 import json
 import math
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 LOST = "htbench: metrics are lost"  # how a line of output begins that tells the sweep so
@@ -40,21 +43,27 @@ def log(step: int | None = None, **values: Any) -> None:
     _write(path)
 
 
-def _write(path: str) -> None:
-    """Append all lines that are not written yet, in one piece."""
-    data = "".join(f"{line}\n" for line in _unwritten).encode()
+def append(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
+    """Append lines to a file to which several processes may write, in one piece.
+
+    Raises:
+        OSError: not all of it could be written.
+    """
+    data = "".join(f"{line}\n" for line in lines).encode()
+    place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
-        place = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        try:
-            written = os.write(place, data)
-            if written < len(data):  # a disk that is nearly full takes a part
-                os.write(place, b"\n")
-                return
-        finally:
-            os.close(place)
-    except OSError:
-        return
-    _unwritten.clear()
+        if os.write(place, data) < len(data):  # a disk that is nearly full takes a part
+            os.write(place, b"\n")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fspath(path))
+    finally:
+        os.close(place)
+
+
+def _write(path: str) -> None:
+    """Append all lines that are not written yet; what can't be written waits."""
+    with contextlib.suppress(OSError):
+        append(path, _unwritten)
+        _unwritten.clear()
 
 
 @atexit.register

@@ -35,11 +35,12 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}': {error}") from None
     warnings: list[str] = []
-    if spec.is_program:
-        check_program(spec, planned)
-        warnings += _doubt_program(planned)
+    if spec.is_program and planned:
+        program = programs.of(planned[0].config)
+        if not any("{run_dir}" in text for text in program.templates):
+            warnings.append(str(Note("program_without_run_dir", place="{run_dir}")))
         if action != "plan":
-            copy_program(root, programs.of(planned[0].config)) if planned else None
+            copy_program(root, program)
     ours = [] if spec.is_program else planned
     # Points that agree in these settings pass or fail together. A block may have thousands.
     kinds = {}
@@ -65,39 +66,6 @@ def check_start(spec: SweepSpec, planned: Sequence[Planned], root: Path, *, acti
     if planned and 0 < spec.fresh_seeds < MIN_SEEDS:
         warnings.append(str(Note("few_seeds", seeds=spec.fresh_seeds, least=MIN_SEEDS)))
     limits.warn(f"{spec.name}: {sentence}" for sentence in warnings)
-
-
-def check_program(spec: SweepSpec, planned: Sequence[Planned]) -> None:
-    """Refuse a plan in which a setting, or a seed, that tells runs apart does not reach the program.
-
-    Raises:
-        UsageError: two rows of a table would be the same program.
-    """
-    if not planned:
-        return
-    values: dict[str, set[str]] = {}
-    reached: set[str] | None = None
-    for p in planned:
-        settings = {"task": p.config.task, "model": p.config.model, **programs.settings(p.config)}
-        for name, value in settings.items():
-            values.setdefault(name, set()).add(repr(value))
-        reaching = programs.of(p.config).reaching(settings)
-        reached = reaching if reached is None else reached | reaching
-    for name, tried in values.items():
-        if len(tried) > 1 and name not in (reached or ()):
-            raise UsageError(
-                f"Sweep '{spec.name}': runs differ in {name}, which does not reach the program; write "
-                f"{{{name}}} or {{args}} into `program.command`, or {{{name}}} into `program.env`."
-            )
-
-
-def _doubt_program(planned: Sequence[Planned]) -> list[str]:
-    """What may go wrong with a program whose runs share a folder."""
-    programs_of_runs = [programs.of(p.config) for p in planned[:1]]
-    is_named = any("{run_dir}" in text for program in programs_of_runs for text in program.templates)
-    return (
-        [str(Note("program_without_run_dir", place="{run_dir}"))] if programs_of_runs and not is_named else []
-    )
 
 
 def _check_job(wanted: Resources, config: RunConfig) -> list[str]:

@@ -179,9 +179,8 @@ class Runner:
         failed = status == EXIT_ENDED and now.attempts > self._attempts[point.id]
         if status < 0 and self._deaths[point.id] <= MOST_DEATHS:
             self._todo.appendleft(point)
-        elif (
-            failed and now.status is Status.WAITING and not now.error_message
-        ):  # no other end leaves it like this
+        elif failed and now.status is Status.WAITING and not now.error_message:
+            # No other end leaves it like this.
             self._todo.append(point)
         else:
             why = now.message and Note("run_unfinished", message=now.message)

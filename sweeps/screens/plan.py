@@ -254,7 +254,7 @@ def _note_search(preview: Preview) -> list[Note]:
     notes, search = list[Note](), spec.search
     if search.mode == REFINE:
         most = len(candidates) * search.trials
-        notes = [Note("plan_rounds", rate=search.rate, known=sum(candidates), most=most)]
+        notes = [Note("plan_rounds", rate=spec.shown_rate, known=sum(candidates), most=most)]
     rows = {point.row or point.overrides.get("optimizer.name") for point in points}
     if len(rows) > 1 and not spec.is_program:  # of which the ladder tells nothing
         chances = search_size.read_chances()

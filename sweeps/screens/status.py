@@ -167,7 +167,7 @@ def _make_block(
         candidates = [*searched, *(point for point in following if point.stage == SEARCH)]
         new = [point for point in candidates if point.candidate() not in tried]
         rates = sorted({float(point.overrides[search.rate]) for point in new})
-        rounds = Rounds(search.rate, len(tried), search.trials * len(block_courses), rates)
+        rounds = Rounds(spec.shown_rate, len(tried), search.trials * len(block_courses), rates)
     return Block(
         spec.name,
         name,

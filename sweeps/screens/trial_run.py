@@ -1,6 +1,5 @@
 """`sweep try`: what is understood of a program's output, before two hundred jobs start. Torch-free."""
 
-import contextlib
 import tempfile
 import threading
 import time
@@ -27,8 +26,7 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
         config: of the run.
         seconds: after which it is asked to stop.
     """
-    monitor, program = Monitor(), programs.of(config)
-    monitor.stop_on_signals()
+    monitor, program, key = Monitor(), programs.of(config), run_key(config)
 
     def stop() -> None:
         monitor.stop_requested = True
@@ -36,19 +34,19 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
     timer = threading.Timer(seconds, stop)
     timer.daemon = True
     timer.start()
-    began, ended = time.monotonic(), Note("try_ended")
+    began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="htbench-try-") as folder:
         store = Store(Path(folder))
         copy_program(store.root, program)
         try:
-            with contextlib.suppress(StoppedError):
-                ended = Note("try_stopped", seconds=seconds)
-                run_program(config, store, monitor)
-                ended = Note("try_ended")
-        except RunFailedError as error:
-            ended = Note("try_failed", why=str(error).partition(" See ")[0])
+            run_program(config, store, monitor)
+            ended = Note("try_ended")
+        except StoppedError:
+            ended = Note("try_stopped", seconds=seconds)
+        except RunFailedError:
+            ended = Note("try_failed", why=store.state(key).message)
         took = time.monotonic() - began
-        reported = Reported(read(store.files(run_key(config)).metrics))
+        reported = Reported(read(store.files(key).metrics))
     timer.cancel()
     lines = [
         [name, len(values), min(values), max(values), values[max(values)], _use(name, program)]

@@ -5,7 +5,7 @@ those of `base` that of what all runs share, those of blocks and axes that of wh
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from htbench.harness.config import template
 from htbench.harness.config.names import flatten
 from htbench.harness.config.programs import BASE, PREFIX, RULE
 from htbench.harness.errors import UsageError
-from htbench.harness.store.points import SEED_FIELDS
+from htbench.harness.store.points import POINTS, SEED_FIELDS, SPEC
 from htbench.sweeps.spec import keys
 from htbench.sweeps.spec import program_folder as folder
 from htbench.sweeps.spec.keys import key, kind, mapping, one_of, word
@@ -148,6 +148,12 @@ def pin(raw: dict[str, Any], path: Path) -> dict[str, Any]:
     section = dict(keys.mapping("'program'", raw[SECTION]))
     if "pinned" in section:
         return raw
+    if (
+        path.name == SPEC and (path.parent / POINTS).exists()
+    ):  # a store may be anybody's: nothing else is read
+        raise UsageError(
+            "The store's copy does not say which files of the program were copied; give the file."
+        )
     place = (path.parent / str(section.get("folder", "."))).resolve()
     files = folder.list_files(place)
     code = folder.digest(files, section.get("code") or ("*",))
@@ -167,7 +173,9 @@ def translate(tree: dict[str, Any]) -> dict[str, Any]:
     base = flatten(keys.mapping("'base'", tree.get("base") or {}))
     base.setdefault("task", Path(given["folder"]).name)
     base.setdefault("model", "program")
-    section = _settings(given)
+    texts = [given["command"], *map(str, given.get("env", {}).values())]
+    places = set[str]().union(*map(template.names, texts))
+    section = _settings(given, places)
     search = dict(tree.get("search") or {})
     if "pruner" in search:
         raise UsageError("search.pruner can't stop a program: it ends its runs itself.")
@@ -184,16 +192,14 @@ def translate(tree: dict[str, Any]) -> dict[str, Any]:
     changed["space"] = _of_block(tree.get("space") or {})
     if tree.get("exclude"):
         changed["exclude"] = [_of_block(row) for row in tree["exclude"]]
-    _check_templates(section, base, [*blocks, {"set": changed["space"]}])
+    whole = [row | {"space": changed["space"] | row["space"]} for row in blocks]
+    _check_templates(given, places, base, whole)
     return changed
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(given: Mapping[str, Any], places: set[str]) -> dict[str, Any]:
     """The section as settings of every run."""
     metric = given.get("metric") or {"name": "val_loss"}
-    places = {*template.names(given["command"])}.union(
-        *map(template.names, map(str, given.get("env", {}).values()))
-    )
     if given.get("seeds") == "command" and "seed" not in places:
         raise UsageError("program.seeds is `command`, but its command has no {seed}.")
     values = {
@@ -209,7 +215,7 @@ def _settings(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("link", "report", "log", "data_version", "paired"):
         values |= {name: given[name]} if name in given else {}
     for name in ("resume", "derive", "env"):
-        values |= {f"{name}.{part}": text for part, text in given.get(name, {}).items()}
+        values |= {f"{name}.{part}": str(text) for part, text in given.get(name, {}).items()}
     return {f"{PREFIX}{name}": value for name, value in values.items() if value not in ((), [], "")}
 
 
@@ -218,8 +224,8 @@ def _block(number: int, row: Any) -> dict[str, Any]:
         raise UsageError(f"Block {number} must be a mapping with name, set and space, not {row!r}.")
     if not row.get("name"):
         raise UsageError(f"Block {number} of a program needs a name: the word of its row in tables.")
-    changed = {**row, "row": row.get("row") or row["name"]}
-    return changed | {part: _of_block(row[part]) for part in ("set", "space") if row.get(part)}
+    parts = {part: _of_block(row.get(part) or {}) for part in ("set", "space")}
+    return {**row, **parts, "row": row.get("row") or row["name"]}
 
 
 def _of_block(settings: Any) -> dict[str, Any]:
@@ -243,16 +249,38 @@ def _tuned(name: str) -> str:
 
 
 def _check_templates(
-    section: Mapping[str, Any], base: Mapping[str, Any], blocks: list[dict[str, Any]]
+    given: Mapping[str, Any], places: set[str], base: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Refuse names in braces that stand for no setting, of whichever block."""
-    of_blocks = [{*(block.get("set") or {}), *(block.get("space") or {})} for block in blocks]
-    settings = {name.removeprefix("optimizer.") for names in of_blocks for name in names} | {*base}
-    derived = {n.removeprefix(f"{PREFIX}derive.") for n in section if n.startswith(f"{PREFIX}derive.")}
-    known = settings | derived | _OF_RUN
-    template.check_names(
-        template.names(section[f"{PREFIX}command"]), known | {*template.ALL}, "program.command"
-    )
-    for name, text in section.items():
-        if name.startswith((f"{PREFIX}env.", f"{PREFIX}resume.")):
-            template.check_names(template.names(str(text)), known, name)
+    """Refuse names in braces that stand for no setting, and settings that do not reach the program.
+
+    Args:
+        given: the section.
+        places: the names that its command and its environment have in braces.
+        base: the settings of every run.
+        blocks: with `set` and `space` as runs have them.
+    """
+    derived = given.get("derive", {})
+    named = {name.removeprefix("optimizer.") for row in blocks for name in (*row["set"], *row["space"])}
+    known = {*base, *derived, *_OF_RUN} | named
+    template.check_names(template.names(given["command"]), known | {*template.ALL}, "program.command")
+    for part in ("env", "resume"):
+        for text in given.get(part, {}).values():
+            template.check_names(template.names(str(text)), known, f"program.{part}")
+    reached = places | (known - {*_WORDS} if places & template.ALL.keys() else set())
+    for name in derived.keys() & reached:
+        reached |= template.expression_names(str(derived[name]))
+    for name in sorted(_list_differing(base, blocks) - reached):
+        raise UsageError(
+            f"Its runs differ in {name}, which does not reach the program; write {{{name}}} or {{args}} into "
+            f"`program.command`, or {{{name}}} into `program.env`."
+        )
+
+
+def _list_differing(base: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The settings in which two runs may differ: those searched, and those that blocks set unlike."""
+    differing = {name.removeprefix("optimizer.") for block in blocks for name in block["space"]}
+    for name in {name for block in blocks for name in block["set"]}:
+        plain = name.removeprefix("optimizer.")
+        if len({repr(block["set"].get(name, base.get(plain))) for block in blocks}) > 1:
+            differing.add(plain)
+    return differing

@@ -30,11 +30,12 @@ def list_files(folder: Path) -> dict[str, Path]:
     """
     if not folder.is_dir():
         raise UsageError(f"There is no folder '{folder}', which the sweep file names as that of its program.")
+    # A folder may say in its .git which program tells git of changes; that would run here.
+    git = ("git", "-c", "core.fsmonitor=false", "-C", str(folder))
     asked = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    git = subprocess.run(["git", "-C", str(folder), *asked], capture_output=True, text=True)
-    if git.returncode == 0:
-        names = [name for name in git.stdout.split("\0") if name]
-    else:
+    listed = subprocess.run([*git, *asked], capture_output=True, text=True)
+    names = [name for name in listed.stdout.split("\0") if name]
+    if listed.returncode:
         names = [str(path.relative_to(folder)) for path in folder.rglob("*")]
         names = [
             name

@@ -118,6 +118,11 @@ class SweepSpec:
         """Whether a program that is not ours makes its runs."""
         return is_program(self.base)
 
+    @property
+    def shown_rate(self) -> str:
+        """The rate that `refine` refines, as the file calls it."""
+        return self.search.rate.removeprefix("optimizer.") if self.is_program else self.search.rate
+
     def parts(self) -> set[str]:
         """The optimizers, models and tasks that it names; of a program they are words."""
         if self.is_program:

@@ -11,38 +11,13 @@ import psutil
 import pytest
 
 from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
-from htbench.harness.store import Store
+from htbench.harness.store import Store, curve
 from htbench.harness.store.points import read_points
 from htbench.results.compare.to_target import read_seeds
 from tests.helpers.command import Htbench
 from tests.helpers.sweeping import check_whole, results
+from tests.helpers.toy_program import SPEC, TRAIN
 from tests.helpers.waiting import wait_for
-
-# A loss with its minimum at lr = .1; `quick` is .2 better; it saves each step, and may be slow.
-TRAIN = """
-import os, pathlib, sys, time
-args = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
-place = pathlib.Path(args["out"], "step")
-for step in range(1 + (int(place.read_text()) if place.exists() else 0), 5):
-    time.sleep(float(os.environ.get("PAUSE", "0")))
-    noise = int(os.environ["HTBENCH_SEED"]) % 7 / 1000
-    loss = abs(float(args["lr"]) - 0.1) + 1 / step + noise - 0.2 * (args["rule"] == "quick")
-    print(f"step {step}: val {loss:.6f} test {loss + 1:.6f}", flush=True)
-    place.write_text(str(step))
-"""
-SPEC = """
-name: tiny
-program:
-  command: "PYTHON train.py {args} --out={run_dir}"
-  log: ['step (?P<step>\\d+): val (?P<val_loss>\\S+) test (?P<test_loss>\\S+)']
-  report: test_loss
-  resume: self
-base: {task: toy, model: none, width: 4}
-blocks:
-  - {name: plain, set: {rule: plain}, space: {lr: [0.05, 0.1, 0.2]}}
-  - {name: quick, set: {rule: quick}, space: {lr: [0.05, 0.1, 0.2]}}
-replicate: {seeds: 3}
-""".replace("PYTHON", sys.executable)
 
 
 @pytest.fixture
@@ -67,10 +42,9 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     points = read_points(htbench.root, "tiny")
     assert [point.stage for point in points].count("replicate") == 6
     assert {point.overrides["optimizer.lr"] for point in points if point.stage == "replicate"} == {0.1}
-    table = json.loads(htbench("table", "--json").stdout)
     shown = htbench("table").stdout
-    assert shown.startswith("toy · none: test loss ↓, 3 fresh seeds") and "quick" in shown
-    assert "FLOPs" not in shown and table
+    assert "toy · none · width=4: test loss ↓, 3 fresh seeds" in shown and "quick" in shown
+    assert "FLOPs" not in shown and json.loads(htbench("table", "--json").stdout)
     (spec.parent / "run.log").write_text("what a shell writes beside the program")
     assert "0 to run" in htbench("sweep", "plan", spec).stdout
     assert "`optimizer." not in htbench("table", "--notes").stdout, (
@@ -82,6 +56,12 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     again = htbench("sweep", "run", "tiny")
     assert again.returncode == 0 and results(htbench.root) == before, "the store has all that it needs"
     assert "6/6" in htbench("sweep", "status", "tiny").stdout
+
+
+def test_a_setting_of_one_row_alone_is_told(htbench, write):
+    spec = write(SPEC.replace("set: {rule: quick}", "set: {rule: quick, warm: 4000}"))
+    assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
+    assert "! fixed, but not alike in all rows: optimizer.rule, warm" in htbench("table").stdout
 
 
 @pytest.mark.parametrize("in_git", [False, True])
@@ -124,21 +104,12 @@ def test_killed_with_its_runner_it_goes_on_once(htbench, write, steps):
     assert done.returncode == 0, done.stderr
     check_whole(htbench.root)
     losses = {key: metrics["val_loss"] for key, (_, _, metrics, _) in results(htbench.root).items()}
-    assert all(json.loads(line)["step"] <= 4 for key in losses for line in lines(htbench.root, key))
+    rows = [row for key in losses for row in curve.read(Store(htbench.root).files(key).metrics)]
+    assert {row["step"] for row in rows} == {1, 2, 3, 4} and len(rows) == 4 * len(losses)
     assert max(Store(htbench.root).last_attempt(key) for key in losses) == 2
-    at_work = [p for p in psutil.process_iter() if str(htbench.root) in " ".join(words(p))]
+    words = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    at_work = [line for line in words if str(htbench.root) in " ".join(line)]
     assert at_work == []
-
-
-def lines(root, key):
-    return (Store(root).run_folder(key) / "metrics.jsonl").read_text().splitlines()
-
-
-def words(process):
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def test_interrupted_it_stops_its_programs_and_goes_on(htbench, write):
@@ -162,10 +133,9 @@ def test_a_failure_shows_its_last_lines_and_the_same_command_tries_it_again(htbe
 
 
 def test_tpe_searches_the_settings_of_a_program(htbench, write):
-    search = "{low: 0.01, high: 1, log: true}}}\nsearch: {mode: tpe, trials: 4}\n"
-    text = SPEC.replace("[0.05, 0.1, 0.2]}}", search, 1).replace("space: {lr: [0.05, 0.1, 0.2]}", "")
-    text = text[: text.index("  - {name: quick")] + "search: {mode: tpe, trials: 4}\nreplicate: {seeds: 1}\n"
-    text = text.replace("\nsearch: {mode: tpe, trials: 4}\n\n", "\n", 1)
+    text = SPEC[: SPEC.index("  - {name: quick")] + "search: {mode: tpe, trials: 4}\nreplicate: {seeds: 1}\n"
+    text = text.replace("[0.05, 0.1, 0.2]", "{low: 0.01, high: 1, log: true}")
+    text = text.replace("  resume: self\n", "  resume: self\n  derive: {half: lr / 2}\n")
     done = htbench("sweep", "run", write(text), "--workers", 2)
     assert done.returncode == 0, done.stderr
     rates = [point.overrides["optimizer.lr"] for point in read_points(htbench.root, "tiny")]
@@ -221,7 +191,9 @@ def test_a_program_that_ignores_its_seed_gets_no_verdict_and_says_so(htbench, wr
     spec = write(text, TRAIN.replace('int(os.environ["HTBENCH_SEED"])', "0"))
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     shown = htbench("table").stdout
-    assert shown.startswith("toy · none: val loss ↓") and "chosen and reported by one metric" in shown
+    assert (
+        shown.startswith("toy · none · width=4: val loss ↓") and "chosen and reported by one metric" in shown
+    )
     assert "No verdict" in shown and "3 fresh seeds gave one result" in shown, shown
 
 
