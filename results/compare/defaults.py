@@ -37,9 +37,8 @@ def find_defaults(run: Mapping[str, Any], columns: Iterable[str]) -> dict[str, A
         run: a row of the frame whose run has ended.
         columns: some of its tuned ones.
     """
-    if (
-        run["rule"] == RULE
-    ):  # what its file leaves out of a row has a value in the program, which nobody knows
+    if run["rule"] == RULE:
+        # What the file of a program leaves out of a row has a value in the program, which nobody knows.
         return dict.fromkeys(columns, UNSET)
     if run.get(FILE):
         return {name: UNSET for name in columns if not is_missing(run[name])}

@@ -54,7 +54,7 @@ def loss(frame: Frame, store: Store) -> list[Panel]:
             runs = {name: runs[name] for name in runs if name in best}
         if runs:
             panels.append(plot_losses(about, loss_unit(part), runs, store))
-    return panels
+    return [panel for panel in panels if len(panel.frame)]  # a program need not report losses of training
 
 
 def select_completed(runs: Iterable[Run]) -> list[Run]:

@@ -148,9 +148,8 @@ def pin(raw: dict[str, Any], path: Path) -> dict[str, Any]:
     section = dict(keys.mapping("'program'", raw[SECTION]))
     if "pinned" in section:
         return raw
-    if (
-        path.name == SPEC and (path.parent / POINTS).exists()
-    ):  # a store may be anybody's: nothing else is read
+    if path.name == SPEC and (path.parent / POINTS).exists():
+        # A store may be anybody's: nothing else is read because its files say so.
         raise UsageError(
             "The store's copy does not say which files of the program were copied; give the file."
         )

@@ -44,10 +44,9 @@ def test_on_a_full_disk_the_training_goes_on_and_the_run_is_told():
 
 
 def test_what_could_not_be_written_comes_with_the_next_report(tmp_path):
-    code = "import htbench as h, os; h.log(step=1, val_loss=1); os.mkdir('folder'); h.log(step=2, val_loss=2)"
     path = tmp_path / "folder" / "metrics.jsonl"
-    words = [sys.executable, "-c", code]
-    subprocess.run(words, env=os.environ | {"HTBENCH_METRICS": str(path)}, cwd=tmp_path, check=True)
+    code = f"import htbench as h, os; h.log(step=1, val_loss=1); os.mkdir({str(path.parent)!r})"
+    run_program(f"{code}; h.log(step=2, val_loss=2)", HTBENCH_METRICS=str(path))
     assert [row["step"] for row in read(path)] == [1, 2]
 
 
