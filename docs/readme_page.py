@@ -40,7 +40,7 @@ README, PICTURE = ROOT / "README.md", ROOT / "docs" / "readme" / "answer.png"
 BEGIN, END = "<!-- by docs/readme_page.py -->", "<!-- end -->"
 SHOWN = DEMO[0]  # whose screen stands below the picture
 DRAWN = ("ladder-s1", "ladder-s2", "ladder-s3")  # those that have records
-SPLIT = ("ladder-split-s1", "ladder-split-s2", "ladder-s2")  # those that say what Muon's gain is made of
+SPLIT = ("ladder-split-s1", "ladder-split-s2", "ladder-s2", "ladder-split-s3", "ladder-s3")  # those that say what Muon's gain is made of
 _PARTS = {
     "rates of its own for the matrices": 0,
     "Muon's map": 1,
@@ -153,14 +153,14 @@ def gain_in_parts(folder: Path) -> str:
     }
     questions = list(split_section.PRIMARY)
     told = [
-        f"{name} {' / '.join(_short(gaps[questions[at]]) for gaps in sizes.values())}"
+        f"{name} {', '.join(_short(gaps[questions[at]]) for gaps in sizes.values())}"
         for name, at in _PARTS.items()
     ]
-    gain = " / ".join(
+    gain = ", ".join(
         _short(gap) for gaps in sizes.values() for gap in map(gaps.get, split_section.GAIN) if gap
     )
     return (
-        f"Muon (hidden matrices only) less AdamW, test loss in nats, at {' / '.join(sizes)}: {gain}. "
+        f"Muon (hidden matrices only) less AdamW, test loss in nats, at {', '.join(sizes)}: {gain}. "
         f"[Its parts](docs/ladder.md#the-split-what-is-muons-gain-made-of): {'; '.join(told)}."
     )
 
@@ -175,7 +175,7 @@ def made(found: Sequence[Answer], parts: str) -> str:
     place = PICTURE.relative_to(ROOT).as_posix()
     shown = f"```text\n$ htbench table main_result {SHOWN}\n{screen([SHOWN])}\n```"
     words = textwrap.fill(parts, _LINE, break_long_words=False, break_on_hyphens=False)
-    return f"![{told}]({place})\n\n{words}\n\nThe demo's answer, in two minutes:\n\n{shown}"
+    return f"![{told}]({place})\n\n{words}\n\nThe demo's answer:\n\n{shown}"
 
 
 def drawn(found: Sequence[Answer]) -> str:

@@ -1,7 +1,7 @@
 """Files of a store that can be removed without losing a result: leftovers of dead processes, unused files.
 
 Records and files of live runs are never removed. Prepared data (`cache/`) stays: it is few files, and nothing
-says which of them a later sweep needs.
+says which of them a later sweep needs. So do the copies of programs: they show what has made the results.
 """
 
 import contextlib

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from htbench.harness.config.programs import Program
-from htbench.harness.system import atomic
 from htbench.reporting import LOST, append
 
 Row = dict[str, Any]
@@ -57,71 +56,93 @@ class Reader:
         self.lost = self.lost or line.startswith(LOST)
         for expression in self._expressions:
             for match in expression.finditer(line):
-                values = {name: _number(text) for name, text in match.groupdict().items() if text is not None}
-                self._step = int(values.pop(STEP, None) or self._step)
+                values = {name: _read_value(text) for name, text in match.groupdict().items() if text}
+                self._step = _whole(values.pop(STEP, None)) or self._step
                 yield {STEP: self._step, **values}
 
 
-def _number(text: str) -> float | None:
-    """A number as programs print it; None: it is not finite, or none."""
-    try:
-        value = float(text.replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+def _read_value(value: Any) -> float | str | None:
+    """A number as programs write it, None for one that is not finite, or a text that is no number."""
+    if isinstance(value, str):
+        try:
+            value = float(value.replace(",", ""))
+        except ValueError:
+            return str(value)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _whole(value: float | str | None) -> int:
+    """A step; 0 if it is no number."""
+    return int(value) if isinstance(value, float) else 0
 
 
 def read(path: Path) -> list[Row]:
     """The rows of a curve to which a program may have written, in the order of the file.
 
-    Python writes NaN where JSON has none; it is read as null. Lines that are no objects are left out.
+    Lines that are no objects are left out.
     """
-    rows = []
-    with contextlib.suppress(FileNotFoundError):
-        for line in path.read_bytes().splitlines():
-            with contextlib.suppress(ValueError, RecursionError):
-                rows.append(json.loads(line, parse_constant=lambda _: None))
-    return [row for row in rows if isinstance(row, dict)]
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [row for row in map(_parse, lines) if isinstance(row, dict)]
+
+
+def _parse(text: bytes) -> Any:
+    """The JSON of a program; null if it is none, and for NaN, which Python writes where JSON has none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(text, parse_constant=lambda _: None)
+    return None
 
 
 def from_results(folder: Path, results: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """The rows of files that a program leaves; of a file that is not there none.
 
+    A column that a row lacks, or an empty cell of a CSV file, was not reported there.
+
     Args:
         folder: of the run.
-        results: of each the `path` in it, maybe `list` (where in a JSON object the rows stand), `step` (the
-            name of that column) and `names` (of metrics, each with that of its column).
+        results: of each the `path` in it (of TensorBoard: its folder), maybe `list` (where in a JSON object
+            the rows stand), `step` (the name of that column) and `names` (of metrics, each with its column).
     """
     for result in results:
-        path = folder / str(result["path"])
-        names, step = dict(result.get("names") or {}), str(result.get("step") or STEP)
-        for row in _read(path, str(result.get("list") or "")) if path.is_file() else ():
-            told = {name: row.get(column) for name, column in names.items()} if names else dict(row)
-            values = {name: _value(value) for name, value in told.items() if name != step}
-            at = _value(row.get(step))
-            yield {
-                STEP: int(at or 0),
-                **{name: x for name, x in values.items() if name in row or x is not None},
-            }
+        path, step = folder / str(result["path"]), str(result.get("step") or STEP)
+        for row in _read(path, str(result.get("list") or "")) if path.exists() else ():
+            columns = result.get("names") or {name: name for name in row if name != step}
+            values = {name: _read_value(row[at]) for name, at in columns.items() if row.get(at, "") != ""}
+            yield {STEP: _whole(_read_value(row.get(step))), **values}
 
 
 def _read(path: Path, within: str) -> list[Row]:
+    if is_tensorboard(path):
+        return [row for file in sorted(path.glob("*tfevents*")) for row in _read_events(file)]
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+            return list(csv.DictReader(file, restval=""))
     if path.suffix == ".jsonl":
-        return atomic.read_json_lines(path)
-    content = atomic.read_json(path)
+        return read(path)
+    content = _parse(path.read_bytes())
     for name in filter(None, within.split(".")):
         content = content.get(name) if isinstance(content, dict) else None
     rows = content if isinstance(content, list) else [content]
     return [row for row in rows if isinstance(row, dict)]
 
 
-def _value(value: Any) -> float | None:
-    if isinstance(value, str):
-        return _number(value)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+def is_tensorboard(path: str | Path) -> bool:
+    """Whether a path of `results` is a folder into which TensorBoard's writers write: files have endings."""
+    return not Path(path).suffix
+
+
+def _read_events(path: Path) -> Iterator[Row]:
+    """The scalars of an events file of TensorBoard.
+
+    Its loader gives the scalars of all writers (torch's `simple_value`, TensorFlow's tensors) as tensors. Its
+    `EventAccumulator` would keep a random sample of 10,000 of them, and of TensorFlow's 10.
+    """
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    from tensorboard.util.tensor_util import make_ndarray
+
+    for event in EventFileLoader(str(path)).Load():
+        for value in event.summary.value:
+            if value.metadata.plugin_data.plugin_name == "scalars":
+                yield {STEP: event.step, value.tag: make_ndarray(value.tensor).item()}
 
 
 class Reported:

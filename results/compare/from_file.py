@@ -9,32 +9,29 @@ from htbench.results.frames.from_csv import file_name
 from htbench.results.frames.metrics import is_number
 
 
-def note_misleading_file(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
-    """The footnotes to a row: runs that were stopped before others, a setting chosen by what it reports.
+def note_misleading_runs(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
+    """The footnotes to a row: runs that stopped before others, and how its setting was chosen.
+
+    Runs of a program may also have ignored their seeds, or have been resumed.
 
     Args:
         choice: of the row.
         choices: of all rows of its workload.
     """
-    if not file_name(choice.rows):
+    of_file, fresh = bool(file_name(choice.rows)), [run for run in choice.replicas if run["rule"] == RULE]
+    if not of_file and choice.rows[0]["rule"] != RULE:
         return ()
     notes = []
     most = max((max(_list_steps(row), default=0) for row in choices), default=0)
     lengths = _list_steps(choice)
     if early := [steps for steps in lengths if steps < most]:
         notes.append(Note("stopped_early", count=len(early), runs=len(lengths), first=min(early), most=most))
-    if not has_stages(choice.rows[0]) and len(choice.candidates) > 1:
+    if of_file and not has_stages(choice.rows[0]) and len(choice.candidates) > 1:
         notes.append(Note("chosen_by_reported", settings=len(choice.candidates), axes=choice.axes))
-    return tuple(notes)
-
-
-def note_program(choice: Choice) -> tuple[Note, ...]:
-    """The footnotes to a row of a program: seeds that it ignores, fresh runs that were resumed."""
-    notes = [Note("seed_ignored", seeds=choice.equal_seeds)] if choice.equal_seeds else []
-    runs = [run for run in choice.replicas if run["rule"] == RULE]
-    notes += [Note("program_without_seeds")] if any(run.get("seeds") == "none" for run in runs) else []
-    if resumed := sum(is_number(run.get("attempts")) and run["attempts"] > 1 for run in runs):
-        notes.append(Note("program_resumed", runs=resumed, of=len(runs)))
+    notes += [Note("seed_ignored", seeds=choice.equal_seeds)] if choice.equal_seeds else []
+    notes += [Note("program_without_seeds")] if any(run.get("seeds") == "none" for run in fresh) else []
+    if resumed := sum(is_number(run.get("attempts")) and run["attempts"] > 1 for run in fresh):
+        notes.append(Note("program_resumed", runs=resumed, of=len(fresh)))
     return tuple(notes)
 
 

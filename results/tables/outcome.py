@@ -19,7 +19,7 @@ from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
 from htbench.results.compare.contender import make_contender
 from htbench.results.compare.defaults import format_setting
-from htbench.results.compare.from_file import note_misleading_file, note_program
+from htbench.results.compare.from_file import note_misleading_runs
 from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, choose, find_axes, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
 from htbench.results.compare.view import View
@@ -159,8 +159,7 @@ def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
         [
             (
                 *note_learned_nothing(choice.replicas, metrics[0], store),
-                *note_misleading_file(choice, choices),
-                *note_program(choice),
+                *note_misleading_runs(choice, choices),
                 *notes,
             )
             for choice, notes in zip(choices, not_default, strict=True)

@@ -1,5 +1,6 @@
 """`sweep try`: what is understood of a program's output, before two hundred jobs start. Torch-free."""
 
+import shutil
 import tempfile
 import threading
 import time
@@ -40,11 +41,12 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
         copy_program(store.root, program)
         try:
             run_program(config, store, monitor)
-            ended = Note("try_ended")
+            ended = [Note("try_ended")]
         except StoppedError:
-            ended = Note("try_stopped", seconds=seconds)
+            ended = [Note("try_stopped", seconds=seconds)]
         except RunFailedError:
-            ended = Note("try_failed", why=store.state(key).message)
+            why, *output = store.state(key).message.rstrip().splitlines()
+            ended = [Note("try_failed", why=why), *(Note("try_output", line=line) for line in output)]
         took = time.monotonic() - began
         reported = Reported(read(store.files(key).metrics))
     timer.cancel()
@@ -55,11 +57,16 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
     columns = [Column("metric", kind="text"), Column("values"), Column("first step"), Column("last step")]
     columns += [Column("last value"), Column("used", kind="text")]
     steps = reported.last_step
-    notes = [ended, *([Note("try_pace", steps=steps, seconds=took / steps)] if steps else [])]
+    notes = [*ended, *([Note("try_pace", steps=steps, seconds=took / steps)] if steps else [])]
     missing = [name for name in (program.metric, program.report) if name and name not in reported.series]
     notes += [Note("try_missing", metrics=missing)] if missing else []
+    if ended[0].kind == "try_ended" and len(reported.series.get(program.metric, ())) == 1:
+        notes.append(Note("try_once", metric=program.metric))
     words, _ = programs.command(config, {"run_dir": "RUN_DIR"})
-    shown = table(columns, lines, above=[Note("try_command", sweep=spec.name, command=" ".join(words))])
+    above = [Note("try_command", sweep=spec.name, command=" ".join(words))]
+    if (place := shutil.which(words[0])) and place != words[0]:
+        above.append(Note("try_starts", word=words[0], place=place))
+    shown = table(columns, lines, above=above)
     return Report("sweep try", "", [shown], notes)
 
 

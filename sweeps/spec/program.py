@@ -125,8 +125,9 @@ class ProgramSection:
     files: list[dict[str, Any]] = key(
         _results,
         (),
-        "files that it leaves in `{run_dir}`: `path` (JSON, JSON lines, CSV), `list` (where in the JSON), "
-        "`step` (the column), `names` (of metrics, each with its column)",
+        "files that it leaves in `{run_dir}`: `path` (JSON, JSON lines, CSV, or a folder of "
+        "TensorBoard), `list` (where in the JSON), `step` (the column), `names` (of metrics, each with its "
+        "column)",
     )
     data_version: str = key(word(), "", "a word for its data: another one makes other runs")
     pinned: Mapping[str, str] = key(mapping, None, "in the store's copy of a file: which files were copied")

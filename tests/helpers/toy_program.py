@@ -1,6 +1,10 @@
 """A program that is not ours, and its sweep file: it trains nothing, and is as quick as its PAUSE."""
 
+import shutil
 import sys
+from pathlib import Path
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "sklearn_digits.yaml"
 
 # A loss with its minimum at lr = .1; `quick` is .2 better; it saves each step, and may be slow.
 TRAIN = """
@@ -27,3 +31,95 @@ blocks:
   - {name: quick, set: {rule: quick}, space: {lr: [0.05, 0.1, 0.2]}}
 replicate: {seeds: 3}
 """.replace("PYTHON", sys.executable)
+
+# Two processes of torchrun with one model: the first reports and saves, however often both are killed.
+TWO_PROCESSES = """
+import argparse, os, time, torch, torch.distributed as dist
+import htbench
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--out")
+args = parser.parse_args()
+dist.init_process_group("gloo")
+torch.manual_seed(int(os.environ["HTBENCH_SEED"]))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
+place, first = os.path.join(args.out, "state.bin"), 1
+if os.path.exists(place):
+    state = torch.load(place)
+    first = state["step"] + 1
+    model.load_state_dict(state["model"])
+for step in range(first, 9):
+    time.sleep(float(os.environ.get("PAUSE", "0")))
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(2 * step + dist.get_rank()))
+    loss = ((model(x) - x.sum(1, keepdim=True)) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    htbench.log(step=step, val_loss=loss)
+    if dist.get_rank() == 0:
+        torch.save({"step": step, "model": model.state_dict()}, place + ".new")
+        os.replace(place + ".new", place)
+    dist.barrier()
+"""
+TWO_PROCESSES_SPEC = """
+name: two
+program:
+  command: "PYTHON -m torch.distributed.run --standalone --nproc_per_node=2 train.py {args} --out={run_dir}"
+  resume: self
+base: {task: toy, model: linear}
+blocks: [{name: sgd, space: {lr: [0.03, 0.1]}}]
+""".replace("PYTHON", sys.executable)
+
+# JAX with optax, whose Muon stands against its Adam; no checkpoint, as it takes seconds.
+JAX = """
+import argparse, json, os
+import jax, jax.numpy as jnp, numpy, optax
+from sklearn.datasets import load_digits
+parser = argparse.ArgumentParser()
+parser.add_argument("--rule")
+parser.add_argument("--lr", type=float)
+args = parser.parse_args()
+x, y = map(jnp.asarray, load_digits(return_X_y=True))
+train, val, test = jnp.split(numpy.random.default_rng(0).permutation(len(x)), [1000, 1400])
+first, second = jax.random.split(jax.random.PRNGKey(int(os.environ["HTBENCH_SEED"])))
+weights = {"in": jax.random.normal(first, (64, 64)) / 8, "out": jax.random.normal(second, (64, 10)) / 8}
+
+def loss(weights, part):
+    logits = jnp.tanh(x[part] / 16 @ weights["in"]) @ weights["out"]
+    return optax.softmax_cross_entropy_with_integer_labels(logits, y[part]).mean()
+
+rule = {"adam": optax.adam, "muon": optax.contrib.muon}[args.rule](args.lr)
+state, gradient = rule.init(weights), jax.jit(jax.grad(loss))
+for step in range(1, 61):
+    updates, state = rule.update(gradient(weights, train), state, weights)
+    weights = optax.apply_updates(weights, updates)
+    if step % 20 == 0:
+        with open(os.environ["HTBENCH_METRICS"], "a") as file:
+            losses = {"val_loss": float(loss(weights, val)), "test_loss": float(loss(weights, test))}
+            print(json.dumps({"step": step, **losses}), file=file)
+"""
+JAX_SPEC = """
+name: jax-digits
+program: {command: "PYTHON train.py {args}", report: test_loss, env: {OUT: "{run_dir}"}}
+base: {task: digits-jax, model: mlp}
+blocks:
+  - {name: adam, set: {rule: adam}, space: {lr: [0.01, 0.03]}}
+  - {name: muon, set: {rule: muon}, space: {lr: [0.03, 0.1]}}
+replicate: {seeds: 2}
+""".replace("PYTHON", sys.executable)
+
+
+def write_scikit_learn(folder, more=""):
+    """The example of scikit-learn with fewer settings: the path of its sweep file in a folder."""
+    shutil.copy(EXAMPLE.with_suffix(".py"), folder)
+    spec = folder / EXAMPLE.name
+    spec.write_text(
+        EXAMPLE.read_text()
+        .replace("python ", f"{sys.executable} ")
+        .replace("[0.002, 0.004, 0.008]", "[0.004, 0.008]")
+        .replace("{lr: [0.05, 0.1, 0.2], momentum: [0.9, 0.95]}", "{lr: [0.1]}")
+        .replace("seeds: 3", "seeds: 2")
+        + more
+    )
+    return spec

@@ -65,7 +65,7 @@ def test_the_parts_of_the_gain_are_those_of_the_ladders_page(parts):
     wanted = [*split_section.GAIN, *list(split_section.PRIMARY)[:3]]
     expected = [float(x) for name in wanted for question, *gap in lines if question == name for x in gap]
     printed = [float(x) for gap in re.findall(r"([+-]\S+) \[(\S+), (\S+)\]", parts) for x in gap]
-    assert len(printed) == 24 and printed == pytest.approx(expected, abs=6e-4)
+    assert len(printed) == 36 and printed == pytest.approx(expected, abs=6e-4)
 
 
 def test_the_answer_comes_first_with_every_row(found):

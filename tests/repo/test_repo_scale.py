@@ -6,7 +6,7 @@ from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 
 # It is to become 25,500 lines, 270,000 tokens and 2,500 functions, with 26,000 lines of tests; with what is
 # planned after that 26,500 and 285,000. The second numbers are what programs that are not ours take of this.
-LINES, TOKENS, FUNCTIONS, TEST_LINES = 30_720 + 1_056, 330_617 + 11_013, 2_754 + 80, 33_950 + 571
+LINES, TOKENS, FUNCTIONS, TEST_LINES = 30_720 + 1_064, 330_617 + 11_250, 2_754 + 81, 33_950 + 760
 
 
 def test_the_house_stays_small_enough_to_hold():

@@ -5,14 +5,25 @@ import json
 import pytest
 
 from htbench.harness.store import Store
-from tests.helpers.on_cluster import NODES, accepted, ask, attempts, cluster, finish, site, wait_for
-from tests.helpers.toy_program import SPEC, TRAIN
+from tests.helpers.on_cluster import (
+    NODES,
+    accepted,
+    ask,
+    attempts,
+    cluster,
+    finish,
+    site,
+    until_done,
+    wait_for,
+)
+from tests.helpers.toy_program import SPEC, TRAIN, TWO_PROCESSES, TWO_PROCESSES_SPEC, write_scikit_learn
 
 pytestmark = pytest.mark.slurm
 __all__ = ["cluster", "site"]  # fixtures
 
 SLOW = SPEC[: SPEC.index("  - {name: quick")].replace("  resume", "  env: {PAUSE: 1.0}\n  resume")
-SLOW += "replicate: {seeds: 2}\nresources: {timeout_min: 20, partition: low}\n"
+RESOURCES = "resources: {timeout_min: 20, partition: low}\n"
+SLOW += "replicate: {seeds: 2}\n" + RESOURCES
 
 
 @pytest.mark.short
@@ -38,3 +49,19 @@ def test_a_preempted_program_goes_on_in_its_folder(site, cluster, tmp_path):
         lines = Store(site.root).files(record.key).metrics.read_text().splitlines()
         assert [json.loads(line)["step"] for line in lines] == [*range(1, 5)]
     assert "plain" in site("table").stdout
+
+
+def test_scikit_learn_and_two_processes_of_torchrun_on_nodes(site, tmp_path):
+    learn = write_scikit_learn(tmp_path, RESOURCES)
+    home = tmp_path / "two"
+    home.mkdir()
+    (home / "train.py").write_text(TWO_PROCESSES)
+    two = home / "two.yaml"
+    two.write_text(TWO_PROCESSES_SPEC + RESOURCES)
+    assert accepted(site, learn) == 3 and accepted(site, two) == 2
+    for spec in (learn, two):
+        until_done(site, spec)
+    assert set(attempts(site.root).values()) == {1}
+    records = Store(site.root).records(attempts(site.root)).values()
+    assert sorted(record.steps for record in records) == [8] * 2 + [10] * 7
+    assert "sgd" in site("table").stdout

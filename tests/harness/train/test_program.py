@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from torch.utils.tensorboard import SummaryWriter
 
 from htbench.harness.config import programs as program
 from htbench.harness.config import template
@@ -169,22 +170,29 @@ def test_its_output_is_read_whatever_ends_a_line(make, store):
 
 def test_files_that_it_leaves_are_read(tmp_path):
     (tmp_path / "state.json").write_text(
-        '{"log": {"history": [{"step": 5, "eval_loss": 2}, {"step": 6, "x": 1}]}}'
+        '{"log": {"history": [{"step": 5, "eval_loss": 2}, {"step": 6, "eval_loss": NaN}]}}'
     )
-    (tmp_path / "a.csv").write_text("iteration,loss\n1,0.5\n2,nan\n")
+    (tmp_path / "a.csv").write_text("iteration,loss,acc\n1,0.5,\n2,nan,high\n3")
     (tmp_path / "b.jsonl").write_text('{"step": 3, "val_loss": 1.5}\n')
+    with SummaryWriter(tmp_path / "tb") as events:
+        for step in (7, 8):
+            events.add_scalar("loss/val", 1 / 8 if step < 8 else float("nan"), step)
     wanted = [
         {"path": "state.json", "list": "log.history", "names": {"val_loss": "eval_loss"}},
-        {"path": "a.csv", "step": "iteration", "names": {"loss": "loss"}},
+        {"path": "a.csv", "step": "iteration"},
         {"path": "b.jsonl"},
         {"path": "gone.csv"},
+        {"path": "tb", "names": {"val_loss": "loss/val"}},
     ]
     assert list(from_results(tmp_path, wanted)) == [
         {"step": 5, "val_loss": 2},
-        {"step": 6},
+        {"step": 6, "val_loss": None},
         {"step": 1, "loss": 0.5},
-        {"step": 2, "loss": None},
+        {"step": 2, "loss": None, "acc": "high"},
+        {"step": 3},
         {"step": 3, "val_loss": 1.5},
+        {"step": 7, "val_loss": 0.125},
+        {"step": 8, "val_loss": None},
     ]
 
 

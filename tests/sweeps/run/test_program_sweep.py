@@ -59,10 +59,13 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     assert "6/6" in htbench("sweep", "status", "tiny").stdout
 
 
-def test_a_setting_of_one_row_alone_is_told(htbench, write):
-    spec = write(SPEC.replace("set: {rule: quick}", "set: {rule: quick, warm: 4000}"))
-    assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
-    assert "! fixed, but not alike in all rows: optimizer.rule, warm" in htbench("table").stdout
+def test_a_setting_of_one_row_alone_is_told_and_a_row_that_stops_early(htbench, write):
+    spec = SPEC.replace("set: {rule: quick}", "set: {rule: quick, warm: 4000}")
+    code = TRAIN.replace(", 5)", ', 5 - (args["rule"] == "quick"))')
+    assert htbench("sweep", "run", write(spec, code), "--workers", 2).returncode == 0
+    shown = htbench("table").stdout
+    assert "! fixed, but not alike in all rows: optimizer.rule, warm" in shown
+    assert "! quick: 6 of 6 runs stopped before step 4, the first at 3" in shown
 
 
 @pytest.mark.parametrize("in_git", [False, True])
@@ -155,6 +158,8 @@ def test_a_plan_says_how_runs_are_started_and_a_try_what_was_understood(htbench,
     assert "val_loss" in tried.stdout and not htbench.root.exists()
     half = htbench("sweep", "try", write(code=TRAIN.replace("test {", "tost {")))
     assert "not reported so far: val_loss and test_loss" in half.stdout
+    once = htbench("sweep", "try", write(code=TRAIN.replace("range(1", "range(4")))
+    assert "val_loss was reported once" in once.stdout
 
 
 @pytest.mark.parametrize(
