@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
 from htbench.harness.bench import optimizers, zoo
+from htbench.harness.bench.contract import PROPERTIES
+from htbench.harness.bench.measured import Measured
 from htbench.harness.cost.estimate import RunCost
 from htbench.harness.show.note import Note
 from htbench.harness.show.tidy import TableFacts
@@ -79,6 +81,16 @@ class _Spectra(TypedDict):
     summary: list[_Means]
 
 
+_Check = TypedDict(  # type: ignore[misc]
+    "_Check", {**dict.fromkeys([*PROPERTIES, "trains"], str), "measured": Measured}
+)
+_Check.__doc__ = f"""Of `htbench zoo --check`.
+
+    Attributes:
+        {", ".join([*PROPERTIES, "trains"])}: what is wrong; empty: it holds.
+        measured: facts.
+"""
+
 # The type of each document by the command that prints it, and what is to be known besides.
 DOCUMENTS: dict[str, tuple[Any, str]] = {
     "table": (
@@ -98,7 +110,10 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     ),
     "zoo": (list[zoo.OptimizerFacts], "An entry for each optimizer."),
     "zoo --routing": (list[zoo.Routed], "An entry for each parameter of a model."),
-    "zoo --check": (dict[str, str], "By properties in words: what is wrong, or empty."),
+    "zoo --check": (
+        _Check,
+        "By properties in words: what is wrong, or empty. `measured` are facts.",
+    ),
     "models": (list[zoo.ModelFacts], "An entry for each model."),
     "tasks": (list[zoo.TaskFacts], "An entry for each task."),
     "doctor": (
@@ -249,7 +264,7 @@ def broken(before: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[st
 def _is_kept(name: str, words: str, now: Mapping[str, str]) -> bool:
     """Whether a field is there and each of its types was one before; free names may have become fields."""
     if name not in now:
-        return name.endswith(".*") and any(other.startswith(name[:-1]) for other in now)
+        return name.split(".")[-1] == "*" and any(other.startswith(name[:-1]) for other in now)
     before, kinds = set(words.split(" or ")), set(now[name].split(" or "))
     return "any" in before or kinds <= before | ({"integer"} if "number" in before else set())
 

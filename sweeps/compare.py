@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from htbench.harness import cli, tasks
 from htbench.harness.bench import zoo
@@ -31,6 +31,9 @@ from htbench.optimizers.zoo.registry import spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 from htbench.sweeps import commands
 from htbench.sweeps.reproduce import SWEEPS, do_step, do_sweep_step
+
+if TYPE_CHECKING:
+    from htbench.harness.bench.measured import Measured
 
 T = TypeVar("T")
 
@@ -124,6 +127,7 @@ def compare(args: argparse.Namespace) -> int:
     text = comparison.to_yaml()  # before the check, which takes seconds: a misspelt name shows at once
     if not _check_optimizer(comparison):
         return EXIT_RUN_FAILED
+    _warn_of_rivals(comparison)
     path = Path(f"{comparison.name}.yaml")
     is_new = not path.exists()
     if is_new:
@@ -149,9 +153,10 @@ def _check_optimizer(comparison: Comparison) -> bool:
     """Say what is wrong with the user's optimizer; whether it can be compared all the same."""
     name = comparison.optimizer
     report = zoo.check(name, {key: str(value) for key, value in comparison.optimizer_settings.items()})
-    faults = {law: fault for law, fault in report.data.items() if fault}
+    faults = zoo.list_faults(report)
     if not faults:
-        say(Note("compare_checked", name=name, properties=len(report.data)))
+        say(Note("compare_checked", name=name, properties=len(report.data) - 1))
+        _warn(name, report.data["measured"])
         return True
     emit(report, argparse.Namespace(json=False))
     from htbench.harness.bench.contract import LEARNS  # imports torch, as the check has done
@@ -159,6 +164,22 @@ def _check_optimizer(comparison: Comparison) -> bool:
     fault = faults.get(LEARNS)
     say(Note("compare_stops" if fault else "compare_goes_on", name=name, why=fault))
     return not fault
+
+
+def _warn_of_rivals(comparison: Comparison) -> None:
+    for name in comparison.against:
+        try:
+            _warn(name, zoo.measure(name, {}))
+        except ValueError:
+            continue  # its runs say why it can't be built
+
+
+def _warn(name: str, facts: Measured) -> None:
+    """Say what would mislead who takes a rate from elsewhere, as the report of a check does."""
+    from htbench.harness.bench.measured import misleading  # imports torch, as the check has done
+
+    for note in misleading(facts):
+        say(Note("compare_misleading", name=name, why=str(note)))
 
 
 def _say_time(args: argparse.Namespace, path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from htbench import models as zoo_of_models
@@ -15,13 +16,14 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting
 from htbench.harness.show.progress import Progress
-from htbench.harness.show.report import Column, Report, table
+from htbench.harness.show.report import Column, Report, Section, table
 from htbench.optimizers.zoo.registry import ZOO, Param, spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from htbench.harness.bench.measured import Measured
     from htbench.optimizers.reach import Treatment
 
 _ZOO = (
@@ -219,6 +221,14 @@ def tasks() -> Report:
 # --- one optimizer ---
 
 _CHECK = (Column("state", "", "text"), Column("property", kind="text"), Column("reason", "", "text"))
+_MOVEMENTS = (
+    Column("shape", "RMS of the update / lr", kind="text"),
+    *(Column(name, f"step {step}") for name, step in (("first", 1), ("second", 2), ("tenth", 10))),
+    Column("scheduled", "at lr / 2", digits=2),
+    Column("gradient_left", "p.grad left", "text"),
+    Column("rule", kind="text", least=12, importance=4),
+)
+_MEASURED = (Column("fact", "of 64 x 32", "text"), Column("value", "", digits=3))
 _ROUTING = (
     Column("parameter", kind="text"),
     Column("shape", kind="text", importance=6),
@@ -247,7 +257,10 @@ class Routed:
 
 
 def check(name: str, settings: Mapping[str, str]) -> Report:
-    """What is wrong with an optimizer by each property of the contract, empty if it holds; also as `data`.
+    """What is wrong with an optimizer by each property of the contract, and how it moves weights.
+
+    Returns:
+        the report. Its `data` has what is wrong by the property, empty if it holds, and `measured`.
 
     Raises:
         UsageError: there is no such optimizer, or it can't be built with these settings.
@@ -260,11 +273,13 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     except ValueError as error:
         raise UsageError(f"{error}; arguments follow the name as key=value.") from None
     wrong = {}
-    with Progress(len(contract.PROPERTIES) + 1, "properties") as progress:
+    with Progress(len(contract.PROPERTIES) + 2, "properties") as progress:
         for word, reason in contract.check(build):
             wrong[word] = reason
             progress.advance()
         wrong["trains"] = contract.trains(name, settings)
+        progress.advance()
+        facts = measure(name, settings)
         progress.advance()
     states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
     order = [*dict.fromkeys(filter(None, wrong.values())), ""]  # what is wrong in one way stands together
@@ -274,7 +289,60 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         (states[name], str(Note(f"property_{name}")), again if why and why == before else why)
         for before, (name, why) in zip(["", *(why for _, why in results)], results, strict=False)
     ]
-    return Report("check", "", [table(_CHECK, rows)], data=wrong)
+    return Report("check", "", [table(_CHECK, rows), *_show(facts)], data={**wrong, "measured": facts})
+
+
+def list_faults(report: Report) -> dict[str, str]:
+    """What is wrong by the report of `check`: the properties that do not hold, with the reason."""
+    return {name: why for name, why in report.data.items() if name != "measured" and why}
+
+
+def measure(name: str, settings: Mapping[str, str]) -> Measured:
+    """How far an optimizer moves weights of several shapes, and what else a rate from elsewhere depends on.
+
+    Raises:
+        ValueError: it can't be built with these settings.
+    """
+    from htbench.harness.bench import contract, measured  # imports torch
+
+    own, row = build_settings(settings), spec(name)
+    build = contract.builder(name, own)
+    if row.outside and "routing" not in own:
+        build = partial(build, routing="released")  # vectors, too, are for the class
+    return measured.measure_optimizer(build, row.has_weight_decay)
+
+
+def _show(facts: Measured) -> list[Section]:
+    from htbench.harness.bench.measured import misleading, write_shape  # imports torch
+
+    rows = [
+        (
+            write_shape(moved),
+            *(_round(x) for x in (moved.first, moved.second, moved.tenth)),
+            moved.scheduled,
+            "" if moved.refused else "none" if moved.gradient_left is None else f"{moved.gradient_left:.2g}",
+            moved.refused or moved.rule,
+        )
+        for moved in facts.movements
+    ]
+    decay = facts.decay
+    values = {
+        "memory": facts.memory,
+        "momentum": facts.momentum and facts.momentum.gives,
+        "idle": decay and decay.idle,
+        "busy": decay and decay.busy,
+        "exponent": facts.exponent,
+    }
+    beside = [
+        (str(Note(f"fact_{name}", kind=decay and decay.kind)), value)
+        for name, value in values.items()
+        if value is not None
+    ]
+    return [table(_MOVEMENTS, rows), table(_MEASURED, beside, notes=misleading(facts))]
+
+
+def _round(x: float | None) -> float | None:
+    return None if x is None else float(f"{x:.3g}")
 
 
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
         "--check",
         nargs="+",
         metavar=("OPTIMIZER", "key=value"),
-        help="whether it does all that training expects of it, for example: mypkg.opt:MyOpt beta=0.9",
+        help="whether it does what training expects, and how far it moves weights: mypkg.opt:MyOpt beta=0.9",
     )
     parser.add_argument(
         "--routing",
@@ -38,7 +38,7 @@ def zoo(args: argparse.Namespace) -> int:
         parts.allow(args.check[:1])
         report = reports.check(args.check[0], read_words(args.check[1:]))
         emit(report, args)
-        return EXIT_RUN_FAILED if any(report.data.values()) else EXIT_OK
+        return EXIT_RUN_FAILED if reports.list_faults(report) else EXIT_OK
     if args.routing:
         parts.allow(args.routing[:2])
         report, warning = reports.routing(args.routing)

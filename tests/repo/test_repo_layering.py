@@ -135,7 +135,7 @@ PICTURE = {
 
 # The modules that load torch when they are imported, by their package; all others do without.
 TORCH = {
-    "harness.bench": ("contract optimizers peers"),
+    "harness.bench": ("contract measured optimizers peers"),
     "harness.cost": ("update watch"),
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("huggingface trained"),

@@ -114,6 +114,12 @@ def test_a_class_that_cannot_be_built_is_one_sentence(words, said, tmp_path, mon
     assert out == "" and err.count("\n") == 1 and said in err
 
 
+def list_faults(capsys):
+    document = read(capsys.readouterr().out)
+    promised("zoo --check", document)
+    return {name: why for name, why in document.items() if why and name != "measured"}
+
+
 MATRICES = """
 import torch
 
@@ -133,7 +139,7 @@ def test_a_check_divides_parameters_as_a_run_does(tmp_path, monkeypatch, capsys)
     assert main(words) == 2 and "matrices only" in capsys.readouterr().err
     words += ["routing=matrix", "groups.kernels.optimizer=adamw"]
     assert main(["zoo", "--check", *words[2:3], *words[4:], "--json"]) == 1
-    wrong = {name: why for name, why in read(capsys.readouterr().out).items() if why}
+    wrong = list_faults(capsys)
     assert wrong.keys() == {"takes_shapes"}
     assert re.fullmatch(r"ValueError: matrices only \(.*my_\w+\.py:9\)", wrong["takes_shapes"])
 
@@ -154,5 +160,29 @@ def test_a_check_makes_steps_of_a_real_run(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_few.py").write_text(FEW)
     monkeypatch.syspath_prepend(tmp_path)
     assert main(["zoo", "--check", "my_few:Few", "--json"]) == 1
-    wrong = {name: why for name, why in read(capsys.readouterr().out).items() if why}
+    wrong = list_faults(capsys)
     assert list(wrong) == ["trains"] and "RuntimeError: too many" in wrong["trains"]
+
+
+FAR = """
+import torch
+
+
+class Far(torch.optim.SGD):
+    def __init__(self, params, lr=0.1, weight_decay=0.0):
+        super().__init__(params, lr=lr, weight_decay=3 * weight_decay)
+"""
+
+
+def test_a_check_says_what_would_mislead_and_it_is_no_fault(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_far.py").write_text(FAR)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["zoo", "--check", "my_far:Far", "--json"]) == 0
+    document = read(capsys.readouterr().out)
+    promised("zoo --check", document)
+    assert document["measured"]["decay"]["idle"] == pytest.approx(3)
+    assert {moved["rule"] for moved in document["measured"]["movements"]} == {"Far"}, "vectors, too"
+    assert main(["zoo", "--check", "my_far:Far"]) == 0
+    shown = capsys.readouterr().out
+    assert "mind the decay: a step shrinks weights by 3 lr x weight_decay" in shown
+    assert "128 x 64" in shown and "32 x 8 x 3 x 3" in shown
