@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
-from htbench.harness.bench import optimizers, zoo
+from htbench.harness.bench import conversions, optimizers, zoo
 from htbench.harness.cost.estimate import RunCost
 from htbench.harness.show.note import Note
 from htbench.harness.show.tidy import TableFacts
@@ -99,6 +99,10 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "zoo": (list[zoo.OptimizerFacts], "An entry for each optimizer."),
     "zoo --routing": (list[zoo.Routed], "An entry for each parameter of a model."),
     "zoo --check": (dict[str, str], "By properties in words: what is wrong, or empty."),
+    "zoo --convert": (
+        list[conversions.Converted],
+        "One entry, or none: nothing with these settings was run beside the other.",
+    ),
     "models": (list[zoo.ModelFacts], "An entry for each model."),
     "tasks": (list[zoo.TaskFacts], "An entry for each task."),
     "doctor": (
