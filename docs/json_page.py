@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from docs.config_page import table
-from htbench.harness.bench import optimizers, zoo
+from htbench.harness.bench import conversions, optimizers, zoo
 from htbench.harness.bench.contract import PROPERTIES
 from htbench.harness.bench.measured import Measured
 from htbench.harness.cost.estimate import RunCost
@@ -113,6 +113,10 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     "zoo --check": (
         _Check,
         "By properties in words: what is wrong, or empty. `measured` are facts.",
+    ),
+    "zoo --convert": (
+        list[conversions.Converted],
+        "One entry, or none: nothing with these settings was run beside the other.",
     ),
     "models": (list[zoo.ModelFacts], "An entry for each model."),
     "tasks": (list[zoo.TaskFacts], "An entry for each task."),

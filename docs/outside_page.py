@@ -27,6 +27,7 @@ from pathlib import Path
 from docs import reproduction_records as records
 from docs.config_page import table
 from docs.reproduction_page import answer
+from htbench.harness.bench import conversions
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.harness.system import atomic
@@ -97,6 +98,12 @@ def packages() -> str:
         rest = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
         rows.append((f"{name} {version}", f"{len(own)}", f"{len(fit)}", rest))
     return table(("package", "classes", "do all that a run asks for", "others"), rows)
+
+
+def factors() -> str:
+    """What equals ours, with the versions that were run."""
+    rows = [(f"{row.package} {row.version}", *conversions.words(row)) for row in conversions.conversions()]
+    return table(("package", *(column.head for column in conversions.KNOWN)), rows)
 
 
 def result() -> str:

@@ -78,6 +78,7 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "gallery": figures_page.gallery,
     "outside properties": outside_page.properties,
     "outside classes": outside_page.packages,
+    "outside factors": outside_page.factors,
     "outside result": outside_page.result,
 }
 _PART = re.compile(r"^<!-- generated: ([^>\n]*) -->\n(?:.*?\n)??<!-- end -->$", re.MULTILINE | re.DOTALL)

@@ -59,7 +59,21 @@ def _outside(row: OptimizerSpec, given: Model, settings: Settings) -> Optimizer:
     plain = [{**group, "params": [p for _, p in entries(group["params"])]} for group in groups]
     left_out = {"aux_lr"} if row.has_weight_decay else {"aux_lr", "weight_decay"}
     own = {key: value for key, value in settings.items() if key not in left_out}
+    if row.flagged:
+        plain = [part for group in plain for part in _flagged(group)]
     return outside.build(row, plain[0]["params"] if len(plain) == 1 and len(plain[0]) == 1 else plain, own)
+
+
+def _flagged(group: Group) -> Iterator[Group]:
+    """The matrices of a group, and its vectors, each with the `use_muon` that their class asks for."""
+    for matrices in (True, False):
+        if some := [p for p in group["params"] if (p.ndim >= 2) == matrices]:
+            yield {"use_muon": matrices, **group, "params": some}
+
+
+def _marks(row: OptimizerSpec) -> Settings:
+    """What each group of a class from outside says beside its parameters."""
+    return {"use_muon": True} if row.flagged else {}
 
 
 @dataclass(frozen=True)
@@ -102,7 +116,7 @@ class Recipe:
             )
         rule, aux = _of_rule(self.row, settings), _aux(settings) if self.row.has_aux else {}
         make = _maker(self.row, self.settings | own if self.row.outside else self.settings)
-        common = {} if self.row.outside else rule | _step(settings)
+        common = _marks(self.row) if self.row.outside else rule | _step(settings)
         pieces = [(make, common, share) for share in self._of_rule(chosen, rest, settings)]
         pieces += [(self._make_aux(), aux, share) for share in self._of_aux(rest, settings)]
         pieces += [_piece_of(name, ours, dict(self.named[name])) for name, ours in named.items()]
@@ -207,7 +221,8 @@ def _maker(row: OptimizerSpec, settings: Settings) -> partial[Optimizer]:
 def _piece_of(name: str, ours: list[Entry], own: Settings) -> tuple[partial[Optimizer], Settings, Share]:
     """A named group. A class from outside may read a setting when it is built only, so it gets no other."""
     row = spec(own["optimizer"])
-    return _maker(row, own), {} if row.outside else _of_rule(row, own) | _step(own), (ours, {"group": name})
+    common = _marks(row) if row.outside else _of_rule(row, own) | _step(own)
+    return _maker(row, own), common, (ours, {"group": name})
 
 
 def _step(settings: Settings) -> Settings:

@@ -192,6 +192,7 @@ class AdaMuon(SpectralRule):
         ema: True averages the gradients in B, False sums them as above; sign(B) is the same.
         beta2: decay of V, which starts at zero without bias correction; None means beta.
         eps: keeps the divisions finite.
+        sign: False takes the map of G + beta B, or of B, itself.
         shared: the keyword arguments of `SpectralRule`. With `conv_reference_quirk`, m and n are the smallest
             and the largest dimension of a kernel, as in the released code, not those of its matrix.
 
@@ -205,6 +206,7 @@ class AdaMuon(SpectralRule):
     default. The original code averages the gradients, the block and the HTMuon authors sum them; the sign
     makes both equal. In the HTMuon authors' code O, V and the update are bfloat16; ours have the precision of
     the parameter. The HTMuon paper says that HTMuon can replace Muon here, but has no experiment on it.
+    The AdaMuon of pytorch-optimizer and of timm has the momentum in place of its sign (`sign=False` here).
     """
 
     table = ADAMUON
@@ -217,6 +219,7 @@ class AdaMuon(SpectralRule):
         ema: bool = False,
         beta2: float | None = None,
         eps: float = 1e-8,
+        sign: bool = True,
         **shared: Any,
     ) -> None:
         super().__init__(params, locals(), lr=lr, ema=ema, **shared)
@@ -224,7 +227,8 @@ class AdaMuon(SpectralRule):
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return 0.2 sqrt(m n) Ohat / ||Ohat|| of the block above."""
         B = momentum(matrix_view(G, state), state, group)
-        S = B.sign().add_(B, alpha=0)  # sign(NaN) is 0 in PyTorch, and would hide a divergence
+        # sign(NaN) is 0 in PyTorch, and would hide a divergence; a checkpoint may be older than `sign`
+        S = B.sign().add_(B, alpha=0) if group.get("sign", True) else B
         O = transform(S, state, group)  # noqa: E741 - the paper's symbol
         beta2 = group["momentum"] if group["beta2"] is None else group["beta2"]
         V = second_moment(state, "V", O, beta2)

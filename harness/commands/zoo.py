@@ -7,15 +7,16 @@ expects.
 import argparse
 import sys
 
+from htbench.harness.bench import conversions
 from htbench.harness.bench import zoo as reports
 from htbench.harness.config import parts
 from htbench.harness.config.yaml_text import read_words
-from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED
+from htbench.harness.errors import EXIT_OK, EXIT_RUN_FAILED, UsageError
 from htbench.harness.show.emit import emit
 
 
 def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
-    """[NAME], --json, --routing and --check."""
+    """[NAME], --json, --routing, --check and --convert."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="the hyperparameters of this optimizer")
     parser.add_argument("--json", action="store_true", help="as JSON, with types and allowed ranges")
     parser.add_argument(
@@ -30,6 +31,16 @@ def add_zoo_arguments(parser: argparse.ArgumentParser) -> None:
         metavar=("MODEL OPTIMIZER", "key=value"),
         help="show which rule each parameter of a model gets, for example: llama-60m muon routing=hidden",
     )
+    parser.add_argument(
+        "--convert",
+        nargs="+",
+        metavar=("OPTIMIZER", "key=value"),
+        help="the settings of --to that make the same steps, for example: torch.optim:Muon lr=0.02 --to muon",
+    )
+    parser.add_argument("--to", metavar="OPTIMIZER", help="ours for --convert, or a class of another package")
+    parser.add_argument(
+        "--model", metavar="NAME", help="give each matrix of this model its rate in --convert"
+    )
 
 
 def zoo(args: argparse.Namespace) -> int:
@@ -39,7 +50,13 @@ def zoo(args: argparse.Namespace) -> int:
         report = reports.check(args.check[0], read_words(args.check[1:]))
         emit(report, args)
         return EXIT_RUN_FAILED if reports.list_faults(report) else EXIT_OK
-    if args.routing:
+    if bool(args.convert) != bool(args.to):
+        raise UsageError(
+            "--convert and --to go together, such as --convert torch.optim:Muon lr=0.02 --to muon."
+        )
+    if args.convert:
+        emit(conversions.convert(args.convert, args.to, args.model), args)
+    elif args.routing:
         parts.allow(args.routing[:2])
         report, warning = reports.routing(args.routing)
         emit(report, args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 from collections.abc import Iterator, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,7 @@ def spec(name: str) -> OptimizerSpec | None:
         outside=True,
         has_weight_decay=decay is not None,
         switches=hasattr(cls, "train") and hasattr(cls, "eval"),
+        flagged=_reads_use_muon(cls),
     )
 
 
@@ -88,6 +90,17 @@ def _checked(name: str, found: object) -> type:
             f"a class whose step() works without it would do, such as torch.optim:AdamW"
         )
     return found
+
+
+def _reads_use_muon(cls: type) -> bool:
+    """Whether a constructor looks for `use_muon` in its groups, as those after KellerJordan/Muon do."""
+    for own in cls.__mro__:
+        try:
+            if re.search("['\"]use_muon['\"]", inspect.getsource(vars(own)["__init__"])):
+                return True
+        except (KeyError, OSError, TypeError):  # it has none, or none in Python
+            continue
+    return False
 
 
 def _kind(found: object) -> str:

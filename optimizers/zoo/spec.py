@@ -36,6 +36,7 @@ class OptimizerSpec:
         has_weight_decay: whether it takes one.
         switches: whether it is evaluated at other weights than those it trains (`optimizers/modes.py`).
         shaped: whether its steps can be told what `STEP` names; those of torch's classes can't.
+        flagged: whether its groups must say `use_muon`, which is False for what its own AdamW takes.
     """
 
     name: str
@@ -59,6 +60,7 @@ class OptimizerSpec:
     has_weight_decay: bool = True
     switches: bool = False
     shaped: bool = True
+    flagged: bool = False
 
     @property
     def routed(self) -> bool:

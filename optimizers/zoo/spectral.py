@@ -167,6 +167,7 @@ ADAMUON: Final = {
     "ema": _SUMS,
     "beta2": beta(None, "decay of the second moment V; null: as momentum"),
     "eps": eps(1e-8),
+    "sign": Param(bool, True, before=True, help="map the sign of the momentum; if not, the momentum"),
 }
 
 SOAP_MUON: Final = {

@@ -276,3 +276,13 @@ def test_the_quirk_takes_the_shape_factor_from_the_kernel() -> None:
         moved[quirk] = W.detach()
     # 24 x 6 as a matrix, 3 x 1 as a kernel
     close(moved[True] / moved[False], torch.full_like(G, (3 / 4) ** 0.5))
+
+
+def test_adamuon_without_sign_maps_the_momentum_itself() -> None:
+    signs = [G.sign() for G in gradients(2)]
+    (signed, W), (plain, V) = started("adamuon"), started("adamuon", sign=False)
+    first, second = walk(signed, W, signs[:1]), walk(plain, V, signs[:1])
+    torch.testing.assert_close(
+        first[0], second[0], rtol=0, atol=1e-9
+    )  # a map of singular values does not see the length of what it maps
+    assert (walk(signed, W, signs[1:])[0] - walk(plain, V, signs[1:])[0]).abs().max() > 1e-4

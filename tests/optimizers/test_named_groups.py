@@ -132,6 +132,46 @@ def test_a_class_from_outside_shares_the_parameters_with_adamw(tiny, routing):
     assert differing(model, adamw).isdisjoint(aux)
 
 
+FLAGGED = """
+import torch
+
+
+class Flagged(torch.optim.SGD):
+    def __init__(self, params, lr=0.1, vector_lr=0.5):
+        for group in params:
+            if "use_muon" not in group:
+                raise ValueError("use_muon must be set")
+            group.setdefault("lr", lr if group["use_muon"] else vector_lr)
+        super().__init__(params, lr=lr)
+
+
+class Derived(Flagged):
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, lr)
+"""
+
+
+@pytest.mark.parametrize("name", ["Flagged", "Derived"])
+def test_a_class_that_asks_for_use_muon_gets_it(name, tiny, tmp_path, monkeypatch):
+    (tmp_path / "my_flagged.py").write_text(FLAGGED)
+    monkeypatch.syspath_prepend(tmp_path)
+    place, vectors = f"my_flagged:{name}", KINDS["vectors"]
+    names = {p: key for key, p in tiny.named_parameters()}
+    matrices = {*names.values()} - vectors
+
+    def flags(optimizer):
+        return {names[p]: group.get("use_muon") for group in optimizer.param_groups for p in group["params"]}
+
+    alone = optimizers.build(place, tiny)
+    assert flags(alone) == dict.fromkeys(matrices, True) | dict.fromkeys(vectors, False)
+    assert {group["lr"] for group in alone.param_groups} == {0.1, 0.5}
+    beside = optimizers.build(place, tiny, routing="matrix", lr=0.2)
+    assert flags(beside) == dict.fromkeys(matrices, True) | dict.fromkeys(vectors)
+    assert [group["lr"] for group in beside.param_groups if "use_muon" in group] == [0.2]
+    grouped = optimizers.build("adamw", tiny, groups={"matrices": {"optimizer": place}})
+    assert {name for name, flag in flags(grouped).items() if flag} == KINDS["matrices"]
+
+
 def test_the_state_goes_on_where_it_was(tiny):
     settings = {"groups": {"embedding": {"optimizer": "sgdm", "lr": 0.1}, "vectors": {"lr": 0.01}}}
     model, optimizer = trained(tiny, "muon", **settings)
