@@ -11,7 +11,7 @@ API: Mapping[str, Sequence[str]] = {
     "Optimizers": [
         f"htbench.optimizers.{name}"
         for name in (
-            *("build", "split_parameters", "Hybrid", "UpdateRule", "SpectralRule"),
+            *("build", "adopt_state", "split_parameters", "Hybrid", "UpdateRule", "SpectralRule"),
             *("spec", "OptimizerSpec", "Param"),
         )
     ],

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
     from htbench.optimizers.adam_forms import ADOPT, AdEMAMix
+    from htbench.optimizers.adopt import adopt_state
     from htbench.optimizers.base import UpdateRule
     from htbench.optimizers.cosmos import COSMOS
     from htbench.optimizers.elementwise import MARS, Cautious, Sophia
@@ -104,6 +105,7 @@ __all__ = [
     "SpectralRule",
     "UpdateRule",
     "ZOO",
+    "adopt_state",
     "build",
     "contra_muon",
     "dynmuon",
@@ -127,6 +129,7 @@ _HOME = {
     name: module
     for module, names in {
         "adam_forms": "AdEMAMix ADOPT",
+        "adopt": "adopt_state",
         "base": "UpdateRule",
         "elementwise": "Cautious MARS Sophia",
         "spectral.exact": "gram_power rank_power svd_power",

@@ -10,9 +10,11 @@ from torch.optim import AdamW, Optimizer
 from torch.optim.optimizer import ParamsT
 
 from htbench.imported import load
+from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.groups import Entry, Group, Model, entries, params_of, read_group, read_groups
 from htbench.optimizers.hybrid import Hybrid
 from htbench.optimizers.routing import Routing, named_groups, taker
+from htbench.optimizers.states import refuse_others
 from htbench.optimizers.transfer import Transfer, steps_of
 from htbench.optimizers.zoo import outside
 from htbench.optimizers.zoo.grouped import Groups
@@ -50,7 +52,12 @@ def assemble(
     if missing := named.keys() - {group.get("group") for group in optimizer.param_groups}:
         raise ValueError(f"no parameter is in the group {min(missing)!r}")
     alike = not row.routed and not named and not settings.get("no_decay_1d")
-    return optimizer.parts[0] if alike else optimizer
+    if not alike:
+        return optimizer
+    (alone,) = optimizer.parts
+    if not isinstance(alone, UpdateRule):
+        alone.register_load_state_dict_pre_hook(refuse_others)
+    return alone
 
 
 def _outside(row: OptimizerSpec, given: Model, settings: Settings) -> Optimizer:
@@ -116,7 +123,7 @@ class Recipe:
             )
         rule, aux = _of_rule(self.row, settings), _aux(settings) if self.row.has_aux else {}
         make = _maker(self.row, self.settings | own if self.row.outside else self.settings)
-        common = _marks(self.row) if self.row.outside else rule | _step(settings)
+        common = _marks(self.row) if self.row.outside else rule | _words(self.row, settings)
         pieces = [(make, common, share) for share in self._of_rule(chosen, rest, settings)]
         pieces += [(self._make_aux(), aux, share) for share in self._of_aux(rest, settings)]
         pieces += [_piece_of(name, ours, dict(self.named[name])) for name, ours in named.items()]
@@ -205,7 +212,8 @@ def class_of(row: OptimizerSpec, name: str, module: str) -> type[Optimizer]:
     others = {key: value for key, value in defaults.items() if value != rule.table[key].default}
     settings = ", ".join(f"{key}={value!r}" for key, value in others.items())
     about = f"`{rule.__name__}` with {settings}.\n\nSource: {row.paper}; {row.url}"
-    return type(name, (rule,), {"__init__": construct, "__doc__": about, "__module__": module})
+    own = {"__init__": construct, "__doc__": about, "__module__": module, "row": row.name}
+    return type(name, (rule,), own)
 
 
 def _of_rule(row: OptimizerSpec, settings: Settings) -> Settings:
@@ -221,13 +229,14 @@ def _maker(row: OptimizerSpec, settings: Settings) -> partial[Optimizer]:
 def _piece_of(name: str, ours: list[Entry], own: Settings) -> tuple[partial[Optimizer], Settings, Share]:
     """A named group. A class from outside may read a setting when it is built only, so it gets no other."""
     row = spec(own["optimizer"])
-    common = _marks(row) if row.outside else _of_rule(row, own) | _step(own)
+    common = _marks(row) if row.outside else _of_rule(row, own) | _words(row, own)
     return _maker(row, own), common, (ours, {"group": name})
 
 
-def _step(settings: Settings) -> Settings:
-    """What `optimizers.steps` is told, if it is told something."""
-    return {key: x for key, param in STEP.items() if (x := settings.get(key, param.default)) != param.default}
+def _words(row: OptimizerSpec, settings: Settings) -> Settings:
+    """The name of a rule of ours, and what `optimizers.steps` is told, if it is told something."""
+    told = {key: x for key, param in STEP.items() if (x := settings.get(key, param.default)) != param.default}
+    return told | ({"rule_name": row.name} if row.target.startswith("htbench.optimizers.") else {})
 
 
 def _aux(settings: Settings) -> Settings:

@@ -1,6 +1,6 @@
 """The one loop over parameters that all our optimizers share, and helpers to write their bodies with."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, overload
 
@@ -10,6 +10,7 @@ from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers import watch
 from htbench.optimizers.stacks import Stack, divide, gather, parts, scatter
+from htbench.optimizers.states import checked, name_rule
 from htbench.optimizers.steps import Update, shaped
 from htbench.optimizers.zoo.param import Param, resolve_value
 from htbench.optimizers.zoo.spec import STEP
@@ -104,6 +105,10 @@ class UpdateRule(torch.optim.Optimizer):
             raise ValueError(f"{type(self).__name__} has steps of its own: it takes no {min(words)}")
         for name in param_group.keys() & known.keys():
             param_group[name] = resolve_value(known[name], name, param_group[name])
+        settings = self.defaults | param_group
+        param_group["rule_name"] = name_rule(type(self), settings)
+        if settings.get("decay") == "independent":
+            param_group.setdefault("peak_lr", settings.get("initial_lr", settings["lr"]))
         super().add_param_group(param_group)
 
     @overload
@@ -142,9 +147,14 @@ class UpdateRule(torch.optim.Optimizer):
         scatter(state, states)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what `state_dict` returned, every tensor in the precision that it was saved in."""
-        super().load_state_dict(state_dict)
-        restore_dtypes(self, state_dict)
+        """Load what `state_dict` returned, every tensor in the precision that it was saved in.
+
+        As in `torch.optim.Optimizer` all settings of a group come from the state, not from the constructor.
+
+        Raises:
+            ValueError: another rule wrote it; the sentence names both.
+        """
+        load_checked(self, super().load_state_dict, state_dict, [self] * len(self.param_groups))
 
     def conclude(self, moving: list[Tensor], group: dict[str, Any]) -> None:
         """Do what needs all parameters of a group that have a gradient, after each `update`. Only Prodigy."""
@@ -196,6 +206,34 @@ def ema(state: dict[str, Any], key: str, value: Tensor, beta: float) -> Tensor:
 def second_moment(state: dict[str, Any], key: str, value: Tensor, beta: float) -> Tensor:
     """Update state[key] <- beta state[key] + (1 - beta) value.value, from zero at first, and return it."""
     return kept(state, key, value).mul_(beta).addcmul_(value, value, value=1 - beta)
+
+
+def load_checked(
+    optimizer: torch.optim.Optimizer,
+    load: Callable[[dict[str, Any]], None],
+    state_dict: dict[str, Any],
+    parts: Sequence[torch.optim.Optimizer],
+) -> None:
+    """Load a state that the same rules wrote, every tensor in the precision that it was saved in.
+
+    Args:
+        optimizer: that loads.
+        load: the method of `torch.optim.Optimizer`.
+        state_dict: what `load` gets.
+        parts: for each group the optimizer that steps it.
+    """
+    loaded: list[dict[str, Any]] = []
+
+    def check(_: torch.optim.Optimizer, given: dict[str, Any]) -> dict[str, Any]:
+        loaded.append(checked(parts, optimizer.param_groups, given))
+        return loaded[-1]
+
+    hook = optimizer.register_load_state_dict_pre_hook(check)  # the last: others may adapt a state
+    try:
+        load(state_dict)
+    finally:
+        hook.remove()
+    restore_dtypes(optimizer, loaded[-1])
 
 
 def restore_dtypes(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:

@@ -71,7 +71,7 @@ def read_group(item: object) -> Group:
     _refuse_sets(params)
     if "param_names" in item:  # a group of another optimizer
         params = zip(item["param_names"], params, strict=True)
-    kept = {key: value for key, value in item.items() if key != "param_names"}
+    kept = {key: value for key, value in item.items() if key not in ("param_names", "rule_name")}
     return {**kept, "params": params_of(entries(params))}
 
 

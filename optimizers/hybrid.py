@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, overload
 import torch
 from torch.optim import Optimizer
 
-from htbench.optimizers.base import evaluate, restore_dtypes
+from htbench.optimizers.base import evaluate, load_checked
 from htbench.optimizers.groups import Group
 
 # Which part a group of parameters goes to, piece by piece; the part is made when its first piece comes.
@@ -60,9 +60,13 @@ class Hybrid(Optimizer):
         self._share()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what `state_dict` returned, every tensor in the precision that it was saved in."""
-        super().load_state_dict(state_dict)
-        restore_dtypes(self, state_dict)
+        """Load what `state_dict` returned, every tensor in the precision that it was saved in.
+
+        Raises:
+            ValueError: other rules wrote it; the sentence names all.
+        """
+        parts = [self.parts[owner] for owner in self.owners]
+        load_checked(self, super().load_state_dict, state_dict, parts)
 
     def add_param_group(self, param_group: Group) -> None:
         """Give the parameters of another group to the parts, as `divide` says; all of it or nothing.

@@ -21,9 +21,11 @@ def shaped(
 
         U <- the rule's step for G, without its decay                  for G + weight_decay W if coupled
         W <- W - lr weight_decay W - lr U                              decay="decoupled"
-             W - lr/lr_0 weight_decay W - lr U                         decay="independent", lr_0 the peak
+             W - lr/lr_0 weight_decay W - lr U                         decay="independent", lr_0 as below
              W - lr weight_decay W.[W.U >= 0] - lr U                   decay="cautious"
              W - lr U                                                  decay="coupled"
+
+    lr_0 is the rate that the group was built with (its `peak_lr`), or the `max_lr` of torch's OneCycleLR.
 
     What the rule does is seen by the move of a W of zeros, so that any rule will do that is
     `UpdateRule.shaped`.
@@ -43,6 +45,13 @@ def shaped(
         for W, move in zip(params, moves, strict=True):
             W.sub_(W * (W * move <= 0), alpha=lr * decay)
     else:
-        rates = {"decoupled": lr, "independent": lr / group.get("initial_lr", lr), "coupled": 0}
+        rates = {"decoupled": lr, "independent": _share_of_peak(group), "coupled": 0}
         torch._foreach_mul_(params, 1 - rates[kind] * decay)
     torch._foreach_add_(params, moves)
+
+
+def _share_of_peak(group: dict[str, Any]) -> float:
+    """What a schedule, or a hand, multiplies the rate of a group with; `initial_lr` may be any rate."""
+    peaks = (group.get(key) for key in ("max_lr", "peak_lr", "initial_lr", "lr"))
+    share: float = group["lr"] / next(filter(None, peaks), 1.0)
+    return share

@@ -158,7 +158,7 @@ def test_the_arguments_of_our_classes_are_those_of_their_tables_and_in_the_group
         assert ZOO[name].target.startswith("torch.optim:")
         return
     (group,) = cls([nn.Parameter(torch.ones(2, 2))], lr=0.125, **ZOO[name].fixed).param_groups
-    assert group.keys() == {"params", *cls.table} and group["lr"] == 0.125
+    assert group.keys() == {"params", "rule_name", *cls.table} and group["lr"] == 0.125
     signature = arguments(cls)
     del signature["params"]
     same = {key for key in signature if cls.table[key].default == signature[key].default}

@@ -143,8 +143,9 @@ TORCH = {
     "harness.train": ("building checkpoint curvature eager learner loop precision run spectra unfit"),
     "models": ("gpt2 llama modded_gpt resnet transformer vit"),
     "optimizers": (
-        "adam adam_forms assemble base cosmos cost elementwise galore groups hybrid linalg lion modes muon "
-        "muown prodigy reach routing schedule_free scion soap soap_kin spectral stacks steps watch"
+        "adam adam_forms adopt assemble base cosmos cost elementwise galore groups hybrid linalg lion modes "
+        "muon muown prodigy reach routing schedule_free scion soap soap_kin spectral stacks states steps "
+        "watch"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "

@@ -59,7 +59,8 @@ def test_released_code_is_at_its_released_revision(name):
 def test_every_module_is_either_watched_or_known_to_make_no_numbers():
     """If this fails, a module is new: does it make numbers? Then it belongs into `digest.NUMERIC`."""
     words = (
-        "optimizers optimizers.cost optimizers.reach optimizers.watch optimizers.zoo "
+        "optimizers optimizers.adopt optimizers.cost optimizers.reach optimizers.states optimizers.watch "
+        "optimizers.zoo "
         "optimizers.zoo.elementwise optimizers.zoo.grouped optimizers.zoo.outside optimizers.zoo.param "
         "optimizers.zoo.registry optimizers.zoo.same optimizers.zoo.spec optimizers.zoo.spectral "
         "optimizers.zoo.subspace models models.families models.registry harness.data harness.data.cache "
