@@ -72,6 +72,12 @@ def test_the_tree_of_the_rooms_is_that_of_the_folders():
     )
 
 
+def test_tests_that_a_page_names_are_there():
+    named = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", read("docs/elsewhere.md"))
+    assert len(named) > 10
+    assert [(name, file) for name, file in named if f"\ndef {name}(" not in read(file)] == []
+
+
 @pytest.mark.parametrize(("index", "ending"), [("docs/README.md", "md"), ("docs/llms.txt", "html")])
 def test_an_index_of_the_documents_has_them_all(index, ending):
     """Also that for language models."""
