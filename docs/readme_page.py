@@ -40,7 +40,8 @@ README, PICTURE = ROOT / "README.md", ROOT / "docs" / "readme" / "answer.png"
 BEGIN, END = "<!-- by docs/readme_page.py -->", "<!-- end -->"
 SHOWN = DEMO[0]  # whose screen stands below the picture
 DRAWN = ("ladder-s1", "ladder-s2", "ladder-s3")  # those that have records
-SPLIT = ("ladder-split-s1", "ladder-split-s2", "ladder-s2", "ladder-split-s3", "ladder-s3")  # those that say what Muon's gain is made of
+# Those that say what Muon's gain is made of.
+SPLIT = ("ladder-split-s1", "ladder-split-s2", "ladder-s2", "ladder-split-s3", "ladder-s3")
 _PARTS = {
     "rates of its own for the matrices": 0,
     "Muon's map": 1,
