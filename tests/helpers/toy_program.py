@@ -90,10 +90,15 @@ def loss(weights, part):
     return optax.softmax_cross_entropy_with_integer_labels(logits, y[part]).mean()
 
 rule = {"adam": optax.adam, "muon": optax.contrib.muon}[args.rule](args.lr)
-state, gradient = rule.init(weights), jax.jit(jax.grad(loss))
+
+@jax.jit
+def advance(weights, state):
+    updates, state = rule.update(jax.grad(loss)(weights, train), state, weights)
+    return optax.apply_updates(weights, updates), state
+
+state = rule.init(weights)
 for step in range(1, 61):
-    updates, state = rule.update(gradient(weights, train), state, weights)
-    weights = optax.apply_updates(weights, updates)
+    weights, state = advance(weights, state)
     if step % 20 == 0:
         with open(os.environ["HTBENCH_METRICS"], "a") as file:
             losses = {"val_loss": float(loss(weights, val)), "test_loss": float(loss(weights, test))}

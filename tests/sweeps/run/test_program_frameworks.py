@@ -57,7 +57,8 @@ def test_two_processes_of_torchrun_are_one_run_with_one_record(htbench, tmp_path
 @pytest.mark.slow
 def test_the_muon_of_optax_stands_beside_its_adam(htbench, tmp_path):
     pytest.importorskip("optax")
-    done = htbench("sweep", "run", write(tmp_path, JAX_SPEC, JAX), "--workers", 2)
+    spec = write(tmp_path, JAX_SPEC, JAX)
+    done = htbench("sweep", "run", spec, "--workers", 2, timeout=1200)  # each run compiles for seconds
     assert done.returncode == 0, done.stderr
     check_whole(htbench.root, "jax-digits")
     shown = htbench("table").stdout
