@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from htbench.harness import cli, tasks
 from htbench.harness.bench import zoo
@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 WIDTH = 110  # of the sweep file
 _UNKNOWN_LR = 1e-3  # of a class without a default; the search goes on beyond it
+_FAR = 8  # times another movement: beyond four octaves around a rate
+_SCALE_FREE = 0.1  # exponent of the gradient's scale in an update that hardly depends on it
 
 # The hyperparameters that are tuned beside the rate: the default, and the first of these values that differs.
 _MEMORY: Mapping[str, Sequence[Any]] = {
@@ -128,6 +130,9 @@ def compare(args: argparse.Namespace) -> int:
     if not _check_optimizer(comparison):
         return EXIT_RUN_FAILED
     _warn_of_rivals(comparison)
+    for name in (comparison.optimizer, *comparison.against):
+        if (start := comparison.find_start(name)).peer:
+            say(Note("compare_start", name=name, **vars(start)))
     path = Path(f"{comparison.name}.yaml")
     is_new = not path.exists()
     if is_new:
@@ -275,6 +280,11 @@ class Comparison:
             ]
         )
 
+    def find_start(self, name: str) -> Start:
+        """Where the rates of one of the optimizers begin."""
+        settings = self.optimizer_settings if name == self.optimizer else {}
+        return find_start(name, self.task, tuple((key, str(value)) for key, value in settings.items()))
+
     def _make_block(self, name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         row, task = _find_row(spec, name), _find_row(tasks.spec, self.task)
         for argument, param in row.params.items():
@@ -284,7 +294,7 @@ class Comparison:
         fixed = {"optimizer.name": name, **settings}
         if "ns_dtype" in row.params and self.base.get("device") == "cpu":
             fixed["optimizer.ns_dtype"] = "float32"  # many CPUs only emulate bfloat16
-        rate = task.adamw_lr if name == "adamw" else row.lr.default
+        rate = task.adamw_lr if name == "adamw" else self.find_start(name).rate
         if self.budget is FULL:  # the axes of the ladder's rules, as far as it has them
             decays = ladder()["blocks"][0]["space"]["optimizer.weight_decay"]
             tuned = {"optimizer.weight_decay": [*decays]} if row.has_weight_decay else {}
@@ -304,15 +314,65 @@ def _find_row(find: Callable[[str], T], name: str) -> T:
         raise UsageError(str(error)) from None
 
 
+@dataclass(frozen=True)
+class Start:
+    """The rate in the middle of the first octaves.
+
+    Attributes:
+        rate: it; UNSET: nothing is known of it.
+        default: of the class, if that is another one.
+        peer: the rule of ours that moves a matrix as far at its default; empty: the rate is the default.
+    """
+
+    rate: object
+    default: float | None = None
+    peer: str = ""
+
+
+@functools.cache
+def find_start(name: str, task: str, settings: tuple[tuple[str, str], ...]) -> Start:
+    """The default rate of a class, unless its optimum may lie beyond all octaves around it.
+
+    At one rate a class from outside may move weights many times as far as another. Then the octaves begin
+    where it moves a matrix in step 10 as far as a rule of ours does at its default: Muon, if the update has
+    singular values that are nearly alike, else AdamW. If updates grow with the gradient, nothing follows.
+
+    Args:
+        name: of the class.
+        task: whose rate AdamW has.
+        settings: of the class, as `zoo --check` takes them.
+    """
+    row = _find_row(spec, name)
+    default = row.lr.default
+    if not row.outside:
+        return Start(default)
+    try:
+        facts = zoo.measure(name, dict(settings))
+    except ValueError:  # the check says why
+        return Start(default)
+    movement = facts.movements[0].tenth
+    if not movement or facts.exponent is None or abs(facts.exponent) > _SCALE_FREE:
+        return Start(default)
+    peer = "muon" if facts.matrix_rule else "adamw"
+    peer_rate: Any = spec("muon").lr.default if facts.matrix_rule else tasks.spec(task).adamw_lr
+    rate = peer_rate * (zoo.measure(peer, {}).movements[0].tenth or 0) / movement
+    if _is_rate(default) and 1 / _FAR < default / rate < _FAR:
+        return Start(default)
+    return Start(float(f"{rate:.2g}"), default if _is_rate(default) else None, peer)
+
+
 def _name_block(name: str) -> str:
     """The name of an optimizer's block: "MyOpt" of "my_opt:MyOpt"."""
     return name.rpartition(":")[2].rpartition(".")[2]
 
 
+def _is_rate(rate: object) -> TypeGuard[float]:
+    return isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
+
+
 def _list_octaves(rate: object, count: int) -> list[float]:
     """Rates around a default, each twice the one before; the search goes on beyond an edge."""
-    sound = isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
-    middle = float(rate) if sound else _UNKNOWN_LR  # type: ignore[arg-type]
+    middle = float(rate) if _is_rate(rate) else _UNKNOWN_LR
     return [float(f"{middle * 2.0**octave:.4g}") for octave in range(3 - count, 3)]
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from htbench.harness import cli
+from htbench.harness import cli, tasks
 from htbench.harness.config import parts, settings
 from htbench.harness.store import Store
 from htbench.harness.store.points import is_tuned, read_points
@@ -39,6 +39,19 @@ class MakesNan(torch.optim.SGD):
 class NoClosure(torch.optim.SGD):
     def step(self, closure=None):
         super().step()
+
+
+class Far(torch.optim.AdamW):
+    def __init__(self, params, lr=0.02, weight_decay=0.0):
+        super().__init__(params, lr=lr, weight_decay=weight_decay)
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        before = [[p.clone() for p in group["params"]] for group in self.param_groups]
+        super().step(closure)
+        for group, weights in zip(self.param_groups, before):
+            for p, old in zip(group["params"], weights):
+                p.lerp_(old, -49)
 
 
 class Needs(torch.optim.SGD):
@@ -126,6 +139,20 @@ def test_every_optimizer_gets_the_same_but_for_its_own_hyperparameters(folder, b
     adamw = next(block for block in loaded.blocks if block.name == "adamw").space
     assert row_of("adamw").weight_decay.default in adamw["optimizer.weight_decay"], "the default is tried"
     assert len(adamw["optimizer.lr"]) * 2 * 2 < budget.trials, "rounds follow the first"
+
+
+def test_rates_begin_where_a_class_moves_weights_as_far_as_a_rule_of_ours(folder):
+    parts.allow(["others_of_mine:Far", "others_of_mine:NoClosure"])
+    far, grows = (
+        Comparison(f"others_of_mine:{name}", ["adamw"], "pydocs", QUICK) for name in ("Far", "NoClosure")
+    )
+    start = far.find_start("others_of_mine:Far")
+    adamw = tasks.spec("pydocs").adamw_lr
+    assert start.peer == "adamw" and start.default == 0.02
+    assert start.rate == pytest.approx(adamw / 50, rel=0.05)
+    block, rival = yaml.safe_load(far.to_yaml())["blocks"]
+    assert block["space"]["optimizer.lr"][1] == start.rate and rival["space"]["optimizer.lr"][1] == adamw
+    assert far.find_start("adamw").peer == "" == grows.find_start("others_of_mine:NoClosure").peer
 
 
 def test_the_full_budget_is_a_block_more_in_the_ladder(folder):
