@@ -40,14 +40,15 @@ def gram_basis(A: Tensor) -> Tensor:
     return Q.to(A.dtype).where(sound, torch.nan)
 
 
-def turn(L: Tensor, Q: Tensor) -> Tensor:
-    """Return L Q, columns nearer to the eigenvectors of a Gram matrix L, plus a little of Q.
+def held(Y: Tensor, Q: Tensor, L: Tensor) -> Tensor:
+    """Add a little of Q to Y, its product with a Gram matrix that has the trace of L, in place.
 
-    What is added is that of L + s I, which has the same eigenvectors. With s as small as the rounding of L, a
-    column on which L is zero stays where it is; rounding alone would send it anywhere.
+    It is as if the matrix had s on its diagonal, which leaves its eigenvectors. With s as small as the
+    rounding of the sums, a column on which it is zero stays where it is; rounding alone would send it
+    anywhere.
     """
-    s = L.diagonal(dim1=-2, dim2=-1).sum(-1) * (torch.finfo(L.dtype).eps * math.sqrt(L.shape[-1]) / 4)
-    return (L @ Q).addcmul_(Q, s[..., None, None])
+    s = L.diagonal(dim1=-2, dim2=-1).sum(-1) * (torch.finfo(L.dtype).eps * math.sqrt(Q.shape[-2]) / 4)
+    return Y.addcmul_(Q, s[..., None, None])
 
 
 def eigen(A: Tensor) -> tuple[Tensor, Tensor]:

@@ -115,5 +115,6 @@ ROWS: Final = (
         vectors="Adam",
         paper="Liu et al., COSMOS: A Hybrid Adaptive Optimizer for Memory-Efficient Training of LLMs, 2025",
         url="https://arxiv.org/abs/2502.17410",
+        revision=2,
     ),
 )

@@ -310,19 +310,20 @@ def test_gram_basis_begins_with_the_singular_vectors_and_ends_as_smoothly(
 
 @pytest.mark.parametrize("shape", [(24, 24), (48, 16), (16, 48), (160, 8)], ids=str)
 @pytest.mark.parametrize(
-    ("cls", "hyper"),
+    ("cls", "hyper", "most"),  # where rounding chose the bases 0.16 to 0.35
     [
-        (SOAP, {}),
-        (KLSOAP, {}),
-        (KLSOAP, {"second_moment": "factors"}),
-        (SOAPMuon, {"ns_dtype": "float32"}),
-        (COSMOS, {"rank": 6, "ns_dtype": "float32"}),
-        (GaLore, {"rank": 6, "update_gap": 4}),
+        (SOAP, {}, 0.02),
+        (KLSOAP, {}, 0.02),
+        (KLSOAP, {"second_moment": "factors"}, 0.02),
+        (SOAPMuon, {"ns_dtype": "float32"}, 0.02),
+        (COSMOS, {"rank": 6, "ns_dtype": "float32"}, 0.02),
+        (COSMOS, {"rank": 22, "ns_dtype": "float32"}, 0.06),  # its Newton-Schulz has only rounding at first
+        (GaLore, {"rank": 6, "update_gap": 4}, 0.02),
     ],
-    ids=["soap", "kl_soap", "kl_shampoo", "soap_muon", "cosmos", "galore"],
+    ids=["soap", "kl_soap", "kl_shampoo", "soap_muon", "cosmos", "cosmos above the rank", "galore"],
 )
 def test_rounding_of_the_gradients_stays_rounding(
-    cls: type[UpdateRule], hyper: dict[str, Any], shape: tuple[int, int]
+    cls: type[UpdateRule], hyper: dict[str, Any], most: float, shape: tuple[int, int]
 ) -> None:
     draws, ends = gradients(shape, 40), []
     grads, noise = [1e-3 * G for G in draws[:20]], [R.clamp(-2, 2) for R in draws[20:]]
@@ -330,7 +331,7 @@ def test_rounding_of_the_gradients_stays_rounding(
         W = nn.Parameter(torch.zeros(shape))
         near = [G * (1 + size * R) for G, R in zip(grads, noise, strict=True)]
         ends.append(run(W, cls([W], **hyper), [G.float() for G in near]))
-    assert (ends[1] - ends[0]).norm() < 0.02 * ends[0].norm()  # where rounding chose the bases: 0.04 to 0.4
+    assert (ends[1] - ends[0]).norm() < most * ends[0].norm()
 
 
 @pytest.mark.parametrize("right", [False, True])
