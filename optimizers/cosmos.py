@@ -9,7 +9,7 @@ from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.adam import adam_direction
 from htbench.optimizers.base import UpdateRule, ema, second_moment
-from htbench.optimizers.linalg import precise, singular_vectors
+from htbench.optimizers.linalg import gram_basis, held, precise, singular_vectors
 from htbench.optimizers.spectral.newton_schulz import QUINTIC
 from htbench.optimizers.spectral.products import DTYPES, fused, matmul
 from htbench.optimizers.stacks import norm, own_dims
@@ -141,13 +141,19 @@ def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[T
 def _follow(G: Tensor, state: dict[str, Any], b3: float, rank: int) -> tuple[Tensor, Tensor]:
     """Update the bases U and Gram matrices S (r, r) with the gradients G (m, n); return U and G U (m, r)."""
     if "U" not in state:
-        U = singular_vectors(G.mT @ G, rank, right=False)
+        # The last vectors of all need care, and where G has fewer than `rank` some are arbitrary.
+        few = rank < min(G.shape[-2:])
+        U = (
+            singular_vectors(G.mT @ G, rank, right=False)
+            if few
+            else gram_basis(G.mT)[..., :rank].contiguous()
+        )
         GU = G @ U
         S = (GU.mT @ GU).mul_(1 - b3)
     else:
         old, S = state["U"], state["S"]
         Y = fused(old @ S, G.mT, G @ old, beta=b3, alpha=1 - b3)
-        U = torch.linalg.qr(Y).Q
+        U = torch.linalg.qr(held(Y, old, S)).Q
         GU, T = G @ U, old.mT @ U
         S = fused(T.mT @ (S @ T), GU.mT, GU, beta=b3, alpha=1 - b3)
     state["U"], state["S"] = U, S

@@ -4,6 +4,7 @@ LAPACK raises on NaN and inf. A basis of NaN instead makes the weights NaN, so t
 divergence.
 """
 
+import math
 from contextlib import suppress
 
 import torch
@@ -20,10 +21,34 @@ def finite(A: Tensor) -> Tensor:
     return A.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
 
 
-def eigenvectors(A: Tensor) -> Tensor:
-    """Return the eigenvectors of symmetric A as columns, by descending eigenvalue; NaN for NaN and inf."""
-    sound = finite(A)
-    return eigen(A.where(sound, 0))[1].flip(-1).where(sound, torch.nan)
+def gram_basis(A: Tensor) -> Tensor:
+    """Return the eigenvectors of A A^T as columns, by descending eigenvalue; NaN for NaN and inf.
+
+    A (..., n, p) of rank r < n, such as a tall gradient, leaves n - r of them open, and an eigensolver has
+    them follow the rounding of A. Here fixed random vectors are made orthogonal to the others instead: the
+    columns, but for their signs, depend on A as smoothly as its singular vectors. Float64 tells the smallest
+    of these, whose squares float32 would lose, from none. Of A = 0 the basis is that of the axes.
+    """
+    sound, n = finite(A), A.shape[-2]
+    X = A.where(sound, 0).double()
+    L, V = (x.flip(-1) for x in eigen(X @ X.mT))
+    eps = [torch.finfo(x.dtype).eps for x in (A, X)]
+    least = L[..., :1] * max((max(A.shape[-2:]) * eps[0]) ** 2, n * eps[1])  # what rounding can make of zero
+    rest = torch.randn(n, n, generator=torch.Generator().manual_seed(0), dtype=X.dtype).to(X.device)
+    rest = torch.where(L[..., :1, None] > 0, rest, torch.eye(n).to(X))
+    Q: Tensor = torch.linalg.qr(V.where((L > least).unsqueeze(-2), rest)).Q
+    return Q.to(A.dtype).where(sound, torch.nan)
+
+
+def held(Y: Tensor, Q: Tensor, L: Tensor) -> Tensor:
+    """Add a little of Q to Y, its product with a Gram matrix that has the trace of L, in place.
+
+    It is as if the matrix had s on its diagonal, which leaves its eigenvectors. With s as small as the
+    rounding of the sums, a column on which it is zero stays where it is; rounding alone would send it
+    anywhere.
+    """
+    s = L.diagonal(dim1=-2, dim2=-1).sum(-1) * (torch.finfo(L.dtype).eps * math.sqrt(Q.shape[-2]) / 4)
+    return Y.addcmul_(Q, s[..., None, None])
 
 
 def eigen(A: Tensor) -> tuple[Tensor, Tensor]:

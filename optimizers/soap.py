@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.base import UpdateRule, ema, second_moment
-from htbench.optimizers.linalg import eigenvectors, precise
+from htbench.optimizers.linalg import gram_basis, held, precise
 from htbench.optimizers.stacks import Stack
 from htbench.optimizers.zoo.subspace import SOAP as SOAP_TABLE
 
@@ -116,7 +116,7 @@ def start(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor | N
     own = G.shape[first:]
     state["L"] = {k: G.new_zeros(*G.shape[:first], own[k], own[k]) for k in _rotated(own, group)}
     gather_grams(G, state, group)
-    state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
+    state["Q"] = {k: gram_basis(_unfold(G, k, first)) for k in state["L"]}
     return None if G.isfinite().all() else G
 
 
@@ -130,8 +130,13 @@ def gather_grams(G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Non
     mu = group["betas"][1] if group["shampoo_beta"] is None else group["shampoo_beta"]
     first = int(isinstance(state, Stack))
     for k, L in state["L"].items():
-        A = G.movedim(first + k, first).flatten(first + 1)
+        A = _unfold(G, k, first)
         (L.baddbmm_ if first else L.addmm_)(A, A.mT, beta=mu, alpha=1 - mu)
+
+
+def _unfold(G: Tensor, k: int, first: int) -> Tensor:
+    """G as a matrix with its dimension k as the rows; with `first` = 1 each of a stack."""
+    return G.movedim(first + k, first).flatten(first + 1)
 
 
 def refresh(state: dict[str, Any]) -> None:
@@ -140,7 +145,7 @@ def refresh(state: dict[str, Any]) -> None:
     new: Bases = {}
     first = int(isinstance(state, Stack))
     for k, L in state["L"].items():
-        Y = L @ Q[k]
+        Y = held(L @ Q[k], Q[k], L)
         order = (Q[k] * Y).sum(-2).argsort(descending=True)  # by the diagonal of Q^T L Q
         new[k] = torch.linalg.qr(_sorted(Y, order, first + 1)).Q
         state["v"] = _sorted(state["v"], order, first + k)

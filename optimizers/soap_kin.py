@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.base import UpdateRule, ema, matrix_view, second_moment
-from htbench.optimizers.linalg import eigenvectors, precise
+from htbench.optimizers.linalg import gram_basis, held, precise
 from htbench.optimizers.soap import gather_grams, refresh, rotate, start
 from htbench.optimizers.spectral.rule import SpectralRule, momentum, transform
 from htbench.optimizers.stacks import norm, own_dims
@@ -81,8 +81,9 @@ class KLSOAP(UpdateRule):
         G = precise(matrix_view(G, state))
         if "Q" not in state:
             matrix = len(own_dims(G, state)) == 2
-            state["L"] = {k: _mean_gram(A) for k, A in enumerate((G, G.mT))} if matrix else {}
-            state["Q"] = {k: eigenvectors(L) for k, L in state["L"].items()}
+            sides = {0: G, 1: G.mT} if matrix else {}
+            state["L"] = {k: _mean_gram(A) for k, A in sides.items()}
+            state["Q"] = {k: gram_basis(A) for k, A in sides.items()}
             state["eigenvalues"] = {k: torch.full_like(L[..., 0], _FIRST) for k, L in state["L"].items()}
             if matrix and group["second_moment"] == "factors":
                 torch._foreach_mul_(list(state["L"].values()), 1 - group["shampoo_beta"])
@@ -120,9 +121,10 @@ def _gather_whitened(G: Tensor, Ghat: Tensor, state: dict[str, Any], mu: float, 
 
 def _turn(state: dict[str, Any]) -> None:
     """Take one step of the QR iteration, and carry m over."""
-    new = {k: torch.linalg.qr(L @ state["Q"][k]).Q for k, L in state["L"].items()}
+    old = state["Q"]
+    new = {k: torch.linalg.qr(held(L @ old[k], old[k], L)).Q for k, L in state["L"].items()}
     if "m" in state:
-        state["m"] = rotate(rotate(state["m"], state["Q"], back=True), new)
+        state["m"] = rotate(rotate(state["m"], old, back=True), new)
     state["Q"] = new
 
 

@@ -246,6 +246,7 @@ def _row(
     released: str = "matrix",
     paper: str = HTMUON_PAPER,
     url: str = HTMUON_URL,
+    revision: int = 1,
     **fixed: object,
 ) -> OptimizerSpec:
     """The row of a class with one map, or with several to choose from; `own` are its own defaults."""
@@ -268,6 +269,7 @@ def _row(
         shaped=cls != "Muown",
         paper=paper,
         url=url,
+        revision=revision,
     )
 
 
@@ -407,6 +409,7 @@ ROWS: Final = (
         },
         paper="Vyas et al., SOAP-Muon, 2026, in modded-nanogpt pull request 278",
         url="https://nikhilvyas.github.io/SOAP_Muon.pdf",
+        revision=2,
     ),
     _row(
         "muown",

@@ -79,6 +79,7 @@ ROWS: Final = (
         vectors="Adam",
         paper="Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam, 2025",
         url="https://arxiv.org/abs/2409.11321",
+        revision=2,
     ),
     OptimizerSpec(
         name="kl_soap",
@@ -91,6 +92,7 @@ ROWS: Final = (
         has_aux=True,
         paper="Lin et al., Understanding and Improving Shampoo and SOAP via KL Minimization, 2025",
         url="https://arxiv.org/abs/2509.03378",
+        revision=2,
     ),
     OptimizerSpec(
         name="galore",
@@ -113,5 +115,6 @@ ROWS: Final = (
         vectors="Adam",
         paper="Liu et al., COSMOS: A Hybrid Adaptive Optimizer for Memory-Efficient Training of LLMs, 2025",
         url="https://arxiv.org/abs/2502.17410",
+        revision=2,
     ),
 )

@@ -4,6 +4,7 @@ import io
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,9 +15,9 @@ from htbench.optimizers import linalg
 from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.cosmos import COSMOS
 from htbench.optimizers.galore import GaLore
-from htbench.optimizers.linalg import eigenvectors, singular_vectors
+from htbench.optimizers.linalg import eigen, gram_basis, singular_vectors
 from htbench.optimizers.soap import SOAP, rotate
-from htbench.optimizers.soap_kin import KLSOAP
+from htbench.optimizers.soap_kin import KLSOAP, SOAPMuon
 from tests.helpers.matrices import orthogonal
 
 # Small periods, so that every step of a period is seen.
@@ -235,7 +236,7 @@ def test_cosmos_follows_the_leading_eigenvectors() -> None:
         run(W, optimizer, [G])
         total = 0.95 * total + 0.05 * G.mT @ G
     U, S = optimizer.state[W]["U"], optimizer.state[W]["S"]
-    best = eigenvectors(total)[:, :2]
+    best = torch.linalg.eigh(total)[1][:, -2:]
     torch.testing.assert_close(U @ U.mT, best @ best.mT, rtol=0, atol=0.01)
     torch.testing.assert_close(S, U.mT @ total @ U, rtol=0, atol=0.01 * total.norm().item())
 
@@ -266,8 +267,8 @@ def test_cosmos_gradient_rule_has_no_momentum() -> None:
 
 
 def test_eigenvectors_are_found_in_float64_where_float32_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    eigh, A, V = torch.linalg.eigh, torch.diag(torch.tensor([1.0, 3.0, 2.0])), torch.eye(3)[:, [1, 2, 0]]
-    assert torch.equal(eigenvectors(A).abs(), V)  # they descend
+    eigh, A, V = torch.linalg.eigh, torch.diag(torch.tensor([1.0, 3.0, 2.0])), torch.eye(3)[:, [0, 2, 1]]
+    assert torch.equal(eigen(A)[1].abs(), V)  # they ascend
 
     def fails(A: Tensor) -> Any:
         if A.dtype == torch.float32:
@@ -275,8 +276,62 @@ def test_eigenvectors_are_found_in_float64_where_float32_fails(monkeypatch: pyte
         return eigh(A)
 
     monkeypatch.setattr(linalg.torch.linalg, "eigh", fails)
-    found = eigenvectors(A)
+    found = eigen(A)[1]
     assert found.dtype == torch.float32 and torch.equal(found.abs(), V)
+
+
+def lowered(G: Tensor, kind: str) -> Tensor:
+    """G with rows of zeros, as an embedding has for tokens that did not occur, or of rank 2."""
+    if kind == "unseen":
+        return G * (torch.arange(len(G)) % 3 > 0).unsqueeze(-1).to(G)
+    return G[:, :2] @ G[:2] if kind == "rank 2" else G
+
+
+@pytest.mark.parametrize("kind", ["dense", "unseen", "rank 2"])
+@pytest.mark.parametrize("shape", [(12, 12), (30, 8), (8, 30)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gram_basis_begins_with_the_singular_vectors_and_ends_as_smoothly(
+    shape: tuple[int, int], kind: str, dtype: torch.dtype
+) -> None:
+    (A,), eps = gradients(shape, 1), torch.finfo(dtype).eps
+    A = lowered(A, kind).to(dtype)
+    Q, (U, S, _) = gram_basis(A), np.linalg.svd(A.double().numpy())
+    rank = int((S > S[0] * 1e-5).sum())
+    overlap = Q.double().numpy().T @ U
+    np.testing.assert_allclose(abs(overlap[:rank, :rank]), np.eye(rank), rtol=0, atol=100 * eps)
+    np.testing.assert_allclose(overlap[rank:, :rank], 0, atol=100 * eps)
+    torch.testing.assert_close(Q.mT @ Q, torch.eye(len(Q), dtype=dtype), rtol=0, atol=20 * eps)
+    rounded = A * (1 + eps * gradients(shape, 2)[1].clamp(-2, 2).to(dtype))
+    torch.testing.assert_close(gram_basis(rounded).abs(), Q.abs(), rtol=0, atol=2000 * eps)
+    stack = gram_basis(torch.stack([A, torch.zeros_like(A), A]))
+    torch.testing.assert_close(stack[[0, 2]].abs(), torch.stack([Q, Q]).abs(), rtol=0, atol=1000 * eps)
+    torch.testing.assert_close(stack[1].abs(), torch.eye(len(Q), dtype=dtype))
+
+
+@pytest.mark.parametrize("shape", [(24, 24), (48, 16), (16, 48), (160, 8)], ids=str)
+@pytest.mark.parametrize(
+    ("cls", "hyper", "most"),  # where rounding chose the bases 0.16 to 0.35
+    [
+        (SOAP, {}, 0.02),
+        (KLSOAP, {}, 0.02),
+        (KLSOAP, {"second_moment": "factors"}, 0.02),
+        (SOAPMuon, {"ns_dtype": "float32"}, 0.02),
+        (COSMOS, {"rank": 6, "ns_dtype": "float32"}, 0.02),
+        (COSMOS, {"rank": 22, "ns_dtype": "float32"}, 0.06),  # its Newton-Schulz has only rounding at first
+        (GaLore, {"rank": 6, "update_gap": 4}, 0.02),
+    ],
+    ids=["soap", "kl_soap", "kl_shampoo", "soap_muon", "cosmos", "cosmos above the rank", "galore"],
+)
+def test_rounding_of_the_gradients_stays_rounding(
+    cls: type[UpdateRule], hyper: dict[str, Any], most: float, shape: tuple[int, int]
+) -> None:
+    draws, ends = gradients(shape, 40), []
+    grads, noise = [1e-3 * G for G in draws[:20]], [R.clamp(-2, 2) for R in draws[20:]]
+    for size in (0.0, 1e-7):
+        W = nn.Parameter(torch.zeros(shape))
+        near = [G * (1 + size * R) for G, R in zip(grads, noise, strict=True)]
+        ends.append(run(W, cls([W], **hyper), [G.float() for G in near]))
+    assert (ends[1] - ends[0]).norm() < most * ends[0].norm()
 
 
 @pytest.mark.parametrize("right", [False, True])

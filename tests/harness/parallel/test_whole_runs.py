@@ -89,6 +89,14 @@ def test_synchronised_batch_norm_is_one_process_on_the_whole_batch(tmp_path, tin
     assert statistics > 2
 
 
+def test_soap_in_micro_batches_and_two_processes(tmp_path):
+    settings = PADDED | SOAP | {"model": "llama-nano"}
+    whole = finish(resolve_config(settings), made(tmp_path / "one"))
+    parts = finish(resolve_config(settings | {"micro_batch": 16}), made(tmp_path / "parts"))
+    assert_close(parts, whole, rel=2e-5)
+    assert_close(together(2, settings, made(tmp_path / "two")), whole, rel=2e-5)
+
+
 # --- what several processes do besides ---
 
 
@@ -99,15 +107,9 @@ def test_sums_behind_the_backward_pass_give_the_same_losses(tmp_path):
     assert_close(overlapped, together(2, settings, made(tmp_path / "plain")))
 
 
-# The Gram matrices of SOAP have many equal eigenvalues at first. Their basis is arbitrary and depends on the
-# last bits of a sum: two processes differ from one by 7e-4 after five steps, also without interruption.
-@pytest.mark.parametrize(
-    ("changes", "rel"),
-    [(HTMUON, 1e-4), (SOAP, 1e-2), (FREE, 1e-4)],
-    ids=["htmuon", "soap", "schedule_free"],
-)
+@pytest.mark.parametrize("changes", [HTMUON, SOAP, FREE], ids=["htmuon", "soap", "schedule_free"])
 @pytest.mark.slow
-def test_two_processes_then_one_then_four(tmp_path, changes, rel):
+def test_two_processes_then_one_then_four(tmp_path, changes):
     settings = TEXT | changes | {"log_every": 1}
     roots = made(tmp_path / "calm"), made(tmp_path / "moved")
     interrupt(resolve_config(settings), roots[0], 3)
@@ -119,7 +121,7 @@ def test_two_processes_then_one_then_four(tmp_path, changes, rel):
     interrupt(resolve_config(settings), roots[1], 6)
     moved = together(4, settings, roots[1])
     assert moved[0].attempts == 3
-    assert_close(moved, finish(resolve_config(settings), roots[0]), rel=rel)
+    assert_close(moved, finish(resolve_config(settings), roots[0]))
 
 
 @pytest.mark.slow
