@@ -47,8 +47,8 @@ class Movement:
         shape: of the parameter.
         rule: what steps it.
         first, second, tenth: RMS of the update in that step over the rate, without weight decay.
-        scheduled: RMS of the second update after a scheduler halved the rate, over that at the whole rate;
-            .5 for most rules; None: the second update is 0.
+        scheduled: RMS of the third update if a scheduler halved the rate after the first, over that at the
+            whole rate; .5 for most rules; None: the third update is 0.
         gradient_left: norm of `p.grad` after a step over that before; None: it is gone.
         refused: why the class does not take such a parameter; empty: it does.
     """
@@ -68,13 +68,14 @@ class Decay:
     """What weight decay does in a step after the first.
 
     Attributes:
-        kind: `decoupled`: it multiplies the weights, beside the update; `coupled`: it enters the update;
+        kind: `decoupled`: it multiplies the weights, beside the update; `partial`: it does so with a gradient
+            of 0 alone, as where it is cautious; `coupled`: it enters the update;
             `averaged`: the class trains other weights than those it is evaluated at; `none`: nothing.
         idle: by how much the weights shrink, in units of lr x weight_decay, with a gradient of 0.
         busy: the same with a gradient.
     """
 
-    kind: Literal["decoupled", "coupled", "averaged", "none"]
+    kind: Literal["decoupled", "partial", "coupled", "averaged", "none"]
     idle: float
     busy: float
 
@@ -165,8 +166,8 @@ def _judge_rule(facts: Measured) -> Iterator[Note]:
     if facts.moved_without_rate is not None and facts.moved_without_rate > MOVED:
         yield Note("measured_no_rate", rate=NO_RATE, moved=facts.moved_without_rate)
     decay, momentum = facts.decay, facts.momentum
-    if decay and decay.kind in ("decoupled", "none"):
-        factors = [decay.idle, decay.busy] if decay.idle else [decay.busy]
+    if decay and decay.kind in ("decoupled", "partial", "none"):
+        factors = [*([decay.idle] if decay.idle else []), *([decay.busy] if decay.kind != "partial" else [])]
         if not all(DECAY[0] <= factor <= DECAY[1] for factor in factors):
             yield Note("measured_decay", idle=decay.idle, busy=decay.busy)
     if not facts.matrix_rule:
@@ -259,6 +260,7 @@ def _measure_movement(build: Build, shape: tuple[int, ...]) -> Movement:
         left = steps.weight.grad
         half.step(half.next_gradient())
         LambdaLR(half.optimizer, lambda step: 0.5)
+        half.step(half.next_gradient())  # torch's ASGD takes a new rate one step later
         halved = _rms(half.step(half.next_gradient()))
     except Exception as error:  # a user's class may raise anything
         return Movement(shape, refused=reason(error))
@@ -269,7 +271,7 @@ def _measure_movement(build: Build, shape: tuple[int, ...]) -> Movement:
         first=first,
         second=second,
         tenth=tenth,
-        scheduled=halved / updates[1] if updates[1] else None,
+        scheduled=halved / updates[2] if updates[2] else None,
         gradient_left=None if left is None else (left.norm() / gradient.norm()).item(),
     )
 
@@ -339,7 +341,7 @@ def _measure_decay_in(build: Build, dtype: torch.dtype) -> Decay:
         pair = [_Steps(build, dtype=dtype, weight_decay=own) for own in (decay, 0.0)]
         return list(_list_decays(pair, decay, scale))
 
-    idle, busy = shrink(strength, 0.0)[1][0], shrink(strength, SCALE)[1][0]
+    idle, (busy, along_busy) = shrink(strength, 0.0)[1][0], shrink(strength, SCALE)[1]
     scale = 0.0 if idle else SCALE  # Prodigy does nothing before the first gradient
     [(second, _), (third, along)] = shrink(strength, scale)
     half = shrink(strength / 2, scale)[1][0]
@@ -348,7 +350,9 @@ def _measure_decay_in(build: Build, dtype: torch.dtype) -> Decay:
     if idle == busy == 0:
         return Decay("none", idle, busy)
     steady = all(math.isclose(factor, third, rel_tol=0.01) for factor in (second, half))
-    return Decay("decoupled" if steady and along > 0.99 else "coupled", idle, busy)
+    if not steady or along < 0.99:
+        return Decay("coupled", idle, busy)
+    return Decay("decoupled" if along_busy > 0.99 else "partial", idle, busy)
 
 
 def _list_decays(pair: Sequence[_Steps], decay: float, scale: float) -> Iterator[tuple[float, float]]:

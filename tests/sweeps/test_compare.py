@@ -54,6 +54,11 @@ class Far(torch.optim.AdamW):
                 p.lerp_(old, -49)
 
 
+class ThreeDecays(torch.optim.SGD):
+    def __init__(self, params, lr=0.1, weight_decay=0.0):
+        super().__init__(params, lr=lr, weight_decay=3 * weight_decay)
+
+
 class Needs(torch.optim.SGD):
     def __init__(self, params, lr, rank):
         super().__init__(params, lr=lr)
@@ -215,6 +220,18 @@ def test_a_class_whose_steps_make_nan_is_sent_back_with_that_and_nothing_that_fo
     assert "can't be compared: with no lr of" in shown.err and "make weights that are not finite" in shown.err
     for untrue in ("end with different weights", "takes other steps", 'although "lr" is 0', "not close"):
         assert untrue not in shown.out
+
+
+def test_what_would_mislead_is_told_of_a_class_from_outside_and_of_a_rival(folder, monkeypatch, capfd):
+    monkeypatch.setattr(compare, "_say_time", lambda args, path: None)
+    monkeypatch.setattr(compare, "do_sweep_step", lambda *args, **given: 0)
+    monkeypatch.setattr(compare, "do_step", lambda words, work: 0)
+    words = ["compare", "others_of_mine:ThreeDecays", "--against", "muon,polargrad", "--task", "digits"]
+    assert cli.main(words) == 0
+    told = capfd.readouterr().err.split("mind ")
+    assert len(told) == 3, "nothing of muon"
+    assert "others_of_mine:ThreeDecays: " in told[0] and told[1].startswith("the decay: a step shrinks")
+    assert "polargrad: " in told[1] and told[2].startswith("the gradients: ")
 
 
 def test_a_class_with_another_fault_is_compared_and_the_fault_told(folder, monkeypatch, capfd):
