@@ -54,8 +54,8 @@ class Conversion:
         name: "module:Class".
         theirs: settings of the class that differ from its defaults, beside rate and decay.
         row, ours: of the zoo, likewise.
-        rate: our rate over theirs: a number, or a function of an m x n matrix. Our decay is as much smaller,
-            so that each step takes the same part off.
+        rate: our rate over theirs: a number, or a function of our m x n matrix (m outputs, n inputs; n x m in
+            JAX). Our decay is as much smaller, so that each step takes the same part off.
         carried: settings that both have: by their names in the class those in our row.
         weight_decay: the default of the class.
         difference: of the two paths, as `benchmarks/paths.py` measures it.
