@@ -11,6 +11,7 @@ square matrix then takes most of the time; `--small` leaves it out.
 
 import functools
 import importlib.metadata
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
+import numpy
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -85,14 +87,55 @@ def _problem(m: int, n: int) -> tuple[Tensor, list[Tensor]]:
     return 0.02 * start, [0.01 * (0.3 * common + one) for one in noise]
 
 
-def _theirs(row: Conversion, weight: nn.Parameter, settings: Mapping[str, Any]) -> Optimizer:
+def _theirs(row: Conversion, weight: nn.Parameter, settings: Mapping[str, Any]) -> Any:
+    words = {key: _value(key, x) for key, x in settings.items()}
+    if row.package in _OF_JAX:
+        return _OF_JAX[row.package](row.name, weight, words)
     allowed.add(row.name)
     spec = outside.spec(row.name)
     assert spec is not None
     cls: Any = load(spec.target)
-    words = {key: _value(key, x) for key, x in settings.items()}
     made: Optimizer = cls([{"params": [weight], "use_muon": True}] if spec.flagged else [weight], **words)
     return training(made)
+
+
+class _Optax:
+    """A transformation of optax with a torch weight, which is transposed there."""
+
+    def __init__(self, name: str, weight: nn.Parameter, settings: dict[str, Any]) -> None:
+        made: Any = load(name)
+        self.weight, self.rule = weight, made(**settings)
+        self.state = self.rule.init(_array(weight))
+
+    def step(self) -> None:
+        """One update."""
+        updates, self.state = self.rule.update(_array(self.weight.grad), self.state, _array(self.weight))
+        self.weight.data.add_(torch.tensor(numpy.asarray(updates)).mT)
+
+
+class _Keras:
+    """An optimizer of keras on JAX, likewise."""
+
+    def __init__(self, name: str, weight: nn.Parameter, settings: dict[str, Any]) -> None:
+        os.environ["KERAS_BACKEND"] = "jax"
+        made: Any = load(name)
+        variable: Any = load("keras:Variable")
+        self.weight, self.variable = weight, variable(_array(weight), name="w")
+        self.rule = made(**settings)
+
+    def step(self) -> None:
+        """One update."""
+        self.rule.apply([_array(self.weight.grad)], [self.variable])
+        self.weight.data.copy_(torch.tensor(numpy.asarray(self.variable.value)).mT)
+
+
+_OF_JAX = {"optax": _Optax, "keras": _Keras}
+
+
+def _array(tensor: Tensor | None) -> Any:
+    assert tensor is not None
+    make: Any = load("jax.numpy:asarray")
+    return make(tensor.detach().mT.numpy())
 
 
 def _value(key: str, value: Any) -> Any:

@@ -11,7 +11,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting
-from htbench.harness.show.report import Column, Report, table
+from htbench.harness.show.report import Column, Report, Section, table
 from htbench.optimizers.zoo.registry import ZOO, nearest, resolve
 
 SHAPES: Final = ((256, 128), (128, 256), (512, 512))  # of the matrices that were run
@@ -54,8 +54,8 @@ class Conversion:
         name: "module:Class".
         theirs: settings of the class that differ from its defaults, beside rate and decay.
         row, ours: of the zoo, likewise.
-        rate: our rate over theirs: a number, or a function of an m x n matrix. Our decay is as much smaller,
-            so that each step takes the same part off.
+        rate: our rate over theirs: a number, or a function of our m x n matrix (m outputs, n inputs; n x m in
+            JAX). Our decay is as much smaller, so that each step takes the same part off.
         carried: settings that both have: by their names in the class those in our row.
         weight_decay: the default of the class.
         difference: of the two paths, as `benchmarks/paths.py` measures it.
@@ -142,6 +142,7 @@ class Converted:
     Attributes:
         optimizer: its name.
         settings: of it, beside rate and decay.
+        rate_name: what it calls its learning rate.
         rates: by shapes of matrices.
         package, version: with which it was measured.
         difference: of the two paths, as a part of the way, after ten steps on three matrices.
@@ -150,6 +151,7 @@ class Converted:
 
     optimizer: str
     settings: Mapping[str, Any]
+    rate_name: str
     rates: Sequence[Rate]
     package: str
     version: str
@@ -194,9 +196,15 @@ def convert(given_words: Sequence[str], to: str, model: str | None = None) -> Re
     )
     settings = {**own, **{names[key]: x for key, x in given.items() if key in names}}
     settings.pop("weight_decay", None)
-    rates = [] if row.obstacle else [_rate(row, outward, lr, decay, *one) for one in _shapes(row, model)]
-    fact = Converted(to, settings, rates, row.package, row.version, row.difference, row.obstacle)
-    return Report("convert", "", [_section(row, fact, name)], data=[fact])
+    rate_name = row.rate_name if outward else "lr"
+    if row.obstacle:
+        rates, section = [], _of_unequal(row, [one for one in known if not one.obstacle], name, to)
+    else:
+        rates = [_rate(row, outward, lr, decay, *one) for one in _shapes(row, model)]
+        section = _of_equal(row, rates, settings, rate_name, name, to)
+    of_row = {key: getattr(row, key) for key in ("package", "version", "difference", "obstacle")}
+    fact = Converted(to, settings, rate_name, rates, **of_row)
+    return Report("convert", "", [section], data=[fact])
 
 
 def _number(name: str, key: str, value: Any) -> float:
@@ -242,21 +250,25 @@ def _shapes(row: Conversion, model: str | None) -> list[tuple[Any, int | None]]:
     return sorted(matrices.items())
 
 
-def _section(row: Conversion, fact: Converted, name: str) -> Any:
-    about = {"name": name, "to": fact.optimizer, "package": row.package, "version": row.version}
-    if row.obstacle:
-        reason = Note(f"convert_{row.obstacle}")
-        return table(
-            (), (), notes=[Note("convert_unequal", **about, reason=reason, difference=row.difference)]
-        )
-    notes = [Note("convert_equal", **about, settings=_typed(fact.settings), difference=row.difference)]
+def _of_unequal(row: Conversion, equal: Sequence[Conversion], name: str, to: str) -> Section:
+    """Why nothing is equal, below what is at other settings."""
+    reason, at = Note(f"convert_{row.obstacle}"), f"{row.package} {row.version}"
+    note = Note("convert_unequal", name=name, to=to, at=at, reason=reason, difference=row.difference)
+    return table(KNOWN if equal else (), map(words, equal), notes=[note])
+
+
+def _of_equal(
+    row: Conversion, rates: Sequence[Rate], settings: Mapping[str, Any], rate_name: str, name: str, to: str
+) -> Section:
+    typed, at = _typed(settings), f"{row.package} {row.version}"
+    notes = [Note("convert_equal", name=name, to=to, at=at, settings=typed, difference=row.difference)]
     if row.rate in _FACTORS:
         notes.append(Note("convert_by_shape"))
-    rows = [
-        (" x ".join(map(str, one.shape)) or "any", one.matrices, one.lr, one.weight_decay)
-        for one in fact.rates
-    ]
-    return table(_RATES, rows, notes=notes)
+    columns = [replace(column, label=rate_name) if column.name == "lr" else column for column in _RATES]
+    shapes = [" x ".join(map(str, rate.shape)) or "any" for rate in rates]
+    cells = [(rate.matrices, rate.lr, rate.weight_decay) for rate in rates]
+    rows = [(shape, *own) for shape, own in zip(shapes, cells, strict=True)]
+    return table(columns, rows, notes=notes)
 
 
 def _typed(settings: Mapping[str, Any]) -> str:

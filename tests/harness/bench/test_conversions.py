@@ -21,7 +21,7 @@ def label(row):
 
 
 def test_each_row_has_settings_of_ours_and_a_sentence_for_its_obstacle():
-    assert len({(label(row), row.row, row.rate) for row in ROWS}) == len(ROWS) > 20
+    assert len({(label(row), row.row, str(row.ours), row.rate) for row in ROWS}) == len(ROWS) > 20
     for row in ROWS:
         resolve(row.row, {key: x for key, x in row.ours.items() if key != "weight_decay"})
         assert {*row.carried.values()} - {"lr"} <= ZOO[row.row].params.keys()
@@ -98,7 +98,12 @@ def test_a_factor_by_shape_gives_each_matrix_its_rate(capsys):
     found = [answer(capsys, *words, "--to", EMERGING, *more)[0] for more in ([], ["--model", "llama-nano"])]
     assert found[0]["settings"]["scale_mode"] == "shape_scaling" and len(found[0]["rates"]) == 1
     assert sum(one["matrices"] for one in found[1]["rates"]) > 4
+    assert (
+        answer(capsys, *words, "scale_rule=rms0.2", "--to", "keras.optimizers:Muon")[0]["rate_name"]
+        == "learning_rate"
+    )
     needs = ["omnimuon:Muon", "matrix_lr=0.02", "nesterov=False", "weight_decay=0", "--to", "muon"]
+    assert answer(capsys, "muon", "lr=0.02", "--to", "keras.optimizers:Muon") == []
     rates = {tuple(one["shape"]): one["lr"] for one in answer(capsys, *needs)[0]["rates"]}
     assert rates[256, 128] == pytest.approx(0.02 / math.sqrt(2)) and rates[128, 256] == 0.02
 
@@ -112,9 +117,10 @@ def test_a_constant_factor_divides_rate_and_multiplies_decay(capsys):
 
 
 def test_what_nothing_equals_has_a_reason(capsys):
-    words = ["zoo", "--convert", "pytorch_optimizer:AdaMuon", "lr=0.01", "--to", "adamuon"]
+    words = ["zoo", "--convert", "adamuon", "lr=0.01", "--to", "pytorch_optimizer:AdaMuon"]
     assert main(words) == 0
-    assert "the sign of it" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "the sign of it" in out and "sign=false" in out
     assert answer(capsys, *words[2:])[0]["rates"] == []
     assert answer(capsys, "torch.optim:Muon", "lr=0.1", "eps=1e-3", "--to", "muon") == []
     assert main(["zoo", "--convert", "torch.optim:Muon", "lr=0.1", "eps=1e-3", "--to", "muon"]) == 0
