@@ -16,7 +16,7 @@ from torch.optim.lr_scheduler import LinearLR, LRScheduler, OneCycleLR, Sequenti
 
 from htbench.harness.bench.contract import equal
 from htbench.harness.bench.contract import learning_rates_are_set_through_the_groups as rates_are_read
-from htbench.optimizers import ZOO, Lion, Muon, UpdateRule, build
+from htbench.optimizers import ZOO, Lion, Muon, ScheduleFree, UpdateRule, build
 from htbench.optimizers.zoo.spec import lr, weight_decay
 from tests.helpers.rows import of_rows, walk
 
@@ -157,6 +157,22 @@ def test_a_cycle_of_the_momentum_is_that_of_adamw() -> None:
         for one, cycle in zip(optimizers, cycles, strict=True):
             one.step()
             cycle.step()
+
+
+def test_the_mean_of_schedule_free_stays_the_mean_while_a_cycle_moves_beta1() -> None:
+    W = nn.Parameter(torch.ones(4))
+    optimizer = ScheduleFree([W], lr=0.1, weight_decay=0.0)
+    cycle, weights, seen = OneCycleLR(optimizer, max_lr=0.1, total_steps=9), [], []
+    for step in range(7):
+        walk(nn.ParameterList([W]), optimizer, [step])
+        weights.append(optimizer.state[W]["lr_max"] ** 2)
+        seen.append(weights[-1] * optimizer.state[W]["z"])
+        cycle.step()
+        if step in (3, 6):
+            optimizer.eval()
+            torch.testing.assert_close(W.detach(), sum(seen) / sum(weights), rtol=1e-5, atol=1e-5)
+            optimizer.train()
+    assert optimizer.param_groups[0]["betas"][0] != 0.9
 
 
 # --- decay beside the peak of the rate ---
