@@ -9,7 +9,7 @@ from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.adam import adam_direction
 from htbench.optimizers.base import UpdateRule, ema, second_moment
-from htbench.optimizers.linalg import gram_basis, held, precise, singular_vectors
+from htbench.optimizers.linalg import gram_basis, hold_columns, precise, singular_vectors
 from htbench.optimizers.spectral.newton_schulz import QUINTIC
 from htbench.optimizers.spectral.products import DTYPES, fused, matmul
 from htbench.optimizers.stacks import norm, own_dims
@@ -153,7 +153,7 @@ def _follow(G: Tensor, state: dict[str, Any], b3: float, rank: int) -> tuple[Ten
     else:
         old, S = state["U"], state["S"]
         Y = fused(old @ S, G.mT, G @ old, beta=b3, alpha=1 - b3)
-        U = torch.linalg.qr(held(Y, old, S)).Q
+        U = torch.linalg.qr(hold_columns(Y, old, S)).Q
         GU, T = G @ U, old.mT @ U
         S = fused(T.mT @ (S @ T), GU.mT, GU, beta=b3, alpha=1 - b3)
     state["U"], state["S"] = U, S

@@ -40,7 +40,7 @@ def gram_basis(A: Tensor) -> Tensor:
     return Q.to(A.dtype).where(sound, torch.nan)
 
 
-def held(Y: Tensor, Q: Tensor, L: Tensor) -> Tensor:
+def hold_columns(Y: Tensor, Q: Tensor, L: Tensor) -> Tensor:
     """Add a little of Q to Y, its product with a Gram matrix that has the trace of L, in place.
 
     It is as if the matrix had s on its diagonal, which leaves its eigenvectors. With s as small as the

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.base import UpdateRule, ema, second_moment
-from htbench.optimizers.linalg import gram_basis, held, precise
+from htbench.optimizers.linalg import gram_basis, hold_columns, precise
 from htbench.optimizers.stacks import Stack
 from htbench.optimizers.zoo.subspace import SOAP as SOAP_TABLE
 
@@ -145,7 +145,7 @@ def refresh(state: dict[str, Any]) -> None:
     new: Bases = {}
     first = int(isinstance(state, Stack))
     for k, L in state["L"].items():
-        Y = held(L @ Q[k], Q[k], L)
+        Y = hold_columns(L @ Q[k], Q[k], L)
         order = (Q[k] * Y).sum(-2).argsort(descending=True)  # by the diagonal of Q^T L Q
         new[k] = torch.linalg.qr(_sorted(Y, order, first + 1)).Q
         state["v"] = _sorted(state["v"], order, first + k)

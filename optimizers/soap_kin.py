@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.base import UpdateRule, ema, matrix_view, second_moment
-from htbench.optimizers.linalg import gram_basis, held, precise
+from htbench.optimizers.linalg import gram_basis, hold_columns, precise
 from htbench.optimizers.soap import gather_grams, refresh, rotate, start
 from htbench.optimizers.spectral.rule import SpectralRule, momentum, transform
 from htbench.optimizers.stacks import norm, own_dims
@@ -122,7 +122,7 @@ def _gather_whitened(G: Tensor, Ghat: Tensor, state: dict[str, Any], mu: float, 
 def _turn(state: dict[str, Any]) -> None:
     """Take one step of the QR iteration, and carry m over."""
     old = state["Q"]
-    new = {k: torch.linalg.qr(held(L @ old[k], old[k], L)).Q for k, L in state["L"].items()}
+    new = {k: torch.linalg.qr(hold_columns(L @ old[k], old[k], L)).Q for k, L in state["L"].items()}
     if "m" in state:
         state["m"] = rotate(rotate(state["m"], old, back=True), new)
     state["Q"] = new
