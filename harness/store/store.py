@@ -83,6 +83,8 @@ class Store(Records):
 
     def state(self, key: str, study: str = "") -> RunState:
         """The state of a run for `study`. A run that only another study has pruned is waiting."""
+        if not self.run_folder(key).exists():  # as most of ten thousand that are planned
+            return RunState(Status.WAITING, 0)
         record = self.record(key)
         number = self.last_attempt(key)
         if record is not None and record.ends(study):
