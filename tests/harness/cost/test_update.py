@@ -1,6 +1,7 @@
 """One update as it is counted: equal to what a simulation gave, and on real tensors to that without memory.
 
 `tests/golden/cost.json` has operations, state and peak of each case as the simulation of version 0.1.0 told.
+Peaks of SOAP, its kin and COSMOS are those of their second revision, which begins with a basis in float64.
 """
 
 import json

@@ -13,6 +13,8 @@ from tests.helpers.architecture import PACKAGES, ROOT
 DANGER = "danger_"  # the short form of another kind
 # A kind for each state of a run, each reason, each figure, each mark, each routing.
 FAMILIES = (
+    "convert_",
+    "fact_",
     "status_",
     "tally_",
     "reason_",
