@@ -58,11 +58,17 @@ def adopt_state(optimizer: Optimizer, *state_dicts: Mapping[str, Any]) -> None:
             f"{_list(ours)}: give the states of all optimizers that wrote them, in the order of param_groups"
         )
     parts = getattr(optimizer, "parts", (optimizer,))
+    are_of_torch = not any("rule_name" in group for group in found["param_groups"])
     rules = {id(group): rule_of(part, group) for part in parts for group in part.param_groups}
     for group, saved in zip(groups, found["param_groups"], strict=True):
         rule, numbers = rules[id(group)], saved["params"]
-        if is_of_torch(saved, tensors_of(found, saved)):
-            saved |= _of_muon(group, saved) if _is_muon(saved, rule) else _of_same_class(saved, rule)
+        if are_of_torch and is_of_torch(saved, tensors_of(found, saved)):
+            if _is_muon(saved, rule):
+                settings = _of_muon(group, saved)
+                saved.clear()
+                saved.update(settings, params=numbers)
+            else:
+                saved |= _of_same_class(saved, rule)
         for number, W in zip(numbers, group["params"], strict=True):
             state = found["state"].get(number, {})
             if rule == "muon" and "momentum_buffer" in state:
@@ -115,7 +121,8 @@ def _of_muon(group: Group, saved: Group) -> State:
     """
     fixed = settings_of_torch()["torch.optim.Muon"]
     for key in ("ns_coefficients", "eps"):
-        if saved[key] != fixed[key]:
+        value = tuple(saved[key]) if isinstance(saved[key], list) else saved[key]
+        if value != fixed[key]:
             raise ValueError(
                 f"muon knows torch.optim.Muon with {key}={fixed[key]} only, not with {saved[key]}"
             )
@@ -137,9 +144,17 @@ def _of_same_class(saved: Group, rule: str) -> State:
         ValueError: the two have other rules.
     """
     writer = name_of_torch(saved)
+    pair = {"torch.optim.Adam", "torch.optim.AdamW"}
+    if {rule, writer} <= pair and "decoupled_weight_decay" not in saved:  # older ones of both save alike
+        if rule == "torch.optim.Adam" and saved["weight_decay"]:
+            raise ValueError(
+                f"this state may be of Adam or of AdamW at weight_decay={saved['weight_decay']:g}: say which "
+                "by its decoupled_weight_decay"
+            )
+        return {"decoupled_weight_decay": rule == "torch.optim.AdamW"}
     if rule == writer:
         return {}
-    both = {rule, writer} == {"torch.optim.Adam", "torch.optim.AdamW"}
+    both = {rule, writer} == pair
     if both and not saved["weight_decay"]:
         return {"decoupled_weight_decay": rule == "torch.optim.AdamW"}
     decay = f" at weight_decay={saved['weight_decay']:g}" if both else ""

@@ -55,7 +55,9 @@ def assemble(
     if not alike:
         return optimizer
     (alone,) = optimizer.parts
-    if not isinstance(alone, UpdateRule):
+    if isinstance(alone, UpdateRule):  # a group that is added later has these, too
+        alone.defaults |= _list_step_words(settings)
+    else:
         alone.register_load_state_dict_pre_hook(refuse_others)
     return alone
 
@@ -233,10 +235,15 @@ def _piece_of(name: str, ours: list[Entry], own: Settings) -> tuple[partial[Opti
     return _maker(row, own), common, (ours, {"group": name})
 
 
+def _list_step_words(settings: Settings) -> Settings:
+    """What `optimizers.steps` is told, if it is told something."""
+    return {key: x for key, param in STEP.items() if (x := settings.get(key, param.default)) != param.default}
+
+
 def _words(row: OptimizerSpec, settings: Settings) -> Settings:
     """The name of a rule of ours, and what `optimizers.steps` is told, if it is told something."""
-    told = {key: x for key, param in STEP.items() if (x := settings.get(key, param.default)) != param.default}
-    return told | ({"rule_name": row.name} if row.target.startswith("htbench.optimizers.") else {})
+    is_ours = row.target.startswith("htbench.optimizers.")
+    return _list_step_words(settings) | ({"rule_name": row.name} if is_ours else {})
 
 
 def _aux(settings: Settings) -> Settings:

@@ -16,6 +16,9 @@ def precise(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+_WITH_FLOAT64 = ("cpu", "cuda", "meta")
+
+
 def finite(A: Tensor) -> Tensor:
     """Say of each matrix whether all of it is finite, as a (..., 1, 1) tensor: no branch, no device sync."""
     return A.isfinite().all(-1, keepdim=True).all(-2, keepdim=True)
@@ -30,14 +33,16 @@ def gram_basis(A: Tensor) -> Tensor:
     of these, whose squares float32 would lose, from none. Of A = 0 the basis is that of the axes.
     """
     sound, n = finite(A), A.shape[-2]
-    X = A.where(sound, 0).double()
+    X = A.where(sound, 0)
+    X = (X if X.device.type in _WITH_FLOAT64 else X.cpu()).double()
     L, V = (x.flip(-1) for x in eigen(X @ X.mT))
     eps = [torch.finfo(x.dtype).eps for x in (A, X)]
     least = L[..., :1] * max((max(A.shape[-2:]) * eps[0]) ** 2, n * eps[1])  # what rounding can make of zero
-    rest = torch.randn(n, n, generator=torch.Generator().manual_seed(0), dtype=X.dtype).to(X.device)
-    rest = torch.where(L[..., :1, None] > 0, rest, torch.eye(n).to(X))
+    seed = torch.Generator().manual_seed(0)
+    rest = torch.randn(n, n, generator=seed, dtype=X.dtype, device="cpu").to(X.device)
+    rest = torch.where(L[..., :1, None] > 0, rest, torch.eye(n, dtype=X.dtype, device=X.device))
     Q: Tensor = torch.linalg.qr(V.where((L > least).unsqueeze(-2), rest)).Q
-    return Q.to(A.dtype).where(sound, torch.nan)
+    return Q.to(A.dtype).to(A.device).where(sound, torch.nan)
 
 
 def hold_columns(Y: Tensor, Q: Tensor, L: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ Group: TypeAlias = Mapping[str, Any]
 # How a step is computed, which no settings of ours say; older versions of torch have fewer of them.
 FLAGS = {"foreach", "maximize", "capturable", "differentiable", "fused", "decoupled_weight_decay"}
 _TORCH = "torch.optim."
+_RULE = {"update", "direction", "table", "conclude"}  # what makes a rule another one
 # What classes of torch and of other packages call the tensors that they keep. Ours call none so.
 _NOT_OURS = {"exp_avg", "exp_avg_sq", "momentum_buffer", "square_avg", "sum", "step_size", "prev"}
 
@@ -34,8 +35,7 @@ def name_rule(cls: type, group: Group) -> str:
     """
     if not hasattr(cls, "table"):
         return _outside(cls)
-    row = vars(cls).get("row")
-    base = cls.__mro__[1] if row else cls
+    row, base = getattr(cls, "row", None), _class_of_rows(cls)
     fitting = [one for one in _rows_of(base) if _fits(one, group)]
     names = {one.name for one in fitting}
     if fitting:
@@ -43,6 +43,16 @@ def name_rule(cls: type, group: Group) -> str:
         return stated or max(fitting, key=lambda one: len(one.fixed)).name
     spectral = group.get("spectral")
     return f"{base.__qualname__} with {spectral}" if spectral else base.__qualname__
+
+
+def _class_of_rows(cls: type) -> type:
+    """The class of the zoo whose rule a class has: a subclass may add to it, but has no update of its own."""
+    for base in cls.__mro__:
+        if any(_rows_of(base)):
+            return base
+        if not _RULE.isdisjoint(vars(base)):
+            return cls
+    return cls
 
 
 def checked(parts: Sequence[Optimizer], groups: Sequence[Group], state: State) -> State:
@@ -70,10 +80,17 @@ def checked(parts: Sequence[Optimizer], groups: Sequence[Group], state: State) -
             for name, (part, group, one) in zip(ours, pairs, strict=True)
         ]
         raise ValueError(_refusal(theirs, ours))
-    filled = [
-        {key: group[key] for key in ("rule_name", "peak_lr") if key in group} | one for _, group, one in pairs
-    ]
-    return {**state, "param_groups": filled}
+    return {**state, "param_groups": [_list_missing(part, group, one) | one for part, group, one in pairs]}
+
+
+def _list_missing(part: Optimizer, group: Group, saved: Group) -> State:
+    """What a group that an older version saved may lack: words of ours, flags of torch, newer settings."""
+    table: Mapping[str, Param] = getattr(part, "table", {})
+    settings = {key: param.before for key, param in table.items() if param.before is not UNSET}
+    words = {key: group[key] for key in ("rule_name", "peak_lr", *FLAGS) if key in group}
+    if "peak_lr" in words and "initial_lr" in saved:
+        words["peak_lr"] = saved["initial_lr"]
+    return settings | words
 
 
 def refuse_others(optimizer: Optimizer, state: State) -> State:
@@ -113,7 +130,8 @@ def _is_of(part: Optimizer, group: Group, found: Group, tensors: set[str]) -> bo
     if "rule_name" in found:
         return bool(found["rule_name"] == own)
     if own in ZOO:
-        likely = not is_of_torch(found, tensors) and ZOO[own].target in _likely(found)
+        others = {key: value for key, value in found.items() if key not in group}
+        likely = not is_of_torch(others, tensors) and ZOO[own].target in _likely(found)
         return likely and _fits(ZOO[own], found)
     if own.startswith(_TORCH):
         decoupled = part.defaults.get("decoupled_weight_decay")

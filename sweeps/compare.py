@@ -40,6 +40,7 @@ T = TypeVar("T")
 WIDTH = 110  # of the sweep file
 _UNKNOWN_LR = 1e-3  # of a class without a default; the search goes on beyond it
 _FAR = 8  # times another movement: beyond four octaves around a rate
+_GROWS = 2  # times from step 2 to step 10
 _SCALE_FREE = 0.1  # exponent of the gradient's scale in an update that hardly depends on it
 
 # The hyperparameters that are tuned beside the rate: the default, and the first of these values that differs.
@@ -130,9 +131,6 @@ def compare(args: argparse.Namespace) -> int:
     if not _check_optimizer(comparison):
         return EXIT_RUN_FAILED
     _warn_of_rivals(comparison)
-    for name in (comparison.optimizer, *comparison.against):
-        if (start := comparison.find_start(name)).peer:
-            say(Note("compare_start", name=name, **vars(start)))
     path = Path(f"{comparison.name}.yaml")
     is_new = not path.exists()
     if is_new:
@@ -147,6 +145,9 @@ def compare(args: argparse.Namespace) -> int:
         raise
     if is_new:
         say(Note("compare_written", file=str(path)))
+        for name in (comparison.optimizer, *comparison.against):
+            if (start := comparison.find_start(name)).peer:
+                say(Note("compare_start", name=name, **vars(start)))
     status = do_sweep_step(args, "run", [str(path)], workers=args.workers)
     if status in (EXIT_OK, EXIT_RUN_FAILED):
         table = functools.partial(cli.invoke, "table", root=args.root, names=["main_result", comparison.name])
@@ -350,8 +351,10 @@ def find_start(name: str, task: str, settings: tuple[tuple[str, str], ...]) -> S
         facts = zoo.measure(name, dict(settings))
     except ValueError:  # the check says why
         return Start(default)
-    movement = facts.movements[0].tenth
-    if not movement or facts.exponent is None or abs(facts.exponent) > _SCALE_FREE:
+    second, movement = facts.movements[0].second, facts.movements[0].tenth
+    if not (second and movement) or movement > _GROWS * second:  # it looks for its rate itself, or warms up
+        return Start(default)
+    if facts.exponent is None or abs(facts.exponent) > _SCALE_FREE:
         return Start(default)
     peer = "muon" if facts.matrix_rule else "adamw"
     peer_rate: Any = spec("muon").lr.default if facts.matrix_rule else tasks.spec(task).adamw_lr

@@ -196,6 +196,11 @@ def convert(given_words: Sequence[str], to: str, model: str | None = None) -> Re
     )
     settings = {**own, **{names[key]: x for key, x in given.items() if key in names}}
     settings.pop("weight_decay", None)
+    if outward:  # defaults of ours that are others there
+        defaults = resolve(name, {})
+        settings |= {names[key]: defaults[key] for key in row.ours if key in names and key not in given}
+    else:
+        _check_settings(to, settings)
     rate_name = row.rate_name if outward else "lr"
     if row.obstacle:
         rates, section = [], _of_unequal(row, [one for one in known if not one.obstacle], name, to)
@@ -205,6 +210,13 @@ def convert(given_words: Sequence[str], to: str, model: str | None = None) -> Re
     of_row = {key: getattr(row, key) for key in ("package", "version", "difference", "obstacle")}
     fact = Converted(to, settings, rate_name, rates, **of_row)
     return Report("convert", "", [section], data=[fact])
+
+
+def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    try:
+        resolve(name, dict(settings))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _number(name: str, key: str, value: Any) -> float:

@@ -377,7 +377,8 @@ def _measure_exponent(build: Build) -> float | None:
 
 
 def _names_exponent(build: Build, exponent: float) -> bool:
-    values = [value for key, value in _Steps(build).group.items() if key not in ("lr", "weight_decay")]
+    other = ("lr", "weight_decay", "momentum", "beta", "eps")  # how these names begin
+    values = [value for key, value in _Steps(build).group.items() if not key.startswith(other)]
     return any(isinstance(x, float) and 0 < x < 1 and math.isclose(x, exponent, abs_tol=0.02) for x in values)
 
 

@@ -46,6 +46,8 @@ def _compare_with_curve(files: RunFolder, record: RunRecord) -> Note | None:
     rows = metrics.tail(files.metrics)
     if record.status is Status.PRUNED or not (rows or files.metrics.exists()):
         return None
+    if record.config.get("program"):  # which metric it may report at which step is for its file to say
+        return None
     last = max((row["step"] for row in rows), default=0)
     if last != record.steps:
         return Note("steps_differ", record=record.steps, other=last, file=METRICS)
@@ -86,7 +88,9 @@ def explain_loss(folder: Path) -> Note | None:
     if files.record.exists():
         sound = RunRecord.from_json(atomic.read_json(files.record)) is not None
         return None if sound else Note("record_damaged")
-    if any(name.startswith("test_") for row in metrics.tail(files.metrics) for name in row):
+    names = {name for row in metrics.tail(files.metrics) for name in row}
+    # A program may report what it calls so long before its end.
+    if any(name.startswith("test_") for name in names) and not files.program.exists():
         return Note("record_missing")
     outcome = files.read_attempt(files.last_attempt()).get("outcome") or {}
     return Note("record_missing") if outcome.get("reason") == Reason.FINISHED else None

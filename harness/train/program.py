@@ -36,7 +36,7 @@ from htbench.harness.store.record import RunRecord, timestamp
 from htbench.harness.system import atomic, environment
 from htbench.harness.train.claim import claim_patiently, refusal
 from htbench.harness.train.monitor import STOP_SIGNALS, Monitor
-from htbench.harness.train.reports import Reader, Reported, from_results, is_tensorboard, read
+from htbench.harness.train.reports import Reader, Reported, from_results, read
 
 RUN_DIR, METRICS, ATTEMPT, KEY, SEED = (
     f"HTBENCH_{name}" for name in ("RUN_DIR", "METRICS", "ATTEMPT", "KEY", "SEED")
@@ -105,8 +105,6 @@ def _execute(
     copied = programs_folder(store.root) / program.files
     if not copied.is_dir():
         raise UsageError(f"'{copied}', the copy of the program, is gone; `sweep run FILE` makes it anew.")
-    if any(is_tensorboard(result["path"]) for result in program.results):
-        environment.require("tensorboard", "tensorboard")
     if attempt.number > 1:
         _kill_leftovers(files.program)
     words, variables = _command(config, program, attempt)
@@ -279,7 +277,7 @@ def _record(config: RunConfig, program: Program, attempt: Attempt, reported: Rep
         config=json.loads(json.dumps(stored_form(config))),  # as it is read again: lists, no tuples
         status=Status.DIVERGED if diverged else Status.COMPLETED,
         metrics=metrics,
-        steps=max(reported.series.get(program.metric) or [reported.last_step]),
+        steps=max(reported.series.get(program.metric, ()), default=0) or reported.last_step,
         useful_seconds=_seconds(attempt),
         seconds_per_step=None,
         timing={},

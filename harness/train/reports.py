@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from htbench.harness.config.programs import Program
+from htbench.harness.system import environment
 from htbench.reporting import LOST, append
 
 Row = dict[str, Any]
 
 STEP, DIVERGED = "step", "diverged"
 _LONGEST, _SHOWN = 1 << 20, 500  # characters of a line that is read, and that is shown of it
+_NOT_FINITE = re.compile(r"(?i)\b(nan|inf|infinity)\b")  # as in `tensor(nan)` or `-nan(ind)`
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
@@ -67,8 +69,10 @@ def _read_value(value: Any) -> float | str | None:
         try:
             value = float(value.replace(",", ""))
         except ValueError:
-            return str(value)
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+            return None if _NOT_FINITE.search(value) else str(value)
+    with contextlib.suppress(OverflowError):  # an integer may be larger than any float
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    return None
 
 
 def _whole(value: float | str | None) -> int:
@@ -105,16 +109,17 @@ def from_results(folder: Path, results: Iterable[Mapping[str, Any]]) -> Iterator
     for result in results:
         path, step = folder / str(result["path"]), str(result.get("step") or STEP)
         for row in _read(path, str(result.get("list") or "")) if path.exists() else ():
-            columns = result.get("names") or {name: name for name in row if name != step}
+            names = (name for name in row if isinstance(name, str) and name not in (STEP, step))
+            columns = result.get("names") or {name: name for name in names}
             values = {name: _read_value(row[at]) for name, at in columns.items() if row.get(at, "") != ""}
             yield {STEP: _whole(_read_value(row.get(step))), **values}
 
 
 def _read(path: Path, within: str) -> list[Row]:
-    if is_tensorboard(path):
+    if path.is_dir():
         return [row for file in sorted(path.glob("*tfevents*")) for row in _read_events(file)]
     if path.suffix == ".csv":
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             return list(csv.DictReader(file, restval=""))
     if path.suffix == ".jsonl":
         return read(path)
@@ -125,17 +130,13 @@ def _read(path: Path, within: str) -> list[Row]:
     return [row for row in rows if isinstance(row, dict)]
 
 
-def is_tensorboard(path: str | Path) -> bool:
-    """Whether a path of `results` is a folder into which TensorBoard's writers write: files have endings."""
-    return not Path(path).suffix
-
-
 def _read_events(path: Path) -> Iterator[Row]:
     """The scalars of an events file of TensorBoard.
 
     Its loader gives the scalars of all writers (torch's `simple_value`, TensorFlow's tensors) as tensors. Its
     `EventAccumulator` would keep a random sample of 10,000 of them, and of TensorFlow's 10.
     """
+    environment.require("tensorboard", "tensorboard")
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
     from tensorboard.util.tensor_util import make_ndarray
 

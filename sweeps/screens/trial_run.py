@@ -14,7 +14,7 @@ from htbench.harness.show.report import Column, Report, table
 from htbench.harness.store import Store
 from htbench.harness.train.monitor import Monitor
 from htbench.harness.train.program import run_program
-from htbench.harness.train.reports import Reported, read
+from htbench.harness.train.reports import Reported, from_results, read
 from htbench.sweeps.plan.program_copy import copy_program
 from htbench.sweeps.spec.sweep import SweepSpec
 
@@ -48,7 +48,8 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
             why, *output = store.state(key).message.rstrip().splitlines()
             ended = [Note("try_failed", why=why), *(Note("try_output", line=line) for line in output)]
         took = time.monotonic() - began
-        reported = Reported(read(store.files(key).metrics))
+        files = store.files(key)
+        reported = Reported([*read(files.metrics), *from_results(files.program, program.results)])
     timer.cancel()
     lines = [
         [name, len(values), min(values), max(values), values[max(values)], _use(name, program)]
@@ -60,7 +61,7 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
     notes = [*ended, *([Note("try_pace", steps=steps, seconds=took / steps)] if steps else [])]
     missing = [name for name in (program.metric, program.report) if name and name not in reported.series]
     notes += [Note("try_missing", metrics=missing)] if missing else []
-    if ended[0].kind == "try_ended" and len(reported.series.get(program.metric, ())) == 1:
+    if ended[0].kind == "try_ended" and steps and len(reported.series.get(program.metric, ())) == 1:
         notes.append(Note("try_once", metric=program.metric))
     words, _ = programs.command(config, {"run_dir": "RUN_DIR"})
     above = [Note("try_command", sweep=spec.name, command=" ".join(words))]

@@ -247,3 +247,10 @@ def test_independent_decay_of_a_state_without_a_peak_is_that_of_the_group() -> N
     assert decayed_share(W, optimizer) == 0
     optimizer.param_groups[0] |= {"lr": 0.1, "initial_lr": 0.4}
     assert decayed_share(W, optimizer) == pytest.approx(0.25)
+
+
+def test_a_late_group_has_the_decay_that_build_was_told() -> None:
+    first, late = (torch.nn.Parameter(torch.ones(3, 3)) for _ in range(2))
+    optimizer = build("lion", [first], decay="independent")
+    optimizer.add_param_group({"params": [late]})
+    assert [group["decay"] for group in optimizer.param_groups] == ["independent", "independent"]

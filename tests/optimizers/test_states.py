@@ -13,6 +13,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from htbench.harness.bench.contract import equal
 from htbench.optimizers import ZOO, HTMuon, Muon, UpdateRule, adopt_state, build
+from htbench.optimizers.zoo.param import UNSET
 from htbench.optimizers.zoo.spec import lr, weight_decay
 from tests.helpers.rows import walk
 
@@ -39,8 +40,11 @@ def state_of(name: str, words: bool = True) -> dict[str, Any]:
     """Its state after two steps; without words it is one of version 0.1.0."""
     state = copy.deepcopy(stepped(name)[1].state_dict())
     if not words:
+        before = {key: param.before for key, param in ZOO[name].params.items() if param.before is not UNSET}
         for group in state["param_groups"]:
-            group.pop("rule_name", None)
+            newer = [key for key, value in before.items() if group.get(key) == value]
+            for key in ("rule_name", *newer):
+                group.pop(key, None)
     return state
 
 
@@ -285,6 +289,36 @@ def test_a_state_of_other_parameters_or_with_another_setting_is_not_adopted() ->
     saved.param_groups[0]["algo"] = "adamuon"
     with pytest.raises(ValueError, match="^the state has a setting 'algo', which torch.optim.Muon has not: "):
         adopt_state(optimizer, saved.state_dict())
+
+
+def test_a_subclass_that_only_adds_has_the_rule_of_its_class() -> None:
+    class Logged(Muon):
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    params = weights()
+    Logged(params).load_state_dict(Muon(params).state_dict())
+    HTMuon(params).load_state_dict(type("Logged", (HTMuon,), {})(params).state_dict())
+
+
+def test_what_was_adopted_once_is_adopted_again() -> None:
+    params = weights()
+    ours = build("muon", [(f"{n}", p) for n, p in enumerate(params)], routing="matrix")
+    adopt_state(ours, torch.optim.Muon([*params]).state_dict())
+    state = ours.state_dict()
+    assert not {"adjust_lr_fn", "eps"} & state["param_groups"][0].keys()
+    adopt_state(ours, state)
+
+
+def test_older_torch_does_not_say_whether_a_state_is_of_adam_or_of_adamw() -> None:
+    params = weights()
+    named = [(f"{n}", p) for n, p in enumerate(params)]
+    state = AdamW([*params], lr=0.1).state_dict()
+    for group in state["param_groups"]:
+        del group["decoupled_weight_decay"]
+    adopt_state(build("adamw", named), state)
+    with pytest.raises(ValueError, match="may be of Adam or of AdamW at weight_decay=0.01"):
+        adopt_state(build("adam", named), state)
 
 
 def test_states_of_ours_are_loaded_as_they_are() -> None:

@@ -157,6 +157,8 @@ def test_rates_begin_where_a_class_moves_weights_as_far_as_a_rule_of_ours(folder
     assert start.rate == pytest.approx(adamw / 50, rel=0.05)
     block, rival = yaml.safe_load(far.to_yaml())["blocks"]
     assert block["space"]["optimizer.lr"][1] == start.rate and rival["space"]["optimizer.lr"][1] == adamw
+    prodigy = "htbench.optimizers.prodigy:Prodigy"  # its steps grow until it has found its rate
+    assert compare.find_start(prodigy, "pydocs", ()).peer == ""
     assert far.find_start("adamw").peer == "" == grows.find_start("others_of_mine:NoClosure").peer
 
 

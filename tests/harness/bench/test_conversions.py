@@ -5,8 +5,9 @@ import math
 import pytest
 
 from benchmarks import paths
-from htbench.harness.bench.conversions import conversions
+from htbench.harness.bench.conversions import conversions, convert
 from htbench.harness.cli import main
+from htbench.harness.errors import UsageError
 from htbench.optimizers import ZOO
 from htbench.optimizers.zoo.registry import resolve
 from tests.helpers.json_fields import promised, read
@@ -144,3 +145,13 @@ def test_what_it_does_not_understand_is_one_sentence(words, said, capsys):
     assert main(["zoo", "--convert", *words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and said in err
+
+
+def test_defaults_of_ours_that_are_others_there_are_told():
+    (fact,) = convert(["adamw", "lr=0.001"], "optimi:AdamW").data
+    assert fact.settings == {"betas": (0.9, 0.999), "eps": 1e-8}
+
+
+def test_a_setting_that_ours_can_not_have_is_refused():
+    with pytest.raises(UsageError, match="momentum"):
+        convert(["torch.optim:Muon", "lr=0.02", "momentum=2"], "muon")

@@ -16,6 +16,7 @@ from htbench.harness.config.settings import as_stored, resolve_config, to_settin
 from htbench.harness.errors import RunFailedError, StoppedError, UsageError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Reason, Store, curve
+from htbench.harness.store.integrity import find_contradiction
 from htbench.harness.store.layout import programs_folder
 from htbench.harness.train import program as run
 from htbench.harness.train.monitor import STOP_SIGNALS, Monitor
@@ -142,13 +143,26 @@ def test_it_fails_with_a_sentence_and_is_tried_again_on_request(make, store, cod
 
 
 @pytest.mark.parametrize(
-    "code", ["log(step=1, val_loss=float('nan'))", "log(step=2, diverged=True); sys.exit(1)"]
+    "code",
+    [
+        "log(step=1, val_loss=float('nan'))",
+        "log(step=2, diverged=True); sys.exit(1)",
+        "log(step=1, val_loss=2.5); print('step 2: loss tensor(nan)')",
+    ],
 )
 def test_it_diverges_whatever_its_status(make, store, code):
-    record = run.run_program(make(READ + "log(step=0, val_loss=1)\n" + code), store, Monitor())
+    expression = r"step (?P<step>\d+): loss (?P<val_loss>\S+)"
+    config = make(READ + "log(step=0, val_loss=1)\n" + code, program__log=[expression])
+    record = run.run_program(config, store, Monitor())
     assert (
         record.status is Status.DIVERGED and record.metrics["val_loss"] is record.metrics["test_loss"] is None
     )
+
+
+def test_what_it_reports_after_its_metric_contradicts_nothing(make, store):
+    code = READ + "log(step=1, val_loss=2, test_loss=3); log(step=2, train_loss=1)"
+    record = run.run_program(make(code), store, Monitor())
+    assert record.steps == 1 and find_contradiction(store.run_folder(record.key), record) is None
 
 
 def test_the_best_value_can_count_and_the_highest_be_the_best(make, store):
@@ -172,7 +186,7 @@ def test_files_that_it_leaves_are_read(tmp_path):
     (tmp_path / "state.json").write_text(
         '{"log": {"history": [{"step": 5, "eval_loss": 2}, {"step": 6, "eval_loss": NaN}]}}'
     )
-    (tmp_path / "a.csv").write_text("iteration,loss,acc\n1,0.5,\n2,nan,high\n3")
+    (tmp_path / "a.csv").write_text("\ufeffiteration,step,loss,acc\n1,7,0.5,\n2,7,nan,high,more\n3")
     (tmp_path / "b.jsonl").write_text('{"step": 3, "val_loss": 1.5}\n')
     with SummaryWriter(tmp_path / "tb") as events:
         for step in (7, 8):
