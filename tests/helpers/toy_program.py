@@ -6,17 +6,25 @@ from pathlib import Path
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sklearn_digits.yaml"
 
-# A loss with its minimum at lr = .1; `quick` is .2 better; it saves each step, and may be slow.
+# A loss with its minimum at lr = .1; `quick` is .2 better; it saves each step and may be slow. Its first
+# attempt may wait after a step to be killed.
 TRAIN = """
 import os, pathlib, sys, time
 args = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
 place = pathlib.Path(args["out"], "step")
+
+def hold(step):
+    if os.environ.get("HOLD") == str(step) and os.environ["HTBENCH_ATTEMPT"] == "1":
+        time.sleep(600)
+
+hold(0)
 for step in range(1 + (int(place.read_text()) if place.exists() else 0), 5):
     time.sleep(float(os.environ.get("PAUSE", "0")))
     noise = int(os.environ["HTBENCH_SEED"]) % 7 / 1000
     loss = abs(float(args["lr"]) - 0.1) + 1 / step + noise - 0.2 * (args["rule"] == "quick")
     print(f"step {step}: val {loss:.6f} test {loss + 1:.6f}", flush=True)
     place.write_text(str(step))
+    hold(step)
 """
 SPEC = """
 name: tiny

@@ -8,7 +8,7 @@ from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 # planned after that 26,500 and 285,000. The second numbers are what programs that are not ours take of this,
 # the third what is known of the classes of other packages: measured rates, their table, states.
 LINES, TOKENS, FUNCTIONS = 30_720 + 1_066 + 908, 330_617 + 11_300 + 9_950, 2_754 + 81 + 86
-TEST_LINES = 33_950 + 770 + 885
+TEST_LINES = 33_950 + 780 + 885
 
 
 def test_the_house_stays_small_enough_to_hold():

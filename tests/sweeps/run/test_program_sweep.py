@@ -94,12 +94,13 @@ def test_edited_code_makes_new_runs_of_the_same_settings(htbench, write):
 @pytest.mark.parametrize("steps", [0, 2])
 def test_killed_with_its_runner_it_goes_on_once(htbench, write, steps):
     spec = write()
-    process = htbench.start("sweep", "run", spec, "--workers", 1, PAUSE="0.3")
-    path = htbench.root / "runs"
+    process = htbench.start("sweep", "run", spec, "--workers", 1, HOLD=str(steps))
 
     def is_there():
-        places = list(path.glob("*/*/program/step" if steps else "*/*/program"))
-        return any(not steps or place.read_text() == str(steps) for place in places)
+        """Whether the first run waits, and what it has printed was read: the rest of a pipe dies with us."""
+        folders = htbench.root.glob("runs/*/*/program")
+        rows = [curve.read(folder.parent / "metrics.jsonl") for folder in folders]
+        return any(not steps or (run and run[-1]["step"] == steps) for run in rows)
 
     wait_for(is_there)
     os.killpg(process.pid, signal.SIGKILL)
