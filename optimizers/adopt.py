@@ -49,20 +49,20 @@ def adopt_state(optimizer: Optimizer, *state_dicts: Mapping[str, Any]) -> None:
     Raises:
         ValueError: the rule is another one, or a state does not fit the parameters. Nothing has been loaded.
     """
-    found = _join(state_dicts)
+    state = _join(state_dicts)
     groups: list[State] = optimizer.param_groups
-    theirs, ours = ([len(group["params"]) for group in some] for some in (found["param_groups"], groups))
-    if theirs != ours:
+    saved_counts, counts = map(_count_parameters, (state["param_groups"], groups))
+    if saved_counts != counts:
         raise ValueError(
-            f"the states have groups of {_list(theirs)} parameters, the optimizer has groups of "
-            f"{_list(ours)}: give the states of all optimizers that wrote them, in the order of param_groups"
+            f"the states have groups of {saved_counts} parameters, the optimizer has groups of {counts}: "
+            "give the states of all optimizers that wrote them, in the order of param_groups"
         )
     parts = getattr(optimizer, "parts", (optimizer,))
-    are_of_torch = not any("rule_name" in group for group in found["param_groups"])
+    are_of_torch = not any("rule_name" in group for group in state["param_groups"])
     rules = {id(group): rule_of(part, group) for part in parts for group in part.param_groups}
-    for group, saved in zip(groups, found["param_groups"], strict=True):
+    for group, saved in zip(groups, state["param_groups"], strict=True):
         rule, numbers = rules[id(group)], saved["params"]
-        if are_of_torch and is_of_torch(saved, tensors_of(found, saved)):
+        if are_of_torch and is_of_torch(saved, tensors_of(state, saved)):
             if _is_muon(saved, rule):
                 settings = _of_muon(group, saved)
                 saved.clear()
@@ -70,15 +70,15 @@ def adopt_state(optimizer: Optimizer, *state_dicts: Mapping[str, Any]) -> None:
             else:
                 saved |= _of_same_class(saved, rule)
         for number, W in zip(numbers, group["params"], strict=True):
-            state = found["state"].get(number, {})
-            if rule == "muon" and "momentum_buffer" in state:
-                state = found["state"][number] = {"momentum": state["momentum_buffer"]}
-            _refuse_another_shape(number, state, W)
-    optimizer.load_state_dict(found)
+            tensors = state["state"].get(number, {})
+            if rule == "muon" and "momentum_buffer" in tensors:
+                tensors = state["state"][number] = {"momentum": tensors["momentum_buffer"]}
+            _refuse_another_shape(number, tensors, W)
+    optimizer.load_state_dict(state)
 
 
-def _list(counts: Sequence[int]) -> str:
-    return " and ".join(map(str, counts))
+def _count_parameters(groups: Sequence[Group]) -> str:
+    return " and ".join(str(len(group["params"])) for group in groups)
 
 
 def _join(state_dicts: tuple[Mapping[str, Any], ...]) -> State:

@@ -10,7 +10,7 @@ from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers import watch
 from htbench.optimizers.stacks import Stack, divide, gather, parts, scatter
-from htbench.optimizers.states import checked, name_rule
+from htbench.optimizers.states import check_state, name_rule
 from htbench.optimizers.steps import Update, shaped
 from htbench.optimizers.zoo.param import Param, resolve_value
 from htbench.optimizers.zoo.spec import STEP
@@ -225,7 +225,7 @@ def load_checked(
     loaded: list[dict[str, Any]] = []
 
     def check(_: torch.optim.Optimizer, given: dict[str, Any]) -> dict[str, Any]:
-        loaded.append(checked(parts, optimizer.param_groups, given))
+        loaded.append(check_state(parts, optimizer.param_groups, given))
         return loaded[-1]
 
     hook = optimizer.register_load_state_dict_pre_hook(check)  # the last: others may adapt a state

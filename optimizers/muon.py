@@ -227,8 +227,8 @@ class AdaMuon(SpectralRule):
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return 0.2 sqrt(m n) Ohat / ||Ohat|| of the block above."""
         B = momentum(matrix_view(G, state), state, group)
-        # sign(NaN) is 0 in PyTorch, and would hide a divergence; a checkpoint may be older than `sign`
-        S = B.sign().add_(B, alpha=0) if group.get("sign", True) else B
+        # sign(NaN) is 0 in PyTorch, and would hide a divergence
+        S = B.sign().add_(B, alpha=0) if group["sign"] else B
         O = transform(S, state, group)  # noqa: E741 - the paper's symbol
         beta2 = group["momentum"] if group["beta2"] is None else group["beta2"]
         V = second_moment(state, "V", O, beta2)

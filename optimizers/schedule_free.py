@@ -63,9 +63,9 @@ class ScheduleFree(UpdateRule):
             state["z"] = torch.stack(params) if isinstance(state, Stack) else params[0].clone()
         t = state["step"] = state.get("step", 0) + 1
         largest = state["lr_max"] = max(lr, state.get("lr_max", 0.0))
-        held, state["b1"] = state.get("b1", b1), b1
-        if held != b1:  # set by a scheduler or by hand: the mean stays what it is
-            torch._foreach_lerp_(params, parts(state["z"], state), 1 - b1 / held)
+        earlier, state["b1"] = state.get("b1", b1), b1
+        if earlier != b1:  # set by a scheduler or by hand: the mean stays what it is
+            torch._foreach_lerp_(params, parts(state["z"], state), 1 - b1 / earlier)
         total = state["weights"] = state.get("weights", 0.0) + largest**2
         c = largest**2 / total if total else 0.0
         z, v, root = state["z"], second_moment(state, "v", G, b2), math.sqrt(1 - b2**t)

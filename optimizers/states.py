@@ -36,11 +36,10 @@ def name_rule(cls: type, group: Group) -> str:
     if not hasattr(cls, "table"):
         return _outside(cls)
     row, base = getattr(cls, "row", None), _class_of_rows(cls)
-    fitting = [one for one in _rows_of(base) if _fits(one, group)]
-    names = {one.name for one in fitting}
+    fitting = {spec.name: spec for spec in _rows_of(base) if _fits(spec, group)}
     if fitting:
-        stated = next((name for name in (group.get("rule_name"), row) if name in names), None)
-        return stated or max(fitting, key=lambda one: len(one.fixed)).name
+        stated = next((name for name in (group.get("rule_name"), row) if name in fitting), None)
+        return stated or max(fitting.values(), key=lambda spec: len(spec.fixed)).name
     spectral = group.get("spectral")
     return f"{base.__qualname__} with {spectral}" if spectral else base.__qualname__
 
@@ -55,7 +54,7 @@ def _class_of_rows(cls: type) -> type:
     return cls
 
 
-def checked(parts: Sequence[Optimizer], groups: Sequence[Group], state: State) -> State:
+def check_state(parts: Sequence[Optimizer], groups: Sequence[Group], state: State) -> State:
     """A state that the rules of an optimizer wrote, with the words that older versions did not write.
 
     Args:
@@ -66,21 +65,23 @@ def checked(parts: Sequence[Optimizer], groups: Sequence[Group], state: State) -
     Raises:
         ValueError: another rule wrote it.
     """
-    found = state["param_groups"]
-    ours = [rule_of(part, group) for part, group in zip(parts, groups, strict=True)]
-    if len(found) != len(groups):  # torch refuses it, but does not say why
-        theirs = [_writer(group, tensors_of(state, group)) for group in found]
-        if set(theirs) != set(ours):
-            raise ValueError(_refusal(theirs, ours))
+    saved_groups = state["param_groups"]
+    rules = [rule_of(part, group) for part, group in zip(parts, groups, strict=True)]
+    if len(saved_groups) != len(groups):  # torch refuses it, but does not say why
+        writers = [_writer(saved, tensors_of(state, saved)) for saved in saved_groups]
+        if set(writers) != set(rules):
+            raise ValueError(_refusal(writers, rules))
         return state
-    pairs = list(zip(parts, groups, found, strict=True))
-    if not all(_is_of(part, group, one, tensors_of(state, one)) for part, group, one in pairs):
-        theirs = [
-            name if _is_of(part, group, one, tensors_of(state, one)) else _writer(one, tensors_of(state, one))
-            for name, (part, group, one) in zip(ours, pairs, strict=True)
+    triples = list(zip(parts, groups, saved_groups, strict=True))
+    fitting = [_is_of(part, group, saved, tensors_of(state, saved)) for part, group, saved in triples]
+    if not all(fitting):
+        writers = [
+            rule if fits else _writer(saved, tensors_of(state, saved))
+            for rule, fits, saved in zip(rules, fitting, saved_groups, strict=True)
         ]
-        raise ValueError(_refusal(theirs, ours))
-    return {**state, "param_groups": [_list_missing(part, group, one) | one for part, group, one in pairs]}
+        raise ValueError(_refusal(writers, rules))
+    filled = [_list_missing(part, group, saved) | saved for part, group, saved in triples]
+    return {**state, "param_groups": filled}
 
 
 def _list_missing(part: Optimizer, group: Group, saved: Group) -> State:
@@ -95,12 +96,12 @@ def _list_missing(part: Optimizer, group: Group, saved: Group) -> State:
 
 def refuse_others(optimizer: Optimizer, state: State) -> State:
     """The hook with which `build` has torch's own classes check a state that they load."""
-    return checked([optimizer] * len(optimizer.param_groups), optimizer.param_groups, state)
+    return check_state([optimizer] * len(optimizer.param_groups), optimizer.param_groups, state)
 
 
-def _refusal(theirs: Sequence[str], ours: Sequence[str]) -> str:
+def _refusal(writers: Sequence[str], readers: Sequence[str]) -> str:
     """The sentence for a state of other rules."""
-    both = [list(dict.fromkeys(names)) for names in (theirs, ours)]
+    both = [list(dict.fromkeys(names)) for names in (writers, readers)]
     rules = [[name for name in names if not name.startswith(_TORCH)] or names for names in both]
     writer, reader = map(" and ".join, both if rules[0] == rules[1] else rules)
     adopted = writer.startswith(_TORCH)
@@ -120,23 +121,23 @@ def rule_of(part: Optimizer, group: Group) -> str:
 
 
 def _outside(cls: type) -> str:
-    own = getattr(torch.optim, cls.__name__, None) is cls
-    return _TORCH + cls.__name__ if own else cls.__qualname__
+    is_of_torch_itself = getattr(torch.optim, cls.__name__, None) is cls
+    return _TORCH + cls.__name__ if is_of_torch_itself else cls.__qualname__
 
 
-def _is_of(part: Optimizer, group: Group, found: Group, tensors: set[str]) -> bool:
+def _is_of(part: Optimizer, group: Group, saved: Group, tensors: set[str]) -> bool:
     """Whether the rule of a group wrote another one; without the word, whether nothing speaks against it."""
-    own = rule_of(part, group)
-    if "rule_name" in found:
-        return bool(found["rule_name"] == own)
-    if own in ZOO:
-        others = {key: value for key, value in found.items() if key not in group}
-        likely = not is_of_torch(others, tensors) and ZOO[own].target in _likely(found)
-        return likely and _fits(ZOO[own], found)
-    if own.startswith(_TORCH):
+    rule = rule_of(part, group)
+    if "rule_name" in saved:
+        return bool(saved["rule_name"] == rule)
+    if rule in ZOO:
+        unknown = {key: value for key, value in saved.items() if key not in group}
+        likely = not is_of_torch(unknown, tensors) and ZOO[rule].target in _likely(saved)
+        return likely and _fits(ZOO[rule], saved)
+    if rule.startswith(_TORCH):
         decoupled = part.defaults.get("decoupled_weight_decay")
-        same = found.get("decoupled_weight_decay", decoupled) == decoupled  # Adam and AdamW
-        return same and part.defaults.keys() - FLAGS <= found.keys()
+        same = saved.get("decoupled_weight_decay", decoupled) == decoupled  # Adam and AdamW
+        return same and part.defaults.keys() - FLAGS <= saved.keys()
     return True
 
 
@@ -174,12 +175,12 @@ def name_of_torch(group: Group) -> str:
 @functools.cache
 def settings_of_torch() -> dict[str, dict[str, Any]]:
     """The settings of torch's classes with their defaults, by the name of the class with its module."""
-    found = {}
+    settings = {}
     for cls in vars(torch.optim).values():
         if isinstance(cls, type) and issubclass(cls, Optimizer) and cls is not Optimizer:
             rule: Any = cls
-            found[_outside(cls)] = rule([torch.zeros(1, 1, requires_grad=True)]).defaults
-    return found
+            settings[_outside(cls)] = rule([torch.zeros(1, 1, requires_grad=True)]).defaults
+    return settings
 
 
 def _likely(group: Group) -> set[str]:

@@ -8,6 +8,7 @@ trains only the runs that are missing.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import math
 import re
@@ -41,7 +42,6 @@ WIDTH = 110  # of the sweep file
 _UNKNOWN_LR = 1e-3  # of a class without a default; the search goes on beyond it
 _FAR = 8  # times another movement: beyond four octaves around a rate
 _GROWS = 2  # times from step 2 to step 10
-_SCALE_FREE = 0.1  # exponent of the gradient's scale in an update that hardly depends on it
 
 # The hyperparameters that are tuned beside the rate: the default, and the first of these values that differs.
 _MEMORY: Mapping[str, Sequence[Any]] = {
@@ -130,7 +130,9 @@ def compare(args: argparse.Namespace) -> int:
     text = comparison.to_yaml()  # before the check, which takes seconds: a misspelt name shows at once
     if not _check_optimizer(comparison):
         return EXIT_RUN_FAILED
-    _warn_of_rivals(comparison)
+    for name in comparison.against:
+        with contextlib.suppress(ValueError):  # its runs say why it can't be built
+            _warn(name, zoo.measure(name, {}))
     path = Path(f"{comparison.name}.yaml")
     is_new = not path.exists()
     if is_new:
@@ -170,14 +172,6 @@ def _check_optimizer(comparison: Comparison) -> bool:
     fault = faults.get(LEARNS)
     say(Note("compare_stops" if fault else "compare_goes_on", name=name, why=fault))
     return not fault
-
-
-def _warn_of_rivals(comparison: Comparison) -> None:
-    for name in comparison.against:
-        try:
-            _warn(name, zoo.measure(name, {}))
-        except ValueError:
-            continue  # its runs say why it can't be built
 
 
 def _warn(name: str, facts: Measured) -> None:
@@ -352,9 +346,8 @@ def find_start(name: str, task: str, settings: tuple[tuple[str, str], ...]) -> S
     except ValueError:  # the check says why
         return Start(default)
     second, movement = facts.movements[0].second, facts.movements[0].tenth
-    if not (second and movement) or movement > _GROWS * second:  # it looks for its rate itself, or warms up
-        return Start(default)
-    if facts.exponent is None or abs(facts.exponent) > _SCALE_FREE:
+    grows = not (second and movement) or movement > _GROWS * second  # it finds its rate, or warms up
+    if grows or facts.exponent is None or facts.follows_scale:
         return Start(default)
     peer = "muon" if facts.matrix_rule else "adamw"
     peer_rate: Any = spec("muon").lr.default if facts.matrix_rule else tasks.spec(task).adamw_lr

@@ -7,6 +7,7 @@ the rows again, and `tests/harness/bench/test_conversions.py` holds them where a
 from __future__ import annotations
 
 import csv
+import difflib
 import functools
 import math
 from collections import Counter
@@ -20,7 +21,7 @@ from htbench import models
 from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.show.numbers import setting
+from htbench.harness.show.numbers import setting, write_shape
 from htbench.harness.show.report import Column, Report, Section, table
 from htbench.optimizers.zoo.registry import ZOO, nearest, resolve
 
@@ -179,44 +180,42 @@ def convert(given_words: Sequence[str], to: str, model: str | None = None) -> Re
     rate_name, default = (
         ("lr", ZOO[name].weight_decay.default) if outward else (known[0].rate_name, known[0].weight_decay)
     )
+    if not outward:
+        measured = {rate_name, "weight_decay"}.union(*(row.theirs.keys() | row.carried for row in known))
+        for key in given.keys() - measured:  # it may have more, but not spelt nearly alike
+            if difflib.get_close_matches(key, measured, n=1, cutoff=0.8):
+                raise UsageError(f"{name} was not run with '{key}'; {nearest(key, measured)}")
     lr = _number(name, rate_name, given.pop(rate_name, None))
     decay = _number(name, "weight_decay", given.setdefault("weight_decay", default))
     try:
         fitting = [row for row in known if row.fits(name, given)]
+        for row in fitting if not outward else ():
+            resolve(to, {ours: given[theirs] for theirs, ours in row.carried.items() if theirs in given})
     except ValueError as error:
         raise UsageError(str(error)) from None
     if not fitting:
         note = Note("convert_unmeasured", name=name, to=to)
         return Report("convert", "", [table(KNOWN, map(words, known), notes=[note])], data=[])
     row = fitting[0]
-    own, names = (
-        (row.theirs, {ours: theirs for theirs, ours in row.carried.items()})
-        if outward
-        else (row.ours, row.carried)
-    )
-    settings = {**own, **{names[key]: x for key, x in given.items() if key in names}}
+    names = {ours: theirs for theirs, ours in row.carried.items()} if outward else row.carried
+    carried = {names[key]: value for key, value in given.items() if key in names}
+    settings = {**(row.theirs if outward else row.ours), **carried}
     settings.pop("weight_decay", None)
     if outward:  # defaults of ours that are others there
         defaults = resolve(name, {})
         settings |= {names[key]: defaults[key] for key in row.ours if key in names and key not in given}
-    else:
-        _check_settings(to, settings)
     rate_name = row.rate_name if outward else "lr"
+    rates = list[Rate]()
     if row.obstacle:
-        rates, section = [], _of_unequal(row, [one for one in known if not one.obstacle], name, to)
+        section = _of_unequal(row, [one for one in known if not one.obstacle], name, to)
     else:
-        rates = [_rate(row, outward, lr, decay, *one) for one in _shapes(row, model)]
+        for shape, matrices in _shapes(row, model):
+            factor = row.factor(*shape or SHAPES[0]) ** (-1 if outward else 1)
+            rates.append(Rate(shape, matrices, lr * factor, decay / factor))
         section = _of_equal(row, rates, settings, rate_name, name, to)
     of_row = {key: getattr(row, key) for key in ("package", "version", "difference", "obstacle")}
     fact = Converted(to, settings, rate_name, rates, **of_row)
     return Report("convert", "", [section], data=[fact])
-
-
-def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
-    try:
-        resolve(name, dict(settings))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def _number(name: str, key: str, value: Any) -> float:
@@ -230,18 +229,10 @@ def _why_unknown(name: str, to: str) -> str:
     for word in (name, to):
         if word not in known:
             return f"Nothing is known of '{word}'; {nearest(word, known)}"
-    others = sorted(
-        {*(row.row if row.name == name else row.name for row in conversions() if name in (row.name, row.row))}
-    )
-    return f"'{name}' was not run beside '{to}'; it was beside {', '.join(others) or 'none'}."
-
-
-def _rate(
-    row: Conversion, outward: bool, lr: float, decay: float, shape: tuple[int, int], matrices: int | None
-) -> Rate:
-    factor = row.factor(*shape or SHAPES[0])
-    factor = 1 / factor if outward else factor
-    return Rate(shape, matrices, lr * factor, decay / factor)
+    beside = {
+        row.row if row.name == name else row.name for row in conversions() if name in (row.name, row.row)
+    }
+    return f"'{name}' was not run beside '{to}'; it was beside {', '.join(sorted(beside)) or 'none'}."
 
 
 def _shapes(row: Conversion, model: str | None) -> list[tuple[Any, int | None]]:
@@ -277,9 +268,7 @@ def _of_equal(
     if row.rate in _FACTORS:
         notes.append(Note("convert_by_shape"))
     columns = [replace(column, label=rate_name) if column.name == "lr" else column for column in _RATES]
-    shapes = [" x ".join(map(str, rate.shape)) or "any" for rate in rates]
-    cells = [(rate.matrices, rate.lr, rate.weight_decay) for rate in rates]
-    rows = [(shape, *own) for shape, own in zip(shapes, cells, strict=True)]
+    rows = [(write_shape(rate.shape) or "any", rate.matrices, rate.lr, rate.weight_decay) for rate in rates]
     return table(columns, rows, notes=notes)
 
 

@@ -7,16 +7,17 @@ is measured on single parameters with gradients of a fixed seed, and no word of 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
+from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from htbench.harness.bench.contract import Build
 from htbench.harness.errors import reason
 from htbench.harness.show.note import Note
+from htbench.harness.show.numbers import write_shape
 from htbench.optimizers.modes import switching
 from htbench.optimizers.reach import treatments
 
@@ -119,6 +120,11 @@ class Measured:
     matrix_rule: bool | None
     moved_without_rate: float | None
 
+    @property
+    def follows_scale(self) -> bool:
+        """Whether updates grow or shrink with the scale of the gradients."""
+        return self.exponent is not None and abs(self.exponent) > EXPONENT
+
 
 def measure_optimizer(build: Build, has_decay: bool = True) -> Measured:
     """Measure an optimizer, with the settings of `build` but for weight decay, and without changing them.
@@ -129,16 +135,16 @@ def measure_optimizer(build: Build, has_decay: bool = True) -> Measured:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        exponent = _attempt(partial(_measure_exponent, build))
+        exponent = _attempt(_measure_exponent, build)
         return Measured(
             movements=[_measure_movement(build, shape) for shape in SHAPES],
-            memory=_attempt(partial(_measure_memory, build)),
-            momentum=_attempt(partial(_read_momentum, build)),
+            memory=_attempt(_measure_memory, build),
+            momentum=_attempt(_read_momentum, build),
             decay=_measure_decay(build) if has_decay else None,
             exponent=exponent,
-            exponent_named=_attempt(partial(_names_exponent, build, exponent or 0.0)),
-            matrix_rule=_attempt(partial(_makes_values_alike, build)),
-            moved_without_rate=_attempt(partial(_measure_without_rate, build)),
+            exponent_named=_attempt(_names_exponent, build, exponent or 0.0),
+            matrix_rule=_attempt(_makes_values_alike, build),
+            moved_without_rate=_attempt(_measure_without_rate, build),
         )
 
 
@@ -157,8 +163,8 @@ def _judge_movements(movements: Sequence[Movement]) -> Iterator[Note]:
     ]
     if jumps:
         times, step, rms, moved = max(jumps, key=lambda jump: jump[:2])
-        yield Note("measured_jump", step=step, times=times, rms=rms, shape=write_shape(moved))
-    if free := [write_shape(moved) for moved in movements if (moved.scheduled or 0) > REACHED]:
+        yield Note("measured_jump", step=step, times=times, rms=rms, shape=write_shape(moved.shape))
+    if free := [write_shape(moved.shape) for moved in movements if (moved.scheduled or 0) > REACHED]:
         yield Note("measured_schedule", shapes=free)
 
 
@@ -172,15 +178,10 @@ def _judge_rule(facts: Measured) -> Iterator[Note]:
             yield Note("measured_decay", idle=decay.idle, busy=decay.busy)
     if not facts.matrix_rule:
         return
-    if facts.exponent is not None and abs(facts.exponent) > EXPONENT and not facts.exponent_named:
+    if facts.follows_scale and not facts.exponent_named:
         yield Note("measured_exponent", exponent=facts.exponent)
     if momentum and facts.memory is not None and facts.memory < FORGETS * momentum.gives:
         yield Note("measured_memory", memory=facts.memory, **vars(momentum))
-
-
-def write_shape(moved: Movement) -> str:
-    """Its sizes in words."""
-    return " x ".join(map(str, moved.shape))
 
 
 # --- a parameter and its steps ---
@@ -235,10 +236,10 @@ class _Steps:
         return self.values - before
 
 
-def _attempt(measure: Callable[[], T]) -> T | None:
+def _attempt(measure: Callable[..., T], *args: Any) -> T | None:
     """What is measured; None if the class raises. A user's class may raise anything."""
     try:
-        return measure()
+        return measure(*args)
     except Exception:
         return None
 
@@ -293,25 +294,8 @@ def _measure_memory(build: Build) -> float | None:
         other = _Steps(build).step(weight * first + second)
         return -torch.cosine_similarity(update.flatten(), other.flatten(), dim=0).item()
 
-    best = _minimize(turns, 0.0, 1.2)
-    return best if turns(best) < -SURE else None  # the first step is of another kind, or is none
-
-
-def _minimize(function: Callable[[float], float], low: float, high: float) -> float:
-    """Golden-section search, to 1/300 of the interval."""
-    ratio = (math.sqrt(5) - 1) / 2
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = function(left), function(right)
-    for _ in range(12):
-        if at_left < at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = function(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = function(right)
-    return (low + high) / 2
+    best = minimize_scalar(turns, bounds=(0.0, 1.2), method="bounded", options={"xatol": 0.004})
+    return float(best.x) if best.fun < -SURE else None  # the first step is of another kind, or is none
 
 
 def _read_momentum(build: Build) -> Momentum | None:
@@ -327,8 +311,8 @@ def _read_momentum(build: Build) -> Momentum | None:
 
 def _measure_decay(build: Build) -> Decay | None:
     for dtype in (torch.float64, torch.float32):  # not every class takes the more exact one
-        if found := _attempt(partial(_measure_decay_in, build, dtype)):
-            return found
+        if decay := _attempt(_measure_decay_in, build, dtype):
+            return decay
     return None
 
 

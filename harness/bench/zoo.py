@@ -14,7 +14,7 @@ from htbench.harness.config import groups
 from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.show.numbers import setting
+from htbench.harness.show.numbers import setting, write_shape
 from htbench.harness.show.progress import Progress
 from htbench.harness.show.report import Column, Report, Section, table
 from htbench.optimizers.zoo.registry import ZOO, Param, spec
@@ -223,7 +223,7 @@ def tasks() -> Report:
 _CHECK = (Column("state", "", "text"), Column("property", kind="text"), Column("reason", "", "text"))
 _MOVEMENTS = (
     Column("shape", "RMS of the update / lr", kind="text"),
-    *(Column(name, f"step {step}") for name, step in (("first", 1), ("second", 2), ("tenth", 10))),
+    *(Column(name, f"step {step}", unit="4") for name, step in (("first", 1), ("second", 2), ("tenth", 10))),
     Column("scheduled", "at lr / 2", digits=2),
     Column("gradient_left", "p.grad left", "text"),
     Column("rule", kind="text", least=12, importance=4),
@@ -313,13 +313,12 @@ def measure(name: str, settings: Mapping[str, str]) -> Measured:
 
 
 def _show(facts: Measured) -> list[Section]:
-    from htbench.harness.bench.measured import misleading, write_shape  # imports torch
+    from htbench.harness.bench.measured import misleading  # imports torch
 
     rows = [
         (
-            write_shape(moved),
-            *(_round(x) for x in (moved.first, moved.second, moved.tenth)),
-            moved.scheduled,
+            write_shape(moved.shape),
+            *(moved.first, moved.second, moved.tenth, moved.scheduled),
             "" if moved.refused else "none" if moved.gradient_left is None else f"{moved.gradient_left:.2g}",
             moved.refused or moved.rule,
         )
@@ -339,10 +338,6 @@ def _show(facts: Measured) -> list[Section]:
         if value is not None
     ]
     return [table(_MOVEMENTS, rows), table(_MEASURED, beside, notes=misleading(facts))]
-
-
-def _round(x: float | None) -> float | None:
-    return None if x is None else float(f"{x:.3g}")
 
 
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:
@@ -390,7 +385,7 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
     for name, p in model.named_parameters():
         rule, lr, decay = _rule(how[p], of[p], p), of[p]["lr"], of[p].get("weight_decay", 0.0)
         facts.append(Routed(name, list(p.shape), rule, lr, decay))
-        rows.append((name, " x ".join(map(str, p.shape)), rule, setting(lr), setting(decay)))
+        rows.append((name, write_shape(p.shape), rule, setting(lr), setting(decay)))
     numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
     note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])
     report = Report("routing", "", [table(_ROUTING, rows, notes=[note])], data=facts)

@@ -54,6 +54,8 @@ def zoo(args: argparse.Namespace) -> int:
         raise UsageError(
             "--convert and --to go together, such as --convert torch.optim:Muon lr=0.02 --to muon."
         )
+    if args.model and not args.convert:
+        raise UsageError(f"--model {args.model} goes with --convert, whose rates it gives by shape.")
     if args.convert:
         emit(conversions.convert(args.convert, args.to, args.model), args)
     elif args.routing:

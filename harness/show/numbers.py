@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -99,6 +99,11 @@ def setting(value: object) -> str:
 def pairs(settings: Mapping[str, Any]) -> str:
     """Settings with their values: `lr 0.04 p 0`."""
     return " ".join(f"{name} {setting(value)}" for name, value in settings.items())
+
+
+def write_shape(shape: Iterable[int]) -> str:
+    """The sizes of a tensor: `320 x 48`."""
+    return " x ".join(map(str, shape))
 
 
 # How a column with this unit prints a number.

@@ -46,8 +46,8 @@ def _compare_with_curve(files: RunFolder, record: RunRecord) -> Note | None:
     rows = metrics.tail(files.metrics)
     if record.status is Status.PRUNED or not (rows or files.metrics.exists()):
         return None
-    if record.config.get("program"):  # which metric it may report at which step is for its file to say
-        return None
+    if record.config.get("program"):
+        return _compare_program(files, record)
     last = max((row["step"] for row in rows), default=0)
     if last != record.steps:
         return Note("steps_differ", record=record.steps, other=last, file=METRICS)
@@ -70,6 +70,20 @@ def _compare_with_curve(files: RunFolder, record: RunRecord) -> Note | None:
     settings = record.config.get("spectra") or {}
     are_due = record.status is Status.COMPLETED and (settings.get("every") or settings.get("final"))
     return Note("spectra_incomplete") if are_due and last < record.steps else None
+
+
+def _compare_program(files: RunFolder, record: RunRecord) -> Note | None:
+    """The same of a program, by the metric that chooses: others may have been reported at other steps."""
+    program = record.config["program"]
+    name = f"val_{program['metric'].removeprefix('val_')}"
+    values = {row["step"]: row[name] for row in metrics.read(files.metrics) if name in row}
+    last, recorded = max(values, default=0), record.metrics.get(name)
+    if last and last != record.steps:
+        return Note("steps_differ", record=record.steps, other=last, file=METRICS)
+    is_last = program.get("take") != "best" and record.status is Status.COMPLETED
+    if is_last and values.get(last, "missing") != recorded:
+        return Note("metric_differs", name=name, record=recorded, other=values.get(last, "missing"))
+    return None
 
 
 def _select_held_out(values: Mapping[str, Any]) -> dict[str, float | None]:

@@ -7,6 +7,7 @@ from htbench.harness.show.note import Note
 from htbench.results.compare.select import Choice, has_stages
 from htbench.results.frames.from_csv import file_name
 from htbench.results.frames.metrics import is_number
+from htbench.results.frames.run_row import CHOSEN
 
 
 def note_misleading_runs(choice: Choice, choices: Sequence[Choice]) -> tuple[Note, ...]:
@@ -29,6 +30,8 @@ def note_misleading_runs(choice: Choice, choices: Sequence[Choice]) -> tuple[Not
     if of_file and not has_stages(choice.rows[0]) and len(choice.candidates) > 1:
         notes.append(Note("chosen_by_reported", settings=len(choice.candidates), axes=choice.axes))
     notes += [Note("seed_ignored", seeds=choice.equal_seeds)] if choice.equal_seeds else []
+    if fresh and fresh[0].get("take") == "best" and fresh[0]["protocol"] == CHOSEN:
+        notes.append(Note("program_best"))
     notes += [Note("program_without_seeds")] if any(run.get("seeds") == "none" for run in fresh) else []
     if resumed := sum(is_number(run.get("attempts")) and run["attempts"] > 1 for run in fresh):
         notes.append(Note("program_resumed", runs=resumed, of=len(fresh)))

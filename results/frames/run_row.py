@@ -52,7 +52,7 @@ def finished(record: RunRecord) -> Row:
     candidate = identity.candidate(values)
     outcome: Row = {}
     program = record.config.get("program") or {}
-    of_program = {name: program[name] for name in ("paired", "seeds") if name in program}
+    of_program = {name: program[name] for name in ("paired", "seeds", "take") if name in program}
     if not wrong:
         outcome = {
             **record.metrics,

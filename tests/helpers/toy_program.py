@@ -42,17 +42,13 @@ replicate: {seeds: 3}
 
 # Two processes of torchrun with one model: the first reports and saves, however often both are killed.
 TWO_PROCESSES = """
-import argparse, os, time, torch, torch.distributed as dist
-import htbench
-parser = argparse.ArgumentParser()
-parser.add_argument("--lr", type=float)
-parser.add_argument("--out")
-args = parser.parse_args()
+import htbench, os, sys, time, torch, torch.distributed as dist
+args = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
 dist.init_process_group("gloo")
 torch.manual_seed(int(os.environ["HTBENCH_SEED"]))
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
-optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
-place, first = os.path.join(args.out, "state.bin"), 1
+optimizer = torch.optim.SGD(model.parameters(), lr=float(args["lr"]))
+place, first = os.path.join(args["out"], "state.bin"), 1
 if os.path.exists(place):
     state = torch.load(place)
     first = state["step"] + 1
@@ -81,8 +77,8 @@ blocks: [{name: sgd, space: {lr: [0.03, 0.1]}}]
 
 # JAX with optax, whose Muon stands against its Adam; no checkpoint, as it takes seconds.
 JAX = """
-import argparse, json, os
-import jax, jax.numpy as jnp, numpy, optax
+import argparse, os
+import htbench, jax, jax.numpy as jnp, numpy, optax
 from sklearn.datasets import load_digits
 parser = argparse.ArgumentParser()
 parser.add_argument("--rule")
@@ -108,9 +104,7 @@ state = rule.init(weights)
 for step in range(1, 61):
     weights, state = advance(weights, state)
     if step % 20 == 0:
-        with open(os.environ["HTBENCH_METRICS"], "a") as file:
-            losses = {"val_loss": float(loss(weights, val)), "test_loss": float(loss(weights, test))}
-            print(json.dumps({"step": step, **losses}), file=file)
+        htbench.log(step=step, val_loss=loss(weights, val), test_loss=loss(weights, test))
 """
 JAX_SPEC = """
 name: jax-digits

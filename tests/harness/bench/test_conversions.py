@@ -155,3 +155,5 @@ def test_defaults_of_ours_that_are_others_there_are_told():
 def test_a_setting_that_ours_can_not_have_is_refused():
     with pytest.raises(UsageError, match="momentum"):
         convert(["torch.optim:Muon", "lr=0.02", "momentum=2"], "muon")
+    with pytest.raises(UsageError, match="was not run with 'momentun'; did you mean momentum?"):
+        convert(["torch.optim:Muon", "lr=0.02", "momentun=0.9"], "muon")

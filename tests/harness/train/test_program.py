@@ -162,7 +162,13 @@ def test_it_diverges_whatever_its_status(make, store, code):
 def test_what_it_reports_after_its_metric_contradicts_nothing(make, store):
     code = READ + "log(step=1, val_loss=2, test_loss=3); log(step=2, train_loss=1)"
     record = run.run_program(make(code), store, Monitor())
-    assert record.steps == 1 and find_contradiction(store.run_folder(record.key), record) is None
+    folder = store.run_folder(record.key)
+    assert record.steps == 1 and find_contradiction(folder, record) is None
+    curve_file = store.files(record.key).metrics
+    curve_file.write_text(curve_file.read_text().replace('"val_loss": 2', '"val_loss": 1'))
+    assert find_contradiction(folder, record).kind == "metric_differs"
+    curve_file.write_text("")
+    assert find_contradiction(folder, record).kind == "metric_differs", "trimmed"
 
 
 def test_the_best_value_can_count_and_the_highest_be_the_best(make, store):

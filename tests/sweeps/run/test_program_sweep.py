@@ -66,6 +66,7 @@ def test_a_setting_of_one_row_alone_is_told_and_a_row_that_stops_early(htbench, 
     shown = htbench("table").stdout
     assert "! fixed, but not alike in all rows: optimizer.rule, warm" in shown
     assert "! quick: 6 of 6 runs stopped before step 4, the first at 3" in shown
+    assert "best of its course" not in shown
 
 
 @pytest.mark.parametrize("in_git", [False, True])
@@ -194,7 +195,7 @@ def test_what_can_not_be_meant_is_refused_with_a_sentence(htbench, write, old, n
 
 
 def test_a_program_that_ignores_its_seed_gets_no_verdict_and_says_so(htbench, write):
-    text = SPEC.replace("  report: test_loss\n", "")
+    text = SPEC.replace("  report: test_loss\n", "  metric: {name: val_loss, take: best}\n")
     spec = write(text, TRAIN.replace('int(os.environ["HTBENCH_SEED"])', "0"))
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     shown = htbench("table").stdout
@@ -202,6 +203,7 @@ def test_a_program_that_ignores_its_seed_gets_no_verdict_and_says_so(htbench, wr
         shown.startswith("toy · none · width=4: val loss ↓") and "chosen and reported by one metric" in shown
     )
     assert "No verdict" in shown and "3 fresh seeds gave one result" in shown, shown
+    assert "the value of each run is the best of its course" in shown
 
 
 def test_equal_seeds_of_a_program_pair_nothing_unless_its_file_says_so():
