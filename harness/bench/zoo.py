@@ -271,7 +271,8 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     try:
         build = contract.builder(name, build_settings(settings))
     except ValueError as error:
-        raise UsageError(f"{error}; arguments follow the name as key=value.") from None
+        hint = "arguments follow the name as key=value, and routing=hidden gives it matrices only"
+        raise UsageError(f"{error}; {hint}.") from None
     wrong = {}
     with Progress(len(contract.PROPERTIES) + 2, "properties") as progress:
         for word, reason in contract.check(build):

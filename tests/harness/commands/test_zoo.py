@@ -144,6 +144,33 @@ def test_a_check_divides_parameters_as_a_run_does(tmp_path, monkeypatch, capsys)
     assert re.fullmatch(r"ValueError: matrices only \(.*my_\w+\.py:9\)", wrong["takes_shapes"])
 
 
+LATE = """
+import torch
+
+
+class Late(torch.optim.SGD):
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, lr=lr)
+
+    def step(self, closure=None):
+        if any(p.ndim != 2 for group in self.param_groups for p in group["params"]):
+            raise TypeError("matrices only")
+        return super().step(closure)
+"""
+
+
+@pytest.mark.parametrize("code", [MATRICES, LATE], ids=["built", "in_a_step"])
+def test_a_class_of_matrices_is_checked_without_kernels_and_told_of_them(code, tmp_path, monkeypatch, capsys):
+    name = f"my_{'late' if code is LATE else 'early'}"
+    (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    own = f"{name}:{'Late' if code is LATE else 'Matrices'}"
+    assert main(["zoo", "--check", own, "routing=hidden", "--json"]) == 1
+    wrong = list_faults(capsys)
+    assert wrong.keys() == {"takes_shapes", "trains"}
+    assert "it can with optimizer.routing=matrix optimizer.groups.kernels.optimizer=adamw" in wrong["trains"]
+
+
 FEW = """
 import torch
 
