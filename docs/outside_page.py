@@ -41,7 +41,7 @@ PACKAGES = {
     "heavyball": "heavyball",
     "emerging_optimizers": "emerging-optimizers",
 }
-ATTEMPTS = ("", "routing=matrix")  # all parameters; AdamW takes vectors, and kernels if need be
+ATTEMPTS = ("", "routing=matrix")  # all parameters; AdamW takes vectors, and a net's kernels
 ARGUMENTS = {"AdaptiveMuon": "momentum=0.95"}  # of a class without a default of its own
 SHAPES = {"learns", "keeps_dtype", "takes_shapes"}  # properties that it may mend
 LIMIT = 60  # seconds of a core for an attempt: however busy the machine is

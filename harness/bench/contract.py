@@ -4,7 +4,6 @@ The tests check every row of the zoo, `htbench zoo --check` any other class. A p
 makes the optimizer of a model as `optimizers.build` does. If it does not hold, it raises AssertionError.
 """
 
-import contextlib
 import copy
 import io
 import math
@@ -26,7 +25,6 @@ from htbench.harness.train.run import run
 from htbench.optimizers.cost import separable
 from htbench.optimizers.groups import Model
 from htbench.optimizers.modes import switching, training
-from htbench.optimizers.zoo.registry import spec
 
 # --- a small net, how it is trained, and how its weights are copied and compared ---
 
@@ -379,16 +377,11 @@ def trains(name: str, settings: Mapping[str, Any]) -> str:
         settings: of the optimizer, by their names in a config, with or without `optimizer.` before them.
     """
     tiny = {"task": "digits", "model": "resnet-nano", "steps": 3, "batch_size": 16, "device": "cpu"}
-    optimizer_settings = {
-        f"optimizer.{word.removeprefix('optimizer.')}": value for word, value in settings.items()
-    }
-    often = {"checkpoint.every_steps": 1, "evaluation.every": 1}
+    tiny |= {"checkpoint.every_steps": 1, "evaluation.every": 1, "optimizer.name": name}
+    tiny |= {f"optimizer.{word.removeprefix('optimizer.')}": value for word, value in settings.items()}
     with TemporaryDirectory() as folder:
         try:
-            run(
-                resolved(resolve_config({**tiny, **often, "optimizer.name": name, **optimizer_settings})),
-                Store(Path(folder)),
-            )
+            run(resolved(resolve_config(tiny)), Store(Path(folder)))
         except (UsageError, RunFailedError) as error:
             return reason(error.__cause__) if isinstance(error.__cause__, Exception) else str(error)
     return ""
@@ -396,9 +389,6 @@ def trains(name: str, settings: Mapping[str, Any]) -> str:
 
 def builder(name: str, settings: Mapping[str, Any]) -> Build:
     """What makes the optimizer in all checks; a small net's is made at once, to see whether it can be made.
-
-    Of a class that gets matrices but takes no kernels AdamW gets the net's: `takes_shapes` says so, and the
-    other properties are those of a run on a model without kernels.
 
     Args:
         name: a row of the zoo, or "module:Class".
@@ -409,21 +399,17 @@ def builder(name: str, settings: Mapping[str, Any]) -> Build:
         ValueError: it can't be made; the message is one sentence.
     """
 
+    # A class whose matrices are named may take no kernels, as `takes_shapes` tells.
+    kernels = {"groups": {"kernels": {"optimizer": "adamw"}}} if "routing" in settings else {}
+
     def build(model: Model, **more: Any) -> Optimizer:
         # Kinds of parameters are known by modules; without them there is one matrix or kernel.
         parts = {} if isinstance(model, nn.Module) else {"routing": "matrix", "groups": {}}
-        return training(optimizers.build(name, model, **{**settings, **parts, **more}))
+        return training(optimizers.build(name, model, **{**kernels, **settings, **parts, **more}))
 
-    may_lack_kernels = bool(spec(name).outside and "routing" in settings and not settings.get("groups"))
-    net = Net()
     try:
-        optimizer = build(net)
-        if may_lack_kernels:
-            train(net, optimizer, range(1))  # some refuse kernels when they are built, some in a step
+        build(Net())
     except Exception as error:  # a user's class may raise anything
-        if may_lack_kernels:
-            with contextlib.suppress(ValueError):
-                return builder(name, {**settings, "groups": {"kernels": {"optimizer": "adamw"}}})
         why = str(error) if type(error) is ValueError else reason(error)
         raise ValueError(f"'{name}' can't be built: {why}{where(error)}") from None
     return build

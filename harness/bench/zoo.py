@@ -271,8 +271,7 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     try:
         build = contract.builder(name, build_settings(settings))
     except ValueError as error:
-        hint = "arguments follow the name as key=value, and routing=hidden gives it matrices only"
-        raise UsageError(f"{error}; {hint}.") from None
+        raise UsageError(f"{error}; arguments follow the name as key=value.") from None
     wrong = {}
     with Progress(len(contract.PROPERTIES) + 2, "properties") as progress:
         for word, reason in contract.check(build):
@@ -344,14 +343,13 @@ def _show(facts: Measured) -> list[Section]:
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `optimizers.build`, those of named groups in `groups`."""
     settings: dict[str, Any] = {}
-    settings_of_groups: dict[str, dict[str, Any]] = {}
     for key, value in words.items():
         word = key.removeprefix("optimizer.")
         if of_group := groups.parse(f"optimizer.{word}"):
-            settings_of_groups.setdefault(of_group[0], {})[of_group[1]] = value
+            settings.setdefault("groups", {}).setdefault(of_group[0], {})[of_group[1]] = value
         else:
             settings[word] = value
-    return {**settings, "groups": settings_of_groups}
+    return settings
 
 
 def routing(words: Sequence[str]) -> tuple[Report, str]:
