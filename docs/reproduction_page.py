@@ -296,7 +296,7 @@ def _published(task: str, twin: str) -> str:
     workloads = {ours: theirs for theirs, ours in scales.twins("ladder").items()}
     workload = workloads.get((task, twin))
     of_rules = {
-        line.setting.optimizer: line.value
+        line.optimizer: line.value
         for line in reported.of_table("main_result")
         if (line.dataset, line.model) == workload
     }
