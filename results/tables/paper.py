@@ -239,7 +239,7 @@ def list_lines(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) -
             latest = (choice.candidates for choice in our_runs.choices(line.place)[-1:])
             tried = {candidate.value("lr") for candidates in latest for candidate in candidates}
             rates = sorted(float(rate) for rate in tried if not is_missing(rate))
-            available += [replace(line, lr=rate) for rate in rates or [None]]
+            available += [replace(line, lr=rate) for rate in rates] or [line]
     if layout.axis != "p":
         return available
     tuned = [

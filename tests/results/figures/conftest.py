@@ -57,12 +57,16 @@ def _add(bench, place, sweep):
     for seed in _SEEDS:
         add = {"stage": REPLICATE, "seed": seed, "metrics": _metrics(place, best, seed)}
         key = bench.add("digits", place.optimizer, best, **add, **common)
-        noise = random.Random(f"{place}{seed}")
+        noise = random.Random(f"{_name(place)} {seed}")
         alphas = [noise.uniform(1.8, 3.2) for _ in range(3)]
         bench.spectra(key, alphas, steps=_STEPS, updates=[(1, 0.9), (18, 1.1), (38, noise.random())], n=16)
 
 
 def _metrics(place, lr, seed):
-    noise = random.Random(f"{place}{lr}{seed}").gauss(0, 0.02)
+    noise = random.Random(f"{_name(place)} {lr} {seed}").gauss(0, 0.01)
     loss = 1 + 0.1 * math.log(lr / 0.04) ** 2 + noise
     return text(loss) if place.dataset in ("c4", "openwebtext") else image(0.9 - loss / 10, loss)
+
+
+def _name(place):
+    return f"{place.dataset} {place.model} {place.optimizer} {place.hyper}"
