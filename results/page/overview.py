@@ -7,7 +7,7 @@ from htbench.harness.show.numbers import counted
 from htbench.harness.show.report import Cell, Column, Report, table
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store.points import DROPPED, ELSEWHERE
-from htbench.results.frames.cost import TOTAL_FLOPS
+from htbench.results.frames.columns import TOTAL_FLOPS
 from htbench.results.frames.metrics import word
 
 _MOST_NAMES = 4  # of sweeps, under the title
