@@ -11,6 +11,7 @@ from htbench.harness.paper import reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.paper.scales import Workload
 from htbench.harness.show.note import Note
+from htbench.results.compare.layouts import list_lines
 from htbench.results.compare.measured import Measured, measure_line
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.stats import summarize
@@ -20,7 +21,6 @@ from htbench.results.figures.kinds import About, Panel, Row, tidy
 from htbench.results.figures.style import display_name
 from htbench.results.frames.metrics import loss_unit
 from htbench.results.frames.spectra import read_spectra
-from htbench.results.tables.paper import LAYOUTS, list_lines
 
 _LLAMA = (("c4", "llama-60m"), ("c4", "llama-135m"))
 _RESNETS = [(data, net) for net in ("resnet50", "resnet18") for data in ("cifar100", "cifar10")]
@@ -280,7 +280,7 @@ def lr_curve(view: Side) -> list[Panel]:
             lines = select_lines(view, table, workload, optimizer)
             choices = view.ours.choices(lines[0].place) if view.ours is not None else []
             winner = choices[-1].winner if choices else None
-            lines = lines if view.ours is None else list_lines(LAYOUTS[table], lines, view.ours)
+            lines = lines if view.ours is None else list_lines(lines, view.ours)
             curve = [row for line in lines if line.lr is not None for row in list_values(view, line, line.lr)]
             rows += curve
             points += _make_series(curve, chosen=None if winner is None else float(winner.value("lr")))

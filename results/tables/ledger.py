@@ -17,6 +17,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.results.compare import paper_errata
 from htbench.results.compare.idle_settings import note_idle_settings
+from htbench.results.compare.layouts import LAYOUTS
 from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import find_quantity, is_decidable
@@ -85,7 +86,7 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
 def _make_miniature(our_runs: PaperRuns) -> Report:
     """The same of all numbers that the scale has something for; the judge compares ours of each workload."""
     sections, scale = [], our_runs.scale
-    for name, layout in paper.LAYOUTS.items():
+    for name, layout in LAYOUTS.items():
         figures = {
             line: measure_line(our_runs, line)
             for line in (reported.of_table(name, scale) if layout.axis != "lr" else ())

@@ -1,14 +1,8 @@
-"""The tables of the paper, from their layouts: published numbers, our runs, or both.
+"""The tables of the paper, from their layouts: published numbers, our runs, or both."""
 
-`layouts.csv` says of each what its rows and columns are, what divides it into sections, what is chosen in a
-cell and what is fixed. Fields are those of `read_field`.
-"""
-
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.paper import reported
@@ -17,53 +11,29 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import UNFINISHED, Status
 from htbench.results.compare import paper_errata
+from htbench.results.compare.layouts import (
+    LAYOUTS,
+    STEPS,
+    Key,
+    Layout,
+    label_field,
+    leaves_p_open,
+    list_lines,
+    read_field,
+    read_fields,
+    word_fields,
+)
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
-from htbench.results.frames.metrics import is_missing
 from htbench.results.tables import footnotes, timing
 from htbench.results.tables.verdicts import RULES, compare_rows
 
-Value = str | float | None
-Key = tuple[Value, ...]
-_STEPS = ("lr", "p", "interval")  # fields that are numbers and ascend
 _LAST = {"p": float("inf")}  # where a number is missing: of p it means any, the column of the tuned p
 Outlook = Callable[[str], Note | str]
-_NOT_PRINTED = ""
-_HEAVY_TAILED = {"muon": "htmuon", "normuon": "htmuon_normuon"}  # what tables over p call these, at p = 0
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the published numbers of one table are arranged.
-
-    Attributes:
-        title: what it shows.
-        rows, columns, sections: the fields that tell its rows, columns and sections apart.
-        axis: the field that the columns are steps of, if it is a grid. One over p has a column more: p chosen
-            on validation together with the learning rate.
-        selects: what is chosen, in words; empty if nothing is.
-        fixes: what else is tuned elsewhere and fixed here, in words.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    sections: tuple[str, ...]
-    axis: str
-    selects: str
-    fixes: str
-
-
-_TUPLES = ("rows", "columns", "sections")  # columns of the file with several words
-_FILE = Path(__file__).with_name("layouts.csv")
-LAYOUTS = {
-    row.pop("name"): Layout(**row | {name: tuple(row[name].split()) for name in _TUPLES})
-    for row in csv.DictReader(_FILE.read_text("utf-8").splitlines())
-}
 
 
 def make_table(name: str, view: View) -> Report:
@@ -84,48 +54,6 @@ def make_table(name: str, view: View) -> Report:
     return Report(name, layout.title, sections, notes=[*notes, *footnotes.note_missing_languages(*empty)])
 
 
-# --- the fields of a published number ---
-
-
-def read_field(line: Reported, field: str) -> Value:
-    """A field of a published number; None if its optimizer has none."""
-    over_p = LAYOUTS[line.table].axis == "p"
-    if field == "optimizer":
-        return _HEAVY_TAILED.get(line.optimizer, line.row) if over_p else line.row
-    if field == "p":
-        return 0.0 if over_p and line.optimizer in _HEAVY_TAILED else line.p
-    value: Value = getattr(line, field)
-    return value
-
-
-def leaves_p_open(line: Reported) -> bool:
-    """Whether the cell is that of the best p (see `list_lines`)."""
-    return LAYOUTS[line.table].axis == "p" and read_field(line, "p") is None
-
-
-def read_fields(line: Reported, fields: Iterable[str]) -> Key:
-    """The values of several fields."""
-    return tuple(read_field(line, field) for field in fields)
-
-
-def label_field(line: Reported, field: str) -> Value:
-    """A field in the words of a scale: data sets and models are those that stand for the published ones."""
-    if field in ("dataset", "model"):
-        return line.workload[field == "model"]
-    return find_metric(line).words if field == "metric" else read_field(line, field)
-
-
-def word_fields(line: Reported, fields: Iterable[str]) -> str:
-    """Several labels as one: "llama-60m hours", "lr 0.01", "p 0.1"."""
-    labels = [(field, label_field(line, field)) for field in fields]
-    return " ".join(
-        ("tuned p" if field == "p" else f"no {field}")
-        if value is None
-        else (value if isinstance(value, str) else f"{field} {value:g}")
-        for field, value in labels
-    )
-
-
 # --- a section ---
 
 
@@ -135,7 +63,7 @@ def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Sect
     cells = {"paper": {line: _make_published_cell(line) for line in lines}} if side.published else {}
     below = list[Note]()
     if our_runs is not None:
-        lines = list_lines(layout, lines, our_runs)
+        lines = list_lines(lines, our_runs)
         cells["ours"], below = _make_run_cells(layout, our_runs, lines)
     steps = grouped(lines, lambda line: read_fields(line, layout.columns))
     steps = dict(sorted(steps.items(), key=lambda item: _sort_key(layout.columns, item[0])))
@@ -173,7 +101,7 @@ def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Sect
             **({"source": next(iter(cells))} if len(cells) == 1 else {}),
         },
         [
-            *(Column(name, kind="number" if name in _STEPS else "text") for name in layout.rows),
+            *(Column(name, kind="number" if name in STEPS else "text") for name in layout.rows),
             *([Column("source", kind="text")] if len(cells) > 1 else []),
             *(_make_column(layout, line) for line, *_ in steps.values()),
         ],
@@ -186,7 +114,7 @@ def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Sect
 
 def _sort_key(fields: Iterable[str], step: Key) -> tuple[float, ...]:
     """What to sort keys by, so that numbers ascend and words keep their order."""
-    pairs = [(field, value) for field, value in zip(fields, step, strict=True) if field in _STEPS]
+    pairs = [(field, value) for field, value in zip(fields, step, strict=True) if field in STEPS]
     return tuple(_LAST.get(field, -1.0) if value is None else float(value) for field, value in pairs)
 
 
@@ -223,29 +151,6 @@ def note_stand_ins(lines: Iterable[Reported]) -> list[Note]:
     twins = {(line.dataset, line.model): line.workload for line in lines if line.has_twin}
     pairs = [f"{' '.join(twin)} for {' '.join(workload)}" for workload, twin in twins.items()]
     return [Note("miniature", pairs=pairs)] if pairs else []
-
-
-def list_lines(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) -> list[Reported]:
-    """The published numbers that a scale has runs for, and further cells that are not printed in the paper.
-
-    In miniature a grid has other learning rates: a cell for each of the plan, one without a rate if nothing
-    is planned. A column "tuned p" has all values of p at once; deliberate reruns don't compete there.
-    """
-    available = [line for line in lines if find_quantity(line) is not None]
-    if layout.axis == "lr" and our_runs.scale != "paper":
-        without = dict.fromkeys(replace(line, lr=None, printed=_NOT_PRINTED) for line in available)
-        available = []
-        for line in without:
-            latest = (choice.candidates for choice in our_runs.choices(line.place)[-1:])
-            tried = {candidate.value("lr") for candidates in latest for candidate in candidates}
-            rates = sorted(float(rate) for rate in tried if not is_missing(rate))
-            available += [replace(line, lr=rate) for rate in rates] or [line]
-    if layout.axis != "p":
-        return available
-    tuned = [
-        replace(line, p=None, replica="", printed=_NOT_PRINTED) for line in available if line.p is not None
-    ]
-    return [*available, *dict.fromkeys(tuned)]
 
 
 # --- cells ---
