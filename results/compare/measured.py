@@ -10,9 +10,7 @@ from htbench.harness.paper import reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.status import HOPEFUL_FIRST, Status
-from htbench.harness.store import Store
 from htbench.results.compare import paper_errata
-from htbench.results.compare.contender import Contender, make_contender
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import HOURS_TO, Quantity, find_quantity, is_decidable, is_time
 from htbench.results.compare.select import Choice, Row
@@ -58,12 +56,6 @@ class Measured:
     def keys(self) -> tuple[str, ...]:
         """The runs by their keys, but for empty slots."""
         return tuple(str(run["key"]) for run in self.runs if run["key"] != run["slot"])
-
-    def contender(self, name: str, store: Store | None) -> Contender | None:
-        """For the judge, under a name."""
-        if self.metric is None:
-            return None
-        return make_contender(name, self.sample, self.metric, self.runs, self.questions, self.choice, store)
 
 
 def measure_line(our_runs: PaperRuns, line: Reported, lr: float | None = None) -> Measured:

@@ -62,12 +62,6 @@ def _find_label(rows: Iterable[Row]) -> str:
     return next(row.quantity for row in rows if row.quantity)
 
 
-def _measure_at_rate(view: Side, line: Reported, lr: float) -> Measured:
-    """Our number beside a line, at full scale with the learning rate of the figure, else with the best."""
-    assert view.ours is not None
-    return measure_line(view.ours, line, lr if view.scale == "paper" else None)
-
-
 def _reported_runs(measurement: Measured) -> Sequence[Run]:
     """The runs behind a number; none without it."""
     return measurement.runs if measurement.sample else []
@@ -183,14 +177,15 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
     """
     if view.ours is None or view.store is None:
         return []
-    pairs: list[tuple[Reported, Measured]] = []
+    pairs, is_full = list[tuple[Reported, Measured]](), view.scale == "paper"
     for workload in _LLAMA:
         (muon,) = select_lines(view, "main_result", workload, "muon")
         # what a table would have of an optimizer that is only in a figure
         svd = replace(muon, row="muon_svd", optimizer="muon_svd", lr=None, table="", printed="nan")
-        pairs += [(line, _measure_at_rate(view, line, _SVD_RATES[line.model])) for line in (muon, svd)]
+        rate = _SVD_RATES[muon.model] if is_full else None
+        pairs += [(line, measure_line(view.ours, line, rate)) for line in (muon, svd)]
     rates = Note("rates_of_paper", rates=[f"{rate:g} ({model})" for model, rate in _SVD_RATES.items()])
-    how = rates if view.scale == "paper" else Note("best_rates")
+    how = rates if is_full else Note("best_rates")
     rows = [our_row(line, measurement, line.workload[1]) for line, measurement in pairs]
     about = _describe(view, "Newton-Schulz or SVD", rows, how)
     model = pairs[0][0].workload[1]
@@ -364,18 +359,15 @@ def loss(view: Side) -> list[Panel]:
     if view.ours is None or view.store is None:
         return []
     full, panels = view.scale == "paper", list[Panel | None]()
+    rates = Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
     for workload in _LLAMA:
         lines = select_lines(view, "main_result", workload, "muon", "htmuon")
-        runs = {}
-        for line in lines:
-            if completed := loss_figures.select_completed(
-                _reported_runs(_measure_at_rate(view, line, _LOSS_RATE))
-            ):
-                runs[line.optimizer] = completed
+        measured = {line: measure_line(view.ours, line, _LOSS_RATE if full else None) for line in lines}
+        completed = {line: loss_figures.select_completed(_reported_runs(measured[line])) for line in lines}
+        runs = {line.optimizer: completed[line] for line in lines if completed[line]}
         if not runs:
             panels.append(None)
             continue
-        rates = Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
         about = _describe_twin(view, lines[0], (), rates)
         unit = loss_unit(view.ours.runs(lines[0].place))
         panels.append(loss_figures.plot_losses(about, unit, runs, view.store, _LOSS_WINDOW if full else None))

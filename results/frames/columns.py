@@ -17,9 +17,9 @@ PLAIN = "object"  # lists and mixtures; None if missing
 DATA = "data_fingerprint"
 TOTAL_FLOPS = "total_flops"
 
-_IN_PLANS = "sweep block stage slot look allowed refines row search ranges"
-_OF_RUNS = "key state reason task model setting protocol replica candidate score rule variant optimizer"
-FIRST = dict.fromkeys(f"{_IN_PLANS} {_OF_RUNS}".split(), WORD)
+IN_PLANS = ("sweep", "block", "stage", "slot", "look", "allowed", "refines", "row")  # fields of a point
+_MORE = "search ranges key state reason task model setting protocol replica candidate score rule variant"
+FIRST = dict.fromkeys([*IN_PLANS, *_MORE.split(), "optimizer"], WORD)
 FIRST |= {"look": COUNT, "allowed": COUNT, "score": PLAIN}
 SEEDS = dict.fromkeys(SEED_FIELDS, COUNT)
 OF_TASK = dict(zip(TASK, (WORD, WORD, FLAG), strict=True))

@@ -32,7 +32,7 @@ from htbench.harness.store.points import (
 from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.frames import identity, run_row
-from htbench.results.frames.columns import DATA, FIRST, LAST
+from htbench.results.frames.columns import DATA, FIRST, IN_PLANS, LAST
 from htbench.results.frames.rows import Frame, Rows, rows
 from htbench.results.frames.run_row import EDITED, PRUNED_BY, TUNED, TWIN, Row
 
@@ -196,16 +196,7 @@ def _find_hidden_runs(shown_rows: Sequence[Row], rows: Iterable[Row]) -> Iterato
 
 def _place_columns(point: Point) -> Row:
     """Where the point stands in the plans."""
-    return {
-        "sweep": point.sweep,
-        "block": point.block,
-        "stage": point.stage,
-        "slot": point.slot,
-        "look": point.look,
-        "allowed": point.allowed,
-        "refines": point.refines,
-        "row": point.row,
-    }
+    return {name: getattr(point, name) for name in IN_PLANS}
 
 
 # --- searches ---

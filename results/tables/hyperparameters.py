@@ -70,7 +70,8 @@ def _make_paper_row(row: Row) -> list[Cell]:
 
 
 def _make_run_row(row: Row, our_runs: PaperRuns) -> list[Cell]:
-    place = find_place(row, our_runs.scale)
+    names = ("dataset", "model", "optimizer", "p", "rank_exponent", "interval")
+    place = Place(**reported.read_numbers({name: row[name] for name in names})).at(our_runs.scale)
     choices = our_runs.choices(place)
     if not choices:
         why = Note("hyper_unplanned") if place.has_twin else UNDECIDABLE
@@ -90,13 +91,6 @@ def _make_run_row(row: Row, our_runs: PaperRuns) -> list[Cell]:
         best,
         *(Cell(_read_setting(choice, name)) for name in _FIXED),
     ]
-
-
-def find_place(row: Row, scale: str) -> Place:
-    """The runs of a row of `hyperparameters.csv` at a scale."""
-    names = ("dataset", "model", "optimizer", "p", "rank_exponent", "interval")
-    values = reported.read_numbers({name: row[name] for name in names})
-    return Place(**values).at(scale)
 
 
 def _read_setting(choice: Choice, name: str) -> str | float | None:

@@ -11,6 +11,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import UNFINISHED, Status
 from htbench.results.compare import paper_errata
+from htbench.results.compare.contender import make_contender
 from htbench.results.compare.layouts import (
     LAYOUTS,
     STEPS,
@@ -282,8 +283,10 @@ def judge_figures(
             continue
         tested = True
         head, names = _name_figures(layout, lines)
-        pairs = zip(names, rival_figures, strict=True)
-        contenders = [figure.contender(name, our_runs.store) for name, figure in pairs]
+        contenders = [
+            make_contender(name, own.sample, metric, own.runs, own.questions, own.choice, our_runs.store)
+            for name, own in zip(names, rival_figures, strict=True)
+        ]
         twins = find_twins(rivals)
         whole = compare_rows(contenders, dict(zip(names, names, strict=True)), rivals, metric)
         if whole.untold:
