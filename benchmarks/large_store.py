@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.paper import experiments, scales
+from htbench.harness.paper import experiments
 from htbench.harness.store import Store, layout
 from htbench.harness.store.points import POINTS, REPLICATE, SEARCH
 from htbench.harness.system import seal
@@ -140,11 +140,11 @@ def _runs(rates):
     for repeat in itertools.count():
         for place, experiment in experiments.places("nano").items():
             sweep = experiments.sweep("nano", experiment) if not repeat else f"own-{repeat}-{experiment}"
-            task, model = scales.workload("nano", place.dataset, place.model)
+            task, model = place.workload
             given = {"task": task, "model": model, "steps": STEPS, "batch_size": 16 + repeat}
-            given |= {"optimizer.name": place.setting.optimizer, "data_fingerprint": "0123456789abcdef"}
-            given |= {f"optimizer.{name}": value for name, value in place.setting.hyper.items()}
-            block = f"{place.dataset} {place.model} {place.setting}"
+            given |= {"optimizer.name": place.optimizer, "data_fingerprint": "0123456789abcdef"}
+            given |= {f"optimizer.{name}": value for name, value in place.hyper.items()}
+            block = f"{place.dataset} {place.model} {place.optimizer} {place.hyper}"
             plain = json.loads(json.dumps(dataclasses.asdict(resolve_config(given))))
             for exponent in range(rates):
                 yield sweep, block, (SEARCH, _with(plain, 0.005 * 2**exponent, 0))

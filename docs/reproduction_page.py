@@ -43,6 +43,7 @@ from htbench.results.compare.view import View
 from htbench.results.figures.files import draw_figure, list_views
 from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load
+from htbench.results.frames.rows import rows
 from htbench.results.page import overview
 from htbench.results.tables.answer import Answer, Place, answers
 from htbench.results.tables.registry import TABLES
@@ -169,7 +170,7 @@ def made(
     every, frame = frame, without_split(frame)
     scales_shown = [page.scale] if page.scale else []
     view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    tables = (*(TABLES[name](view) for name in page.tables), overview.cost(every))
+    tables = (*(TABLES[name](view) for name in page.tables), overview.cost(rows(every)))
     found = [one for one in tables if one.sections]
     shown = view.ladders if page.scale == "ladder" else []
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
@@ -296,7 +297,7 @@ def _published(task: str, twin: str) -> str:
     workloads = {ours: theirs for theirs, ours in scales.twins("ladder").items()}
     workload = workloads.get((task, twin))
     of_rules = {
-        line.setting.optimizer: line.value
+        line.optimizer: line.value
         for line in reported.of_table("main_result")
         if (line.dataset, line.model) == workload
     }

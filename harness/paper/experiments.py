@@ -5,11 +5,10 @@ The sweep files `sweeps/<scale>/<scale>-<experiment>.yaml` are written from this
 """
 
 import functools
-from dataclasses import dataclass
 
 from htbench.harness.errors import UsageError, nearest
 from htbench.harness.paper import reported, scales
-from htbench.harness.paper.reported import Reported, Setting
+from htbench.harness.paper.reported import Place
 
 # The experiment of each table. Tables that are missing here need no settings but those of earlier ones.
 _EXPERIMENTS = {
@@ -31,31 +30,17 @@ _OF_LADDER = ("s1", "s2", "s1-others", "s1-ablations")
 _SVD = "muon_ns_vs_svd"  # a figure, whose Muon with an exact SVD is in no table
 
 
-@dataclass(frozen=True)
-class Place:
-    """A setting on a workload of the paper."""
-
-    dataset: str
-    model: str
-    setting: Setting
-
-
-def place(line: Reported, scale: str = "paper") -> Place:
-    """The runs that a published number belongs to at a scale. The workload keeps the paper's names."""
-    return Place(line.dataset, line.model, scales.setting(scale, line.setting))
-
-
 @functools.cache
 def places(scale: str) -> dict[Place, str]:
     """The experiment of every place whose workload the scale has, in the order of the paper."""
     experiment_of: dict[Place, str] = {}
     for table, experiment in _EXPERIMENTS.items():
-        for line in reported.of_table(table):
-            experiment_of.setdefault(place(line, scale), experiment)
+        for line in reported.of_table(table, scale):
+            experiment_of.setdefault(line.place, experiment)
     for model in ("llama-60m", "llama-135m"):
-        experiment_of.setdefault(Place("c4", model, Setting("muon_svd")), _SVD)
-    twins = scales.twins(scale)
-    return {spot: name for spot, name in experiment_of.items() if (spot.dataset, spot.model) in twins}
+        svd = Place(dataset="c4", model=model, optimizer="muon_svd", scale=scale)
+        experiment_of.setdefault(svd, _SVD)
+    return {place: name for place, name in experiment_of.items() if place.has_twin}
 
 
 def experiments(scale: str) -> list[str]:
@@ -71,7 +56,7 @@ def needed(scale: str, name: str) -> list[str]:
     """
     available = experiments(scale)
     if name in reported.tables():
-        experiments_of_table = {places(scale).get(place(line, scale)) for line in reported.of_table(name)}
+        experiments_of_table = {places(scale).get(line.place) for line in reported.of_table(name, scale)}
         return [experiment for experiment in available if experiment in experiments_of_table]
     if name not in {*available, *experiments("paper")}:
         raise UsageError(f"Unknown experiment {name!r}; {nearest(name, {*available, *reported.tables()})}")

@@ -6,10 +6,6 @@ language models, trained as long as the paper's; its sweeps tune the weight deca
 paper. What has no twin at a scale can't be decided there.
 """
 
-from dataclasses import replace
-
-from htbench.harness.paper.reported import Setting
-
 SCALES = ("paper", "nano", "quick", "ladder")
 Workload = tuple[str, str]  # task and model
 
@@ -58,14 +54,3 @@ def workload(scale: str, dataset: str, model: str) -> Workload:
 def has_languages(scale: str) -> bool:
     """Whether a scale can say anything of language models."""
     return ("c4", "llama-60m") in twins(scale)
-
-
-def setting(scale: str, published: Setting) -> Setting:
-    """The setting that stands for a published one at a scale.
-
-    Only the paper's own scale repeats runs deliberately (on other GPUs, or to look again at a doubtful cell).
-    The ladder keeps its ablations of HTMuon apart, so that they do not compete in its endpoint.
-    """
-    varied = published.optimizer == "htmuon" and (published.p, published.interval) != (0.125, 1)
-    word = "ablation" if scale == "ladder" and varied else ""
-    return published if scale == "paper" else replace(published, replica=word)

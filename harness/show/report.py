@@ -303,6 +303,7 @@ def table(
     title: str = "",
     notes: Iterable[Note] = (),
     above: Iterable[Note] = (),
+    identity: Mapping[str, str] | None = None,
 ) -> Section:
     """A section of plain values, each of which becomes a cell.
 
@@ -312,6 +313,7 @@ def table(
         title: in words; empty: the section needs none.
         notes: below it.
         above: above it.
+        identity: the workload as columns of files of data.
     """
     words: dict[str, Cell] = {}  # a cell for each: a column has few, and may be long
 
@@ -323,7 +325,7 @@ def table(
         return words[value]
 
     cells = [list(map(cell, row)) for row in rows]
-    return Section(title, {}, columns, cells, notes=tuple(notes), above=tuple(above))
+    return Section(title, dict(identity or {}), columns, cells, notes=tuple(notes), above=tuple(above))
 
 
 def by_columns(columns: Mapping[Column, Iterable[Any]], **parts: Any) -> Section:

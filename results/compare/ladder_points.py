@@ -20,6 +20,7 @@ from htbench.results.compare.judge import Row
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
 from htbench.results.compare.summary import values_by_seed
 from htbench.results.frames import identity
+from htbench.results.frames.columns import DATA
 from htbench.results.frames.metrics import is_missing, reported
 from htbench.results.frames.provenance import timing
 from htbench.results.frames.rows import Frame, parts, rows
@@ -162,7 +163,7 @@ def _make_rung(
     )
     shared = (
         str(choice.fixed["task"]),
-        values[identity.DATA],
+        values[DATA],
         identity.setting(apart),
         tuple(map(str, schedule)),
     )

@@ -3,16 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.paper import experiments, reported
+from htbench.harness.paper import reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.status import HOPEFUL_FIRST, Status
-from htbench.harness.store import Store
 from htbench.results.compare import paper_errata
-from htbench.results.compare.contender import Contender, make_contender
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import HOURS_TO, Quantity, find_quantity, is_decidable, is_time
 from htbench.results.compare.select import Choice, Row
@@ -59,66 +57,39 @@ class Measured:
         """The runs by their keys, but for empty slots."""
         return tuple(str(run["key"]) for run in self.runs if run["key"] != run["slot"])
 
-    def contender(self, name: str, store: Store | None) -> Contender | None:
-        """For the judge, under a name."""
-        if self.metric is None:
-            return None
-        return make_contender(name, self.sample, self.metric, self.runs, self.questions, self.choice, store)
 
+def measure_line(our_runs: PaperRuns, line: Reported, lr: float | None = None) -> Measured:
+    """Our figure beside a published number, at the scale of both.
 
-def measure_line(our_runs: PaperRuns, line: Reported) -> Measured:
-    """Our figure beside a published number.
-
-    Selected over: the learning rate. Fixed: the place (workload, optimizer, p, interval ...). A table over
-    learning rates fixes the rate, too; it exists at full scale only, see `measure_at_rate`.
+    Selected over: the learning rate. Fixed: the place (workload, optimizer, p, interval ...).
 
     The value is that of the fresh seeds (replicate stage), and at full scale that of the chosen search run,
-    as in the paper. Times are those of the same runs.
-    """
-    by_rate = line.table.startswith("lr_grid")
-    if by_rate and our_runs.scale != "paper":
-        return Measured(None, {}, UNPLANNED, Note("measured_other_rates"))
-    slip = paper_errata.note_rate(line)
-    rate = line.lr if our_runs.scale == "paper" and (slip or by_rate) else None
-    figure = measure_choices(our_runs, line, our_runs.choices(experiments.place(line, our_runs.scale), rate))
-    return replace(figure, notes=(*slip, *figure.notes)) if rate is not None else figure
-
-
-def measure_at_rate(our_runs: PaperRuns, line: Reported, lr: float) -> Measured:
-    """The validation metric of the search runs at one learning rate, at the place of a published number.
-
-    At full scale the reported split is also called val, so this is the reported metric there.
-    """
-    choices = our_runs.choices(experiments.place(line, our_runs.scale), lr)
-    return measure_choices(our_runs, line, choices, of_search=True)
-
-
-def measure_choices(
-    our_runs: PaperRuns, line: Reported, choices: Sequence[Choice], *, of_search: bool = False
-) -> Measured:
-    """The figure of what was chosen, as `measure_line` returns it.
+    as in the paper. Times are those of the same runs. A grid of learning rates fixes the rate, too, and has
+    the validation metric of the search runs; at full scale the reported split is also called val.
 
     Args:
         our_runs: the runs of a scale.
-        line: the published number; it says which metric.
-        choices: one per version of code and data. The one planned last counts, the others are named.
-        of_search: take the validation metric of the search runs also where there are fresh seeds.
+        line: the published number.
+        lr: fixed, too, if it is given.
     """
-    quantity = find_quantity(line, our_runs.scale)
-    reason = None if is_decidable(line, our_runs.scale) else UNDECIDABLE
+    in_grid, is_full = line.table.startswith("lr_grid") and line.lr is not None, line.scale == "paper"
+    notes = paper_errata.note_rate(line) if is_full else ()
+    choices = our_runs.choices(line.place, line.lr if in_grid or notes else lr)
+    quantity = find_quantity(line)
+    reason = None if is_decidable(line) else UNDECIDABLE
     if quantity is None or reason is not None or not choices:
-        return Measured(quantity.metric if quantity else None, {}, UNPLANNED, reason)
-    *earlier, choice = choices
-    other_versions = Note("other_versions", used=_name_version(choice), others=[*map(_name_version, earlier)])
-    notes = (other_versions,) if earlier else ()
+        return Measured(quantity.metric if quantity else None, {}, UNPLANNED, reason, notes=notes)
+    *earlier, choice = choices  # one per version of code and data; the one planned last counts
+    if earlier:
+        names = [*map(_name_version, earlier)]
+        notes = (*notes, Note("other_versions", used=_name_version(choice), others=names))
     if choice.winner is None:
         return _explain_missing(quantity.metric, choice.runs, choice, notes)
-    searched = of_search or our_runs.scale == "paper"
-    runs = choice.winner.runs if searched else choice.replicas
+    runs = choice.winner.runs if in_grid or is_full else choice.replicas
     if not runs:
         reason = Note("measured_no_replicas")
         return Measured(quantity.metric, {}, Status.WAITING, reason, choice=choice, notes=notes)
-    return _measure_runs(our_runs, line, quantity, runs, choice, notes, "val" if of_search else "test")
+    return _measure_runs(our_runs, line, quantity, runs, choice, notes, "val" if in_grid else "test")
 
 
 def _name_version(choice: Choice) -> str:
@@ -185,10 +156,10 @@ def _share_to_target(our_runs: PaperRuns, line: Reported) -> Callable[[Row], flo
     """The share of a run's steps until it has the perplexity that Muon's run ends with; infinite if never."""
     muon = next(
         other
-        for other in reported.of_table("wall_clock")
-        if (other.model, other.setting.optimizer, other.metric) == (line.model, "muon", "perplexity")
+        for other in reported.of_table("wall_clock", line.scale)
+        if (other.model, other.optimizer, other.metric) == (line.model, "muon", "perplexity")
     )
-    perplexity = find_quantity(muon, our_runs.scale)
+    perplexity = find_quantity(muon)
     assert perplexity is not None
 
     def end(run: Row) -> float | None:

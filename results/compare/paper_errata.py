@@ -26,10 +26,9 @@ def note_rate(line: Reported) -> tuple[Note, ...]:
 
 
 def _find_errata(line: Reported, concerns: Collection[str]) -> tuple[Note, ...]:
-    setting = line.setting
-    fields = {name: getattr(line, name) for name in ("table", "dataset", "model", "row", "metric")}
-    fields |= {"optimizer": setting.optimizer}
-    fields |= {name: "" if x is None else f"{x:g}" for name, x in (("lr", line.lr), ("p", setting.p))}
+    names = ("table", "dataset", "model", "row", "optimizer", "metric", "lr", "p")
+    values = {name: getattr(line, name) for name in names}
+    fields = {name: "" if x is None else x if isinstance(x, str) else f"{x:g}" for name, x in values.items()}
     return tuple(
         text(slip["text"])
         for slip in _read_errata()

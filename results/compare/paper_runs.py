@@ -1,10 +1,11 @@
 """Our runs of the paper's experiments, found by the published number that they stand beside."""
 
 import functools
+from operator import itemgetter
 
-from htbench.harness.paper import experiments, scales
-from htbench.harness.paper.experiments import Place
-from htbench.harness.paper.reported import Reported
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import experiments
+from htbench.harness.paper.reported import Place
 from htbench.harness.store import Store
 from htbench.results.compare.select import OPTIMIZER, Choice, choose
 from htbench.results.frames.rows import Frame, Rows, rows
@@ -34,27 +35,18 @@ class PaperRuns:
         self.scale = scale
         self.store = store
         self.frame = select_scale(frame, scale)
-        self._groups: dict[tuple[str, ...], list[int]] = {}  # positions in the frame
-        for position, row in enumerate(self.frame):
-            self._groups.setdefault(tuple(row[name] for name in _PLACE), []).append(position)
+        self._groups = grouped(self.frame, itemgetter(*_PLACE))
 
     def __bool__(self) -> bool:
         """Whether anything is planned at this scale."""
         return bool(self.frame)
 
     @functools.cache  # noqa: B019 - lives as long as one command
-    def runs(self, *places: Place) -> Rows:
-        """The rows of the frame at some places, each once; none if they are not planned."""
-        positions = dict.fromkeys(at for place in places for at in self._positions(place))
-        return [self.frame[at] for at in positions]
-
-    @functools.cache  # noqa: B019 - lives as long as one command
-    def _positions(self, place: Place) -> list[int]:
-        task, model = scales.workload(self.scale, place.dataset, place.model)
-        setting = place.setting
-        group = self._groups.get((task, model, setting.optimizer, setting.replica), [])
-        hyper = setting.hyper.items()
-        return [i for i in group if all(self.frame[i].get(name) == value for name, value in hyper)]
+    def runs(self, place: Place) -> Rows:
+        """The rows of the frame at a place; none if it is not planned."""
+        group = self._groups.get((*place.workload, place.optimizer, place.replica), [])
+        hyper = place.hyper.items()
+        return [row for row in group if all(row.get(name) == value for name, value in hyper)]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def choices(self, place: Place, lr: float | None = None) -> list[Choice]:
@@ -63,9 +55,4 @@ class PaperRuns:
         Fixed: all but what a scale tunes (the learning rate; on the ladder also the weight decay), and the
         rate, too, if it is given.
         """
-        planned = (self.frame[i] for i in self._positions(place))
-        return choose([row for row in planned if lr is None or row["lr"] == lr], OPTIMIZER)
-
-    def of(self, line: Reported) -> list[Choice]:
-        """The choices beside a published number, whatever its learning rate."""
-        return self.choices(experiments.place(line, self.scale))
+        return choose([row for row in self.runs(place) if lr is None or row["lr"] == lr], OPTIMIZER)

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from htbench.harness.paper import scales
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note
 from htbench.results.compare.select import Row
@@ -44,22 +43,21 @@ def is_time(line: Reported) -> bool:
     return line.metric.startswith(("seconds_per_step", "hours"))
 
 
-def is_decidable(line: Reported, scale: str) -> bool:
-    """Whether a scale can say anything of a published number.
+def is_decidable(line: Reported) -> bool:
+    """Whether its scale can say anything of a published number.
 
     The ladder has twins of two language models only, and its times on a CPU say nothing of a GPU's.
     """
-    has_twin = (line.dataset, line.model) in scales.twins(scale)
-    return has_twin and not (scale == "ladder" and is_time(line))
+    return line.has_twin and not (line.scale == "ladder" and is_time(line))
 
 
-def find_quantity(line: Reported, scale: str) -> Quantity | None:
-    """The quantity that stands for a published number at a scale.
+def find_quantity(line: Reported) -> Quantity | None:
+    """The quantity that stands for a published number at its scale.
 
     At full scale digits and unit are those of the print. A run in miniature takes seconds. None: nothing
     stands for it, as for the accuracies on multiple-choice questions.
     """
-    name, is_full = line.metric, scale == "paper"
+    name, is_full = line.metric, line.scale == "paper"
     if name == "perplexity" and is_full and line.dataset == "c4":
         biased, note = "{split}_loss_biased", Note("measured_biased")
         quantity = Quantity(metrics.PERPLEXITY, _read_biased_perplexity, biased, note=note)
@@ -80,9 +78,9 @@ def find_quantity(line: Reported, scale: str) -> Quantity | None:
     return quantity
 
 
-def find_metric(line: Reported, scale: str) -> Metric:
-    """The metric of a published number in the words of a scale; in its own words if nothing stands for it."""
-    quantity = find_quantity(line, scale)
+def find_metric(line: Reported) -> Metric:
+    """The metric of a published number in the words of its scale; in its own if nothing stands for it."""
+    quantity = find_quantity(line)
     return quantity.metric if quantity else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
 
 

@@ -134,7 +134,7 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
     stages = grouped(rows(frame), itemgetter("stage"))
     place = itemgetter(*fixed)
-    replicas = grouped(_drop_repeated(stages.get(REPLICATE, ())), itemgetter("candidate"))
+    replicas = grouped(drop_repeated(stages.get(REPLICATE, ())), itemgetter("candidate"))
     dropped, elsewhere = (grouped(stages.get(stage, ()), place) for stage in (DROPPED, ELSEWHERE))
     return [
         _choose(
@@ -148,7 +148,7 @@ def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
     ]
 
 
-def _drop_repeated(runs: Iterable[Row]) -> list[Row]:
+def drop_repeated(runs: Iterable[Row]) -> list[Row]:
     """The rows by key, in the order of the plan. A run that two sweeps share counts once."""
     unique: dict[str, Row] = {}
     for row in runs:
@@ -163,7 +163,7 @@ def _choose(
     dropped: list[Row],
     elsewhere: list[Row],
 ) -> Choice:
-    group = _drop_repeated(rows)
+    group = drop_repeated(rows)
     candidates = {
         name: Candidate(name, runs, mean_score([run["score"] for run in runs]))
         for name, runs in grouped(group, itemgetter("candidate")).items()
@@ -188,7 +188,7 @@ def _choose(
     ties = [candidates[name] for name in tied]
     counts = searched, planned - searched, tried - planned
     reported = {run["key"] for run in (*group, *replicas.get(best or "", ()))}
-    twins = (run for run in _drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
+    twins = (run for run in drop_repeated([*dropped, *elsewhere]) if run["candidate"] == best)
     left_out = [run for run in twins if run["key"] not in reported and not _search_with_seed_of(run, users)]
     return Choice(
         fixed, list(candidates.values()), chosen, ties, fresh, stale, *counts, rows, left_out, equal_seeds

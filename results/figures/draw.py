@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.style
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 
 from htbench.harness.show.note import Note
 from htbench.results.figures.caveats import is_caveat
@@ -136,4 +137,5 @@ def _add_legend(canvas: Canvas, entries: dict[Any, Any]) -> None:
     lines = -(-len(labels) // columns)
     columns = -(-len(labels) // lines)
     canvas.set_figheight(canvas.get_figheight() + _LEGEND_LINE * max(0, lines - _LEGEND_LINES))
-    canvas.legend([*entries.values()], labels, loc="outside lower center", ncols=columns, frameon=False)
+    handles = [Line2D([], [], **style) if isinstance(style, dict) else style for style in entries.values()]
+    canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -105,7 +105,7 @@ def _share_of_hours(model: str) -> float:
         next(
             line.value
             for line in reported.of_table(table)
-            if (line.model, line.setting.optimizer, line.setting.interval) == (model, "htmuon_ns", 5)
+            if (line.model, line.optimizer, line.interval) == (model, "htmuon_ns", 5)
             and line.metric.startswith("hours")
         )
         for table in ("wall_clock", "wall_clock_to_target")

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import StrMethodFormatter
 
@@ -32,8 +31,8 @@ from htbench.results.figures.style import (
     series_style,
 )
 
-Entries = dict[str | tuple[str, str], Any]  # of a legend: label, or name and source -> handle
 Style = dict[str, Any]  # of a line or a patch
+Entries = dict[str | tuple[str, str], Any]  # of a legend: label, or name and source -> style, or a patch
 
 _NO_LINE: Style = {"linestyle": "none"}
 _RING: Style = _NO_LINE | {"marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.4}
@@ -105,7 +104,7 @@ def draw_curves(ax: Any, panel: Panel) -> Entries:
         style |= {"markevery": max(1, len(series) // _MOST_MARKERS)}
         style |= {} if kind.joined else _NO_LINE
         variants[tuple(who)] += 1
-        entries[name, who[1]] = Line2D([], [], **style)
+        entries[name, who[1]] = style
         diverged = series["role"] == kinds.DIVERGED
         _draw_curve(right if who[2] else ax, series[~diverged], style, words or kind.whiskers)
         for x in series.loc[diverged, "x"]:
@@ -119,9 +118,9 @@ def draw_curves(ax: Any, panel: Panel) -> Entries:
             ax.plot([x], [depth if panel.higher_is_better else 1 - depth], **_CROSS, **place)
     entries |= _draw_levels(ax, right, panel) | _draw_laws(ax, panel)
     if (points["role"] == CHOSEN).any():
-        entries["chosen"] = Line2D([], [], **_RING, markeredgecolor=GREY)
+        entries["chosen"] = _RING | {"markeredgecolor": GREY}
     if crosses:
-        entries["diverged"] = Line2D([], [], **_CROSS, markeredgecolor=GREY)
+        entries["diverged"] = _CROSS | {"markeredgecolor": GREY}
     for side in dict.fromkeys((ax, right)):
         side.margins(0.08 if kind.markers else 0.02)
     if words:
@@ -160,7 +159,7 @@ def _draw_levels(ax: Any, right: Any, panel: Panel) -> Entries:
         style: Style = {"color": colour, "linestyle": DOTTED if on_the_right else DASHED}
         style |= {"linewidth": 0.8 if grey else 1.1, "zorder": 1}
         (right if on_the_right else ax).axhline(row.y, **style)
-        entries[row.series, row.source] = Line2D([], [], **style)
+        entries[row.series, row.source] = style
     return entries
 
 
@@ -170,14 +169,14 @@ def _draw_laws(ax: Any, panel: Panel) -> Entries:
     for name, law in panel.of(kinds.LAW).groupby("optimizer", sort=False):
         style: Style = {"linestyle": DASHED, "linewidth": 0.9, "zorder": 1}
         ax.plot(law["x"], law["y"], color=optimizer_style(str(name))["color"], **style)
-        entries["law"] = Line2D([], [], color=GREY, **style)
+        entries["law"] = style | {"color": GREY}
     for row in _list_rows(panel.of(kinds.ABOVE, kinds.BELOW)):
         style = optimizer_style(row.optimizer)
         up = 1 if row.role == kinds.ABOVE else -1
         ax.plot([row.x], [row.y], zorder=4, **style | _BEYOND)
         arrow = {"arrowstyle": "<-", "color": style["color"], "shrinkA": 0, "shrinkB": 2}
         ax.annotate("", (row.x, row.y), (0, 15 * up), "data", "offset points", arrowprops=arrow)
-        entries["an arrow: beyond what was observed"] = Line2D([], [], color=GREY, **_ARROW | {"marker": 6})
+        entries["an arrow: beyond what was observed"] = _ARROW | {"marker": 6, "color": GREY}
     return entries
 
 
@@ -191,7 +190,7 @@ def _draw_words(ax: Any, panel: Panel, points: pd.DataFrame) -> Entries:
         entries["not in means"] = Patch(**shade)
     if len(random):
         ax.plot(range(len(random)), random["y"], zorder=1.5, **_RANDOM)
-        entries["random matrix"] = Line2D([], [], **_RANDOM)
+        entries["random matrix"] = _RANDOM
     labels = list(panel.frame.loc[panel.frame["series"] == points["series"].iloc[0], "x"])
     if points["y"].isna().all():  # an axis of nothing
         ax.set_yticks([])
@@ -251,13 +250,11 @@ def draw_dots(ax: Any, panel: Panel) -> Entries:
             ax.annotate(f"{row.y:.2f}", (x, row.y + sd), (0, 4), rotation=rotation, **text)
             if (row.series, group) in medians:
                 ax.plot(x, medians[row.series, group], **_MEDIAN)
-                entries["median"] = Line2D([], [], **_MEDIAN)
+                entries["median"] = _MEDIAN
             if not is_axis_named:  # else the axis says which optimizer it is
-                entries[row.optimizer, row.source] = Line2D([], [], **style)
+                entries[row.optimizer, row.source] = style
             elif row.source == PUBLISHED:
-                entries["published"] = Line2D(
-                    [], [], **style | {"marker": "o", "color": GREY, "markeredgecolor": GREY}
-                )
+                entries["published"] = style | {"marker": "o", "color": GREY, "markeredgecolor": GREY}
     ax.set_xlim(-0.6, len(groups) - 0.4)
     ax.margins(y=0.4 if rotation else 0.16)
     is_long = max(map(len, groups)) * len(groups) > _MOST_LETTERS
@@ -315,13 +312,13 @@ def draw_rows(ax: Any, panel: Panel) -> Entries:
         label_log(ax.xaxis)
     for role, style in _IN_ROWS.items():
         if drawn.loc[drawn["role"] == role, "y"].notna().any():
-            entries[kind.words[role]] = Line2D([], [], **Style(color=GREY) | style)
+            entries[kind.words[role]] = Style(color=GREY) | style
     if beyond:
-        entries["beyond the axis"] = Line2D([], [], color=GREY, **arrow)
+        entries["beyond the axis"] = arrow | {"color": GREY}
     for name, width in widths.items():
-        entries[name] = Line2D([], [], color=GREY, linewidth=width, solid_capstyle="butt")
+        entries[name] = Style(color=GREY, linewidth=width, solid_capstyle="butt")
     if any(any(ends) for ends in drawn["ends"]):
-        entries["nothing worse was tried beyond"] = Line2D([], [], color=GREY, **_ARROW | {"marker": ">"})
+        entries["nothing worse was tried beyond"] = _ARROW | {"marker": ">", "color": GREY}
     return entries
 
 
@@ -362,16 +359,14 @@ def draw_points(ax: Any, panel: Panel) -> Entries:
         style = _point_style(row) if is_named[row.Index] else _OTHER
         ax.plot([row.x], [end], **style | arrow)
     for row in _list_rows(drawn[is_named]):
-        entries[row.optimizer, row.source] = Line2D([], [], **_point_style(row))
+        entries[row.optimizer, row.source] = _point_style(row)
     if not is_named.all():
-        entries["others, named in the CSV file"] = Line2D([], [], **_OTHER)
+        entries["others, named in the CSV file"] = _OTHER
     if far.any():
-        entries["beyond the axis"] = Line2D([], [], color=GREY, **_BEYOND | arrow)
-    entries["front: nothing cheaper is better"] = Line2D([], [], **line)
+        entries["beyond the axis"] = _BEYOND | arrow | {"color": GREY}
+    entries["front: nothing cheaper is better"] = line
     if (drawn.loc[is_named & ~far, "text"] != "").any():
-        entries["interval"] = Line2D(
-            [], [], **_NO_LINE, marker="$5$", color=GREY, markersize=4.5, markeredgewidth=0
-        )
+        entries["interval"] = _NO_LINE | _DIGIT
     ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
     return entries
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 from itertools import chain
 from string import ascii_lowercase
 
-from htbench.harness.paper import experiments, reported, scales
-from htbench.harness.paper.reported import Reported, Setting
+from htbench.harness.choice.winner import grouped
+from htbench.harness.paper import reported
+from htbench.harness.paper.reported import Reported
+from htbench.harness.paper.scales import Workload
 from htbench.harness.show.note import Note
-from htbench.results.compare.measured import Measured, measure_at_rate, measure_choices, measure_line
+from htbench.results.compare.layouts import list_lines
+from htbench.results.compare.measured import Measured, measure_line
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.stats import summarize
 from htbench.results.compare.view import Side
@@ -19,37 +22,35 @@ from htbench.results.figures.style import display_name
 from htbench.results.frames.metrics import loss_unit
 from htbench.results.frames.spectra import read_spectra
 
-_LLAMA = ("llama-60m", "llama-135m")
-_RESNETS = [("cifar", data, net) for net in ("resnet50", "resnet18") for data in ("cifar100", "cifar10")]
+_LLAMA = (("c4", "llama-60m"), ("c4", "llama-135m"))
+_RESNETS = [(data, net) for net in ("resnet50", "resnet18") for data in ("cifar100", "cifar10")]
 _LOSS_RATE, _LOSS_WINDOW = 0.03, 50  # of both optimizers at full scale; steps of the moving average
 _SVD_RATES = {"llama-60m": 0.03, "llama-135m": 0.02}  # of figures.csv
 _LABELS = {"accuracy": "accuracy (%)", "seconds_per_step": "s/step"}
 _STATES = {"completed": "without the figure", "waiting": "not run yet"}  # other states are words already
-Place = tuple[str, str, str]  # published table, dataset and model
 
 
 # --- values ---
 
 
-def list_published(place: Place, optimizers: Iterable[str] = ()) -> list[Reported]:
-    """The published numbers of a table on one workload; of these optimizers in their order, or of all."""
-    table, dataset, model = place
-    lines = [line for line in reported.of_table(table) if (line.dataset, line.model) == (dataset, model)]
-    names = list(optimizers) or list(dict.fromkeys(line.setting.optimizer for line in lines))
-    return [line for name in names for line in lines if line.setting.optimizer == name]
+def select_lines(view: Side, table: str, workload: Workload, *optimizers: str) -> list[Reported]:
+    """The published numbers of some optimizers, in their order, in a table on one workload of the paper."""
+    lines = [line for line in reported.of_table(table, view.scale) if (line.dataset, line.model) == workload]
+    return [line for name in optimizers for line in lines if line.optimizer == name]
 
 
 def list_values(view: Side, line: Reported, x: float | str) -> list[Row]:
     """What a view shows of a line, published first; the quantity is its metric with its unit."""
-    name, quantity = line.setting.optimizer, _LABELS.get(line.metric, line.metric)
-    published = Row(quantity, name, x, line.value, source=kinds.PUBLISHED, optimizer=name)
-    rows = [published] if view.published else []
+    name, rows = line.optimizer, list[Row]()
+    if view.published:
+        quantity = _LABELS.get(line.metric, line.metric)
+        rows = [Row(quantity, name, x, line.value, source=kinds.PUBLISHED, optimizer=name)]
     return rows if view.ours is None else [*rows, our_row(line, measure_line(view.ours, line), x)]
 
 
 def our_row(line: Reported, measurement: Measured, x: float | str) -> Row:
     """Our number; without one, why there is none."""
-    name, summary = line.setting.optimizer, measurement.summary
+    name, summary = line.optimizer, measurement.summary
     row = Row(measurement.metric.label if measurement.metric else "", name, x, None, optimizer=name)
     if summary is not None:
         return replace(row, y=summary.mean, y_sd=summary.std, n=summary.n, keys=measurement.keys)
@@ -61,14 +62,6 @@ def _find_label(rows: Iterable[Row]) -> str:
     return next(row.quantity for row in rows if row.quantity)
 
 
-def _measure_at_rate(view: Side, line: Reported, lr: float) -> Measured:
-    """Our number beside a line, at full scale with the learning rate of the figure, else with the best."""
-    assert view.ours is not None
-    if view.scale != "paper":
-        return measure_line(view.ours, line)
-    return measure_choices(view.ours, line, view.ours.choices(experiments.place(line, view.scale), lr))
-
-
 def _reported_runs(measurement: Measured) -> Sequence[Run]:
     """The runs behind a number; none without it."""
     return measurement.runs if measurement.sample else []
@@ -78,20 +71,11 @@ def _read_spectra(view: Side, lines: Iterable[Reported]) -> spectra_figures.Meas
     """Of the runs beside some lines that have measured their weights, by optimizer."""
     if view.ours is None or view.store is None:
         return {}
-    runs = {line.setting.optimizer: _reported_runs(measure_line(view.ours, line)) for line in lines}
+    runs = {line.optimizer: _reported_runs(measure_line(view.ours, line)) for line in lines}
     return spectra_figures.drop_unmeasured({name: read_spectra(runs[name], view.store) for name in runs})
 
 
 # --- words ---
-
-
-def _name_workload(view: Side, dataset: str, model: str) -> str:
-    """ "c4 · llama-60m"; at other scales the names of the twin: "pydocs · llama-nano-60m"."""
-    return " · ".join(scales.workload(view.scale, dataset, model))
-
-
-def _name_model(view: Side, model: str) -> str:
-    return scales.workload(view.scale, "c4", model)[1]
 
 
 def _describe(
@@ -121,11 +105,11 @@ def _describe(
 
 
 def _describe_twin(
-    view: Side, dataset: str, model: str, rows: Sequence[Row] = (), *notes: Note | None, **more: str
+    view: Side, line: Reported, rows: Sequence[Row] = (), *notes: Note | None, **more: str
 ) -> About:
-    """The same of a workload; at other scales also the published one that a twin stands for."""
-    twin = None if view.scale == "paper" else Note("stands_for", model=model, dataset=dataset)
-    return _describe(view, _name_workload(view, dataset, model), rows, twin, *notes, **more)
+    """The same of the workload of a line; at other scales also the published one that a twin stands for."""
+    twin = None if view.scale == "paper" else Note("stands_for", model=line.model, dataset=line.dataset)
+    return _describe(view, " · ".join(line.workload), rows, twin, *notes, **more)
 
 
 def _add_letters(panels: Iterable[Panel | None]) -> list[Panel]:
@@ -150,12 +134,10 @@ def optimizer_variants(view: Side) -> list[Panel]:
 
 def _plot_variants(view: Side, optimizers: Sequence[str]) -> list[Panel]:
     panels = []
-    for model in _LLAMA:
-        lines = list_published(("optimizer_variants", "c4", model), optimizers)
-        rows = [
-            row for line in lines for row in list_values(view, line, display_name(line.setting.optimizer))
-        ]
-        panels.append(_plot_dots(_describe_twin(view, "c4", model, rows), rows))
+    for workload in _LLAMA:
+        lines = select_lines(view, "optimizer_variants", workload, *optimizers)
+        rows = [row for line in lines for row in list_values(view, line, display_name(line.optimizer))]
+        panels.append(_plot_dots(_describe_twin(view, lines[0], rows), rows))
     return _add_letters(panels)
 
 
@@ -169,10 +151,8 @@ def _plot_dots(about: About, rows: Sequence[Row]) -> Panel | None:
 
 def alpha_teaser(view: Side) -> list[Panel]:
     """Mean alpha of Muon and COSMOS, and their perplexity."""
-    groups = [
-        (_name_model(view, model), list_published(("optimizer_variants", "c4", model), ("muon", "cosmos")))
-        for model in _LLAMA
-    ]
+    selected = [select_lines(view, "optimizer_variants", workload, "muon", "cosmos") for workload in _LLAMA]
+    groups = [(lines[0].workload[1], lines) for lines in selected]
     alphas: list[Row] = []
     notes, counts = list[Note](), list[int]()
     for group, lines in groups:
@@ -197,18 +177,19 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
     """
     if view.ours is None or view.store is None:
         return []
-    pairs: list[tuple[Reported, Measured]] = []
-    for model in _LLAMA:
-        (muon,) = list_published(("main_result", "c4", model), ["muon"])
+    pairs, is_full = list[tuple[Reported, Measured]](), view.scale == "paper"
+    for workload in _LLAMA:
+        (muon,) = select_lines(view, "main_result", workload, "muon")
         # what a table would have of an optimizer that is only in a figure
-        svd = replace(muon, row="muon_svd", setting=Setting("muon_svd"), lr=None, table="", printed="nan")
-        pairs += [(line, _measure_at_rate(view, line, _SVD_RATES[model])) for line in (muon, svd)]
+        svd = replace(muon, row="muon_svd", optimizer="muon_svd", lr=None, table="", printed="nan")
+        rate = _SVD_RATES[muon.model] if is_full else None
+        pairs += [(line, measure_line(view.ours, line, rate)) for line in (muon, svd)]
     rates = Note("rates_of_paper", rates=[f"{rate:g} ({model})" for model, rate in _SVD_RATES.items()])
-    how = rates if view.scale == "paper" else Note("best_rates")
-    rows = [our_row(line, measurement, _name_model(view, line.model)) for line, measurement in pairs]
+    how = rates if is_full else Note("best_rates")
+    rows = [our_row(line, measurement, line.workload[1]) for line, measurement in pairs]
     about = _describe(view, "Newton-Schulz or SVD", rows, how)
-    model = _name_model(view, _LLAMA[0])
-    runs_of = {line.setting.optimizer: _reported_runs(measurement) for line, measurement in pairs[:2]}
+    model = pairs[0][0].workload[1]
+    runs_of = {line.optimizer: _reported_runs(measurement) for line, measurement in pairs[:2]}
     spectra = {name: read_spectra(runs_of[name], view.store) for name in runs_of}
     shape = spectra_figures.find_largest_shape(chain(*spectra.values()))
     curves: list[Panel | None] = []
@@ -267,14 +248,14 @@ def _plot_curve(kind: str, about: About, points: list[Row], prefix: str = "") ->
 def p_curve(view: Side) -> list[Panel]:
     """Perplexity against p, a panel for each model. p = 0 is Muon (or NorMuon) at its own best rate."""
     panels = []
-    for model in _LLAMA:
+    for workload in _LLAMA:
         rows, points = [], []
         for base, name in (("muon", "htmuon"), ("normuon", "htmuon_normuon")):
-            lines = list_published(("p_grid_c4", "c4", model), (base, name))
-            curve = [row for line in lines for row in list_values(view, line, line.setting.p or 0.0)]
+            lines = select_lines(view, "p_grid_c4", workload, base, name)
+            curve = [row for line in lines for row in list_values(view, line, line.p or 0.0)]
             rows += curve
             points += _make_series(curve, name)
-        panels.append(_plot_curve("powers", _describe_twin(view, "c4", model, rows), points))
+        panels.append(_plot_curve("powers", _describe_twin(view, lines[0], rows), points))
     return _add_letters(panels)
 
 
@@ -284,60 +265,46 @@ def lr_curve(view: Side) -> list[Panel]:
     At full scale the reported metric, as published. Else the validation metric of the search, which has the
     only runs at all rates.
     """
-    places = [("lr_grid_c4", "c4", model) for model in _LLAMA]
-    places += [
-        (f"lr_grid_{data}", data, net) for data in ("cifar100", "cifar10") for net in ("resnet18", "resnet50")
-    ]
+    places = [("lr_grid_c4", workload) for workload in _LLAMA]
+    cifar = ((data, net) for data in ("cifar100", "cifar10") for net in ("resnet18", "resnet50"))
+    places += [(f"lr_grid_{workload[0]}", workload) for workload in cifar]
     panels = []
-    for place in places:
+    for table, workload in places:
         rows, points = [], []
         for optimizer in ("muon", "normuon", "htmuon", "htmuon_normuon"):
-            lines = list_published(place, [optimizer])
-            curve = _list_rate_values(view, lines)
-            rows += curve
-            choices = view.ours.of(lines[0]) if view.ours is not None else []
+            lines = select_lines(view, table, workload, optimizer)
+            choices = view.ours.choices(lines[0].place) if view.ours is not None else []
             winner = choices[-1].winner if choices else None
+            lines = lines if view.ours is None else list_lines(lines, view.ours)
+            curve = [row for line in lines if line.lr is not None for row in list_values(view, line, line.lr)]
+            rows += curve
             points += _make_series(curve, chosen=None if winner is None else float(winner.value("lr")))
-        _, dataset, model = place
         prefix = "" if view.scale == "paper" else "validation "
-        panel = _plot_curve(
-            "rates", _describe_twin(view, dataset, model, rows, split="validation"), points, prefix
-        )
-        panels.append(panel and replace(panel, higher_is_better=dataset != "c4"))
+        panel = _plot_curve("rates", _describe_twin(view, lines[0], rows, split="validation"), points, prefix)
+        panels.append(panel and replace(panel, higher_is_better=workload[0] != "c4"))
     return _add_letters(panels)
-
-
-def _list_rate_values(view: Side, lines: Sequence[Reported]) -> list[Row]:
-    """The values of one optimizer at all rates of its table, or of our search."""
-    if view.ours is None or view.scale == "paper":
-        both = [row for line in lines if line.lr is not None for row in list_values(view, line, line.lr)]
-        return sorted(both, key=lambda row: row.source != kinds.PUBLISHED)
-    choices = view.ours.of(lines[0])[-1:]
-    rates = sorted({float(candidate.value("lr")) for choice in choices for candidate in choice.candidates})
-    return [our_row(lines[0], measure_at_rate(view.ours, lines[0], lr), lr) for lr in rates]
 
 
 def interval(view: Side) -> list[Panel]:
     """Perplexity and time of a step against the interval, of HTMuon and HTMuon_NS on both models."""
     names = ("htmuon", "htmuon_ns")
-    return _add_letters(_plot_interval(view, model, name, "muon") for model in _LLAMA for name in names)
+    return _add_letters(_plot_interval(view, workload, name, "muon") for workload in _LLAMA for name in names)
 
 
 def normuon_interval(view: Side) -> list[Panel]:
     """The same of HTMuon with NorMuon's normalisation."""
-    return _add_letters(_plot_interval(view, model, "htmuon_normuon", "normuon") for model in _LLAMA)
+    return _add_letters(_plot_interval(view, workload, "htmuon_normuon", "normuon") for workload in _LLAMA)
 
 
-def _plot_interval(view: Side, model: str, optimizer: str, base: str) -> Panel | None:
+def _plot_interval(view: Side, workload: Workload, optimizer: str, base: str) -> Panel | None:
     """Left the perplexity, right the time; `base` is the optimizer between HTMuon's updates."""
     points: list[Row] = []
     levels: list[Row] = []
     quality: list[Row] = []
     labels: list[str] = []
     for table, right in (("interval_perplexity", ""), ("interval_step_time", ", time (right)")):
-        place = (table, "c4", model)
-        lines = list_published(place, [optimizer])
-        curve = [row for line in lines for row in list_values(view, line, float(line.setting.interval or 1))]
+        lines = select_lines(view, table, workload, optimizer)
+        curve = [row for line in lines for row in list_values(view, line, float(line.interval or 1))]
         series = _make_series(curve, name=f"{display_name(optimizer)}{right}" if right else "")
         if not right and not series:
             return None
@@ -345,10 +312,11 @@ def _plot_interval(view: Side, model: str, optimizer: str, base: str) -> Panel |
         label = _find_label(curve) if series else ""
         points += [replace(row, quantity=label) for row in series]
         labels.append(label)
-        for row in (row for line in list_published(place, [base]) for row in list_values(view, line, "")):
+        base_lines = select_lines(view, table, workload, base)
+        for row in (row for line in base_lines for row in list_values(view, line, "")):
             level = replace(row, quantity=label, series=f"{display_name(base)}{right}", y_sd=None, n=None)
             levels += [replace(level, role=kinds.LEVEL)] if row.y is not None else []
-    about = _describe_twin(view, "c4", model, quality)
+    about = _describe_twin(view, lines[0], quality)
     about = replace(about, title=f"{display_name(optimizer)} · {about.title}")
     frame = tidy([*points, *levels])
     return Panel("intervals", about, frame, y_label=labels[0], right_label=labels[1])
@@ -359,34 +327,31 @@ def _plot_interval(view: Side, model: str, optimizer: str, base: str) -> Panel |
 
 def alpha_layers(view: Side) -> list[Panel]:
     """Alpha of each layer: both LLaMA, then ResNet-50 on both datasets."""
-    places = [*(("main_result", "c4", model) for model in _LLAMA), *_RESNETS[:2]]
-    return _add_letters(_plot_layers(view, place, "htmuon", "alpha") for place in places)
+    places = [*(("main_result", workload) for workload in _LLAMA), *(("cifar", net) for net in _RESNETS[:2])]
+    return _add_letters(_plot_layers(view, *place, "htmuon", "alpha") for place in places)
 
 
 def alpha_layers_more(view: Side) -> list[Panel]:
     """Alpha of each layer: ResNet-18 on both datasets, then both LLaMA with HTMuon_HT."""
-    pairs = [(place, "htmuon") for place in _RESNETS[2:]]
-    pairs += [(("htmuon_ht", "c4", model), "htmuon_ht") for model in _LLAMA]
-    return _add_letters(_plot_layers(view, *pair, "alpha") for pair in pairs)
+    places = [("cifar", workload, "htmuon") for workload in _RESNETS[2:]]
+    places += [("htmuon_ht", workload, "htmuon_ht") for workload in _LLAMA]
+    return _add_letters(_plot_layers(view, *place, "alpha") for place in places)
 
 
 def norms(view: Side) -> list[Panel]:
     """Spectral norm of each layer of both LLaMA, then the Frobenius norm."""
-    places = [("main_result", "c4", model) for model in _LLAMA]
     return _add_letters(
-        _plot_layers(view, place, "htmuon", name) for name in spectra_figures.NORMS for place in places
+        _plot_layers(view, "main_result", workload, "htmuon", name)
+        for name in spectra_figures.NORMS
+        for workload in _LLAMA
     )
 
 
-def _plot_layers(view: Side, place: Place, beside: str, column: str) -> Panel | None:
+def _plot_layers(view: Side, table: str, workload: Workload, beside: str, column: str) -> Panel | None:
     """Muon and another optimizer; None without a run that has measured its weights."""
-    _, dataset, model = place
-    spectra = _read_spectra(view, list_published(place, ("muon", beside)))
-    return (
-        spectra_figures.plot_layers(_describe_twin(view, dataset, model), spectra, column)
-        if spectra
-        else None
-    )
+    lines = select_lines(view, table, workload, "muon", beside)
+    spectra = _read_spectra(view, lines)
+    return spectra_figures.plot_layers(_describe_twin(view, lines[0]), spectra, column) if spectra else None
 
 
 def loss(view: Side) -> list[Panel]:
@@ -394,20 +359,17 @@ def loss(view: Side) -> list[Panel]:
     if view.ours is None or view.store is None:
         return []
     full, panels = view.scale == "paper", list[Panel | None]()
-    for model in _LLAMA:
-        lines = list_published(("main_result", "c4", model), ("muon", "htmuon"))
-        runs = {}
-        for line in lines:
-            if completed := loss_figures.select_completed(
-                _reported_runs(_measure_at_rate(view, line, _LOSS_RATE))
-            ):
-                runs[line.setting.optimizer] = completed
+    rates = Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
+    for workload in _LLAMA:
+        lines = select_lines(view, "main_result", workload, "muon", "htmuon")
+        measured = {line: measure_line(view.ours, line, _LOSS_RATE if full else None) for line in lines}
+        completed = {line: loss_figures.select_completed(_reported_runs(measured[line])) for line in lines}
+        runs = {line.optimizer: completed[line] for line in lines if completed[line]}
         if not runs:
             panels.append(None)
             continue
-        rates = Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
-        about = _describe_twin(view, "c4", model, (), rates)
-        unit = loss_unit(view.ours.runs(experiments.place(lines[0], view.scale)))
+        about = _describe_twin(view, lines[0], (), rates)
+        unit = loss_unit(view.ours.runs(lines[0].place))
         panels.append(loss_figures.plot_losses(about, unit, runs, view.store, _LOSS_WINDOW if full else None))
     return _add_letters(panels)
 
@@ -415,19 +377,14 @@ def loss(view: Side) -> list[Panel]:
 def hours(view: Side) -> list[Panel]:
     """The published perplexity against the published hours; all times of a panel are from one machine."""
     panels = []
-    every = reported.of_table("wall_clock")
-    for dataset, model in dict.fromkeys((line.dataset, line.model) for line in every):
-        lines = [line for line in every if (line.dataset, line.model) == (dataset, model)]
-        hours_of = {line.setting: line.value for line in lines if line.metric == "hours"}
+    for workload, lines in grouped(reported.of_table("wall_clock"), lambda line: line.workload).items():
+        hours_of = {line.place: line.value for line in lines if line.metric == "hours"}
         points = []
         for line in (line for line in lines if line.metric == "perplexity"):
-            interval = "" if line.setting.interval is None else str(line.setting.interval)
-            cost, test = summarize([hours_of[line.setting]]), summarize([line.value])
-            name = line.setting.optimizer
-            points.append(run_figures.make_cost_point(name, interval, cost, test, kinds.PUBLISHED))
-        about = _describe(
-            view, _name_workload(view, dataset, model), (), Note("hardware", name=lines[0].hardware)
-        )
+            interval = "" if line.interval is None else str(line.interval)
+            cost, test = summarize([hours_of[line.place]]), summarize([line.value])
+            points.append(run_figures.make_cost_point(line.optimizer, interval, cost, test, kinds.PUBLISHED))
+        about = _describe(view, " · ".join(workload), (), Note("hardware", name=lines[0].hardware))
         about = replace(about, metric="perplexity")
         panels.append(
             run_figures.make_cost_panel(about, "perplexity", False, "training time (hours)", points)

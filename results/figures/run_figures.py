@@ -29,7 +29,7 @@ from htbench.results.compare.workloads import expected_best
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, find_worst_shown, tidy
 from htbench.results.figures.style import display_name
-from htbench.results.frames.cost import TOTAL_FLOPS
+from htbench.results.frames.columns import TOTAL_FLOPS
 from htbench.results.frames.metrics import Metric, is_missing, published_target, reported, within
 from htbench.results.frames.provenance import timings
 from htbench.results.frames.rows import Frame, Rows, parts

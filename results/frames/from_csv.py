@@ -17,10 +17,11 @@ from htbench.harness.choice.winner import grouped
 from htbench.harness.errors import UsageError, nearest
 from htbench.harness.show.status import Status
 from htbench.harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
+from htbench.results.frames.columns import FIRST
 from htbench.results.frames.identity import column
 from htbench.results.frames.metrics import TASK
 from htbench.results.frames.rows import Frame, rows
-from htbench.results.frames.run_row import FIRST, Row
+from htbench.results.frames.run_row import Row
 
 # Columns that only such rows have: the name of the file, and the split of the values that are reported.
 FILE, SPLIT = "file", "split"

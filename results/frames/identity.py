@@ -22,10 +22,10 @@ from htbench.harness.store import Store
 from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.record import RunRecord
 from htbench.optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
+from htbench.results.frames.columns import DATA
 
 Values = Mapping[str, Any]
 
-DATA = "data_fingerprint"
 _REVISIONS = "revisions."
 _OPTIMIZER_CODE = f"{_REVISIONS}optimizer"
 _UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}

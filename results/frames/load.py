@@ -32,6 +32,7 @@ from htbench.harness.store.points import (
 from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.frames import identity, run_row
+from htbench.results.frames.columns import DATA, FIRST, IN_PLANS, LAST
 from htbench.results.frames.rows import Frame, Rows, rows
 from htbench.results.frames.run_row import EDITED, PRUNED_BY, TUNED, TWIN, Row
 
@@ -88,9 +89,8 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     only), score (`harness.choice.winner`; None cannot win), rule (the optimizer's name in the zoo), variant
     (the version of its code), optimizer (the rule, with the variant where there are several; where the
     block has a name for its row, that name in place of the rule), lr and every other tuned setting (None in
-    a slot that has no trial yet), seed, data_seed, the metrics, data_fingerprint, the columns of
-    `results.frames.provenance`, steps, seconds_per_step, useful_seconds, machine, and those of
-    `results.frames.cost`.
+    a slot that has no trial yet), seed, data_seed, the metrics, and those of
+    `results.frames.columns.LAST`.
 
     Args:
         store: where plans and runs are.
@@ -150,7 +150,7 @@ def _order_rows(rows: Sequence[Row], elsewhere: Iterable[Row], left_out: bool) -
         elsewhere: the rows of all other sweeps, and of the unplanned runs.
         left_out: whether sweeps are left out; dropped runs in nobody's budget then are, too.
     """
-    kind = itemgetter("task", "model", "setting", "rule", "variant", identity.DATA)
+    kind = itemgetter("task", "model", "setting", "rule", "variant", DATA)
     planned = [row for row in rows if row["stage"] != DROPPED]
     kinds = {kind(row) for row in planned if row["sweep"]}
     dropped = {row["key"]: row for row in rows if row["stage"] == DROPPED}.values()
@@ -196,16 +196,7 @@ def _find_hidden_runs(shown_rows: Sequence[Row], rows: Iterable[Row]) -> Iterato
 
 def _place_columns(point: Point) -> Row:
     """Where the point stands in the plans."""
-    return {
-        "sweep": point.sweep,
-        "block": point.block,
-        "stage": point.stage,
-        "slot": point.slot,
-        "look": point.look,
-        "allowed": point.allowed,
-        "refines": point.refines,
-        "row": point.row,
-    }
+    return {name: getattr(point, name) for name in IN_PLANS}
 
 
 # --- searches ---
@@ -273,10 +264,10 @@ def _name_differences(rows: Sequence[Row]) -> None:
 
     That no sweep plans a run becomes part of its `setting`, too.
     """
-    of_data, of_code = _find_ambiguous(rows, "task", identity.DATA), _find_ambiguous(rows, "rule", "variant")
+    of_data, of_code = _find_ambiguous(rows, "task", DATA), _find_ambiguous(rows, "rule", "variant")
     for row in rows:
         what = "program" if row["rule"] == RULE else "data"
-        data = f"{what}={row[identity.DATA] or 'unknown'}" if row["task"] in of_data else ""
+        data = f"{what}={row[DATA] or 'unknown'}" if row["task"] in of_data else ""
         unplanned = "" if _competes(row) else "not planned"
         row["setting"] = ", ".join(filter(None, [row["setting"], data, unplanned]))
         name = row["row"] or row["rule"]
@@ -306,10 +297,13 @@ def _complete_rows(rows: Sequence[Row]) -> Rows:
 
     A missing value is NaN, and in a column of numbers so is None; its whole numbers then are floats.
     """
-    names = dict.fromkeys(name for shape in {tuple(row) for row in rows} for name in shape)
-    tuned = {name for shape in {row[TUNED] for row in rows} for name in shape}
-    ordered = run_row.columns(names, tuned)
-    blank = dict.fromkeys([*ordered, *run_row.HIDDEN], math.nan)
+    names = {name for shape in {tuple(row) for row in rows} for name in shape}
+    tuned = sorted({name for shape in {row[TUNED] for row in rows} for name in shape})
+    tuned.sort(key=lambda name: (name != "lr", name != "p"))
+    ordered = [*FIRST, *tuned, *SEED_FIELDS]
+    more = sorted(names.difference(ordered, LAST, run_row.HIDDEN))
+    ordered += [*more, *(name for name in LAST if name in names), *run_row.HIDDEN]
+    blank = dict.fromkeys(ordered, math.nan)
     whole = [blank | row for row in rows]
     for name, values in zip(blank, zip(*(row.values() for row in whole), strict=True), strict=True):
         if set(map(type, values)) in _MIXED:
@@ -324,4 +318,4 @@ def _complete_rows(rows: Sequence[Row]) -> Rows:
 def tuned_columns(frame: Frame) -> list[str]:
     """The frame's columns that hold settings that compete, lr and p first."""
     columns = list(next(iter(rows(frame))))
-    return columns[columns.index(run_row.FIRST[-1]) + 1 : columns.index(SEED_FIELDS[0])]
+    return columns[columns.index("optimizer") + 1 : columns.index(SEED_FIELDS[0])]

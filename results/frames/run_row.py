@@ -1,7 +1,6 @@
 """One row of the tidy frame: what a run and its settings say, whichever sweep asked for it."""
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 from htbench.harness.choice.winner import score
@@ -10,7 +9,8 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store, integrity
 from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.record import RunRecord
-from htbench.results.frames import cost, identity, metrics, provenance
+from htbench.results.frames import identity, metrics
+from htbench.results.frames.columns import DATA, FIRST, LAST, read_record
 
 Row = dict[str, Any]
 
@@ -21,27 +21,6 @@ TUNED, EDITED, PRUNED_BY, TWIN = "tuned", "edited", "pruned_by", "twin"
 CHOSEN = "chosen"  # a protocol: a program reports what its settings are chosen by
 HIDDEN = (TUNED, EDITED, PRUNED_BY, TWIN)
 
-FIRST = (
-    *("sweep", "block", "stage", "slot", "look", "allowed", "refines", "row", "search", "ranges"),
-    *("key", "state"),
-    *(
-        "reason",
-        "task",
-        "model",
-        "setting",
-        "protocol",
-        "replica",
-        "candidate",
-        "score",
-        "rule",
-        "variant",
-        "optimizer",
-    ),
-)
-LAST = (
-    *(identity.DATA, *provenance.COLUMNS, *cost.COLUMNS),
-    *("steps", "seconds_per_step", "useful_seconds", "machine"),
-)
 _TAKEN = {*FIRST, *LAST, *SEED_FIELDS, *metrics.TASK, *HIDDEN}
 
 
@@ -58,11 +37,7 @@ def finished(record: RunRecord) -> Row:
             **record.metrics,
             **({"attempts": record.attempts} | of_program if of_program else {}),
             **metrics.columns(record),
-            **provenance.outcome(record),
-            **cost.outcome(record),
-            "steps": record.steps,
-            "seconds_per_step": record.seconds_per_step,
-            "useful_seconds": record.useful_seconds,
+            **read_record(record),
         }
     return {
         "key": record.key,
@@ -105,20 +80,6 @@ def unfinished(point: Point, store: Store, values: identity.Values) -> Row:
     return row | {"state": str(state.status), "reason": str(state.reason or "")}
 
 
-def columns(names: Iterable[str], tuned: Iterable[str]) -> list[str]:
-    """All columns in the order that does not depend on which kind of run comes first.
-
-    Args:
-        names: of all rows.
-        tuned: the tuned settings of all rows.
-    """
-    tuned, names = set(tuned), set(names)
-    first = [name for name in ("lr", "p") if name in tuned]
-    ordered = [*FIRST, *first, *sorted(tuned.difference(first)), *SEED_FIELDS]
-    last = [name for name in LAST if name in names]
-    return [*ordered, *sorted(names.difference(ordered, last, HIDDEN)), *last]
-
-
 def _setting_columns(values: identity.Values) -> Row:
     """The columns of the settings.
 
@@ -144,7 +105,7 @@ def _setting_columns(values: identity.Values) -> Row:
         TUNED: tuple(tuned),
         EDITED: identity.is_edited(values),
         **{name: values[name] for name in SEED_FIELDS},
-        identity.DATA: values[identity.DATA],
+        DATA: values[DATA],
     }
 
 

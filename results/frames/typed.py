@@ -14,35 +14,16 @@ import pandas as pd
 
 from htbench.harness.config import hyper_schedules
 from htbench.harness.config.settings import params_of
-from htbench.harness.store.points import SEED_FIELDS
 from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
-from htbench.results.frames import identity, metrics, provenance, run_row
+from htbench.results.frames import identity
+from htbench.results.frames.columns import COUNT, FIRST, FLAG, LAST, NUMBER, OF_TASK, PLAIN, SEEDS, TIME, WORD
 from htbench.results.frames.load import series
 from htbench.results.frames.rows import Rows
 
-WORD, NUMBER, COUNT, FLAG, TIME = "str", "float64", "Int64", "boolean", "datetime64[ns, UTC]"
-PLAIN = "object"  # lists and mixtures; None if missing
 _DECLARED = {str: WORD, float: NUMBER, int: COUNT, bool: FLAG}  # type of a setting -> type of its column
-
-_WORDS = (
-    *(*run_row.FIRST, *metrics.TASK[:2], identity.DATA),
-    *("code", "python", "torch", "device", "machine", "items_digest", "imports", "outside"),
-)
-_COUNTS = (
-    *(*SEED_FIELDS, "look", "allowed", "steps"),
-    *("timed_steps", "threads", "processes", "micro_batch"),
-    *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
-)
-_LAST = (*metrics.TASK, *run_row.LAST)
-# The columns that every frame has. Those of metrics and of other settings depend on the runs.
-COLUMNS = {
-    **dict.fromkeys((*run_row.FIRST, *SEED_FIELDS, *_LAST), NUMBER),
-    **dict.fromkeys(_WORDS, WORD),
-    **dict.fromkeys(_COUNTS, COUNT),
-    **{"score": PLAIN, "compile": FLAG, metrics.TASK[2]: FLAG},
-    **dict.fromkeys(provenance.COLUMNS[:2], TIME),
-}
+_LAST = {**OF_TASK, **LAST}
+COLUMNS = {**FIRST, **SEEDS, **_LAST}  # of every frame; those of metrics and settings depend on the runs
 
 
 @without_collection()
@@ -57,7 +38,7 @@ def typed(rows: Rows) -> pd.DataFrame:
     whole = {name: columns[name] for name in columns if name not in _LAST}
     whole |= {name: columns.get(name, blank) for name in _LAST}
     return pd.DataFrame(
-        {name: _convert_safely(values, _choose_type(name, values)) for name, values in whole.items()}
+        {name: _convert(values, _choose_type(name, values)) for name, values in whole.items()}
     )
 
 
@@ -85,20 +66,16 @@ def _setting_types() -> dict[str, str]:
     return {name: types.pop() if len(types) == 1 else PLAIN for name, types in types_of_column.items()}
 
 
-def _convert_safely(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+def _convert(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
     """The values as a type; as Python objects if one of them can't be, so that none is lost."""
     try:
-        return _convert(values, kind)
+        if kind == TIME:
+            values = pd.to_datetime(values, utc=True, format="ISO8601")
+        if kind == WORD:
+            words = values.astype(object).where(values.notna(), "")
+            return words if set(map(type, words)) <= {str} else words.map(str)
+        if kind != PLAIN:
+            return values.astype(pd.api.types.pandas_dtype(kind))
     except (TypeError, ValueError, OverflowError):
-        return _convert(values, PLAIN)
-
-
-def _convert(values: pd.Series[Any], kind: str) -> pd.Series[Any]:
-    if kind == TIME:
-        values = pd.to_datetime(values, utc=True, format="ISO8601")
-    if kind == WORD:
-        words = values.astype(object).where(values.notna(), "")
-        return words if set(map(type, words)) <= {str} else words.map(str)
-    if kind == PLAIN:
-        return values.astype(object).where(values.notna(), None)
-    return values.astype(pd.api.types.pandas_dtype(kind))
+        pass
+    return values.astype(object).where(values.notna(), None)

@@ -15,8 +15,8 @@ from htbench.results.compare.select import WORKLOAD
 from htbench.results.figures.caveats import find_caveats
 from htbench.results.figures.files import check_folder, choose_folder, draw_figure, list_views
 from htbench.results.figures.registry import FIGURES
-from htbench.results.frames.load import load
-from htbench.results.frames.rows import Rows, rows
+from htbench.results.frames.load import load_rows
+from htbench.results.frames.rows import Rows
 from htbench.results.page.page import MARK, write
 from htbench.results.tables.outcome import split_searched
 
@@ -39,16 +39,15 @@ def report(args: argparse.Namespace) -> int:
             somebody else is there.
     """
     store, sweeps = Store(args.root), naming.chosen(args)
-    frame = load(store, sweeps or None, say)
+    frame = load_rows(store, sweeps or None, say)
     out = args.out or store.root / "report.html"
     check_ours(out, _is_ours(out))
     figures = choose_folder(out.parent / "figures", store.root, sweeps)
     if args.out:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
-    frame_rows = rows(frame)
-    few = len(split_searched(frame_rows, WORKLOAD)) <= MOST_WORKLOADS
-    text = write(store, frame, _draw_figures(store, frame_rows, figures) if few else None)
+    few = len(split_searched(frame, WORKLOAD)) <= MOST_WORKLOADS
+    text = write(store, frame, _draw_figures(store, frame, figures) if few else None)
     if not out.exists() or out.read_bytes() != text.encode():
         atomic.write_text(out, text)
     emit(Report("report", "", notes=[Note("page_written", path=out, size=len(text))]), args)

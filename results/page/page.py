@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from htbench.harness.show import html
 from htbench.harness.show.harmless import visible
 from htbench.harness.show.note import Note
@@ -22,6 +20,7 @@ from htbench.harness.show.report import Report, Section, shared, without
 from htbench.harness.store import Store
 from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
+from htbench.results.frames.rows import Rows
 from htbench.results.page import overview
 from htbench.results.tables import answer, footnotes
 from htbench.results.tables.ledger import make_ledger
@@ -64,7 +63,7 @@ class Part:
         return [*tables, *((f"figure-{name}", name) for name in self.figures)]
 
 
-def write(store: Store, frame: pd.DataFrame, figures: Mapping[str, tuple[bytes, str]] | None) -> str:
+def write(store: Store, frame: Rows, figures: Mapping[str, tuple[bytes, str]] | None) -> str:
     """The whole page. Same store, same text.
 
     Args:

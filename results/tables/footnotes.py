@@ -18,8 +18,8 @@ from htbench.results.compare.routes import note_routes
 from htbench.results.compare.select import WORKLOAD, Choice, Row, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary
 from htbench.results.compare.untuned_settings import note_not_default
+from htbench.results.frames.columns import DATA
 from htbench.results.frames.from_csv import file_name
-from htbench.results.frames.identity import DATA
 from htbench.results.frames.metrics import Metric, is_number, word
 from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
 from htbench.results.frames.rows import Frame, rows

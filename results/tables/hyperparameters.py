@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.paper import reported, scales
-from htbench.harness.paper.experiments import Place
-from htbench.harness.paper.reported import Row, Setting
+from htbench.harness.paper.reported import Place, Row
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.results.compare.measured import UNDECIDABLE
@@ -71,10 +70,11 @@ def _make_paper_row(row: Row) -> list[Cell]:
 
 
 def _make_run_row(row: Row, our_runs: PaperRuns) -> list[Cell]:
-    choices = our_runs.choices(find_place(row, our_runs.scale))
+    names = ("dataset", "model", "optimizer", "p", "rank_exponent", "interval")
+    place = Place(**reported.read_numbers({name: row[name] for name in names})).at(our_runs.scale)
+    choices = our_runs.choices(place)
     if not choices:
-        has_twin = (row["dataset"], row["model"]) in scales.twins(our_runs.scale)
-        why = Note("hyper_unplanned") if has_twin else UNDECIDABLE
+        why = Note("hyper_unplanned") if place.has_twin else UNDECIDABLE
         unplanned = Cell(row["optimizer"], notes=(why,))
         return [unplanned, Cell("ours"), *[Cell()] * (len(_COLUMNS) - 2)]
     choice = choices[-1]  # of several versions of code or data the one planned last
@@ -91,14 +91,6 @@ def _make_run_row(row: Row, our_runs: PaperRuns) -> list[Cell]:
         best,
         *(Cell(_read_setting(choice, name)) for name in _FIXED),
     ]
-
-
-def find_place(row: Row, scale: str) -> Place:
-    """The runs of a row of `hyperparameters.csv` at a scale."""
-    numbers = {name: float(row[name]) if row[name] else None for name in ("p", "rank_exponent")}
-    interval = int(row["interval"]) if row["interval"] else None
-    setting = Setting(row["optimizer"], numbers["p"], numbers["rank_exponent"], interval)
-    return Place(row["dataset"], row["model"], scales.setting(scale, setting))
 
 
 def _read_setting(choice: Choice, name: str) -> str | float | None:

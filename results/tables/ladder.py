@@ -49,7 +49,7 @@ def _make_section(ladder: Ladder) -> Section:
         ],
     }
     identity = {"ladder": ladder.task}
-    section = replace(by_columns(columns, title=ladder.task, notes=_note_law(ladder)), identity=identity)
+    section = by_columns(columns, title=ladder.task, notes=_note_law(ladder), identity=identity)
     return replace(section, brief=_make_brief(ladder))
 
 

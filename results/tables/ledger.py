@@ -17,6 +17,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.results.compare import paper_errata
 from htbench.results.compare.idle_settings import note_idle_settings
+from htbench.results.compare.layouts import LAYOUTS
 from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import find_quantity, is_decidable
@@ -85,11 +86,11 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
 def _make_miniature(our_runs: PaperRuns) -> Report:
     """The same of all numbers that the scale has something for; the judge compares ours of each workload."""
     sections, scale = [], our_runs.scale
-    for name, layout in paper.LAYOUTS.items():
+    for name, layout in LAYOUTS.items():
         figures = {
             line: measure_line(our_runs, line)
-            for line in (reported.of_table(name) if layout.axis != "lr" else ())
-            if is_decidable(line, scale) and find_quantity(line, scale)
+            for line in (reported.of_table(name, scale) if layout.axis != "lr" else ())
+            if is_decidable(line) and find_quantity(line)
         }
         planned = {line: figure for line, figure in figures.items() if figure.choice is not None}
         verdicts, ties = paper.judge_figures(layout, our_runs, planned)
@@ -104,7 +105,7 @@ def _make_miniature(our_runs: PaperRuns) -> Report:
             slip, metric = paper_errata.note_line(line), figure.metric
             cells = _make_cells(line, figure, metric.label, metric.digits, slip)
             rows.append([*cells, rank, replace(_make_verdict_cell(figure, word), bold=judged.bold)])
-        notes = (*ties, *paper.note_stand_ins(figures, scale))
+        notes = (*ties, *paper.note_stand_ins(figures))
         section = _make_section(scale, name, Column("rank", kind="text", importance=5), rows, notes)
         runs = [run for figure in figures.values() for run in figure.runs]
         sections += [footnotes.complete_section(section, runs)] if rows else []
@@ -153,10 +154,10 @@ def _make_verdict_cell(figure: Measured, word: str) -> Cell:
 
 def label_line(line: Reported) -> str:
     """The row of a number, with what its table varies: "htmuon, p=0.1"."""
-    setting, varies = line.setting, line.table.startswith
+    varies = line.table.startswith
     parts = [line.row]
-    parts += [f"p={setting.p:g}"] if setting.p is not None and varies("p_grid") else []
-    parts += [f"interval {setting.interval}"] if setting.interval and varies(("interval", "wall")) else []
+    parts += [f"p={line.p:g}"] if line.p is not None and varies("p_grid") else []
+    parts += [f"interval {line.interval}"] if line.interval and varies(("interval", "wall")) else []
     parts += [f"lr {line.lr:g}"] if line.lr is not None and varies("lr_grid") else []
     return ", ".join(parts)
 
@@ -173,7 +174,8 @@ def judge_line(line: Reported, figure: Measured, elsewhere: Iterable[PaperRuns])
     if summary is None:
         if figure.state not in (UNPLANNED, Status.WAITING, Status.RUNNING):
             return FAILED
-        in_miniature = any(choice.winner is not None for other in elsewhere for choice in other.of(line))
+        places = [(other, line.at(other.scale).place) for other in elsewhere]
+        in_miniature = any(choice.winner for other, place in places for choice in other.choices(place))
         return OTHER_SCALE if in_miniature and figure.state == UNPLANNED else NOT_RUN
     if summary.std is None or summary.n < MIN_SEEDS:
         return NO_SPREAD

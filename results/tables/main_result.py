@@ -4,7 +4,6 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
@@ -47,8 +46,8 @@ def make_section(outcome: Outcome) -> Section:
         *footnotes.note_origin(part),
     )
     filled = {column: cells for column, cells in _list_columns(outcome) if any(cell.text() for cell in cells)}
-    section = by_columns(filled, title=footnotes.make_title(part), notes=notes)
-    return footnotes.complete_section(replace(section, identity=footnotes.workload_columns(part)), part)
+    title, identity = footnotes.make_title(part), footnotes.workload_columns(part)
+    return footnotes.complete_section(by_columns(filled, title=title, notes=notes, identity=identity), part)
 
 
 # --- the columns ---

@@ -1,134 +1,58 @@
-"""The tables of the paper, from their layouts: published numbers, our runs, or both.
+"""The tables of the paper, from their layouts: published numbers, our runs, or both."""
 
-`layouts.csv` says of each what its rows and columns are, what divides it into sections, what is chosen in a
-cell and what is fixed. Fields are those of `read_field`.
-"""
-
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.paper import reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import UNFINISHED, Status
-from htbench.harness.store.points import SEARCH
 from htbench.results.compare import paper_errata
-from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_at_rate, measure_line
+from htbench.results.compare.contender import make_contender
+from htbench.results.compare.layouts import (
+    LAYOUTS,
+    STEPS,
+    Key,
+    Layout,
+    label_field,
+    leaves_p_open,
+    list_lines,
+    read_field,
+    read_fields,
+    word_fields,
+)
+from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
-from htbench.results.frames.metrics import is_missing
 from htbench.results.tables import footnotes, timing
 from htbench.results.tables.verdicts import RULES, compare_rows
 
-Value = str | float | None
-Key = tuple[Value, ...]
-_STEPS = ("lr", "p", "interval")  # fields that are numbers and ascend
 _LAST = {"p": float("inf")}  # where a number is missing: of p it means any, the column of the tuned p
 Outlook = Callable[[str], Note | str]
-_NOT_PRINTED = ""
-_HEAVY_TAILED = {"muon": "htmuon", "normuon": "htmuon_normuon"}  # what tables over p call these, at p = 0
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How the published numbers of one table are arranged.
-
-    Attributes:
-        title: what it shows.
-        rows, columns, sections: the fields that tell its rows, columns and sections apart.
-        axis: the field that the columns are steps of, if it is a grid. One over p has a column more: p chosen
-            on validation together with the learning rate.
-        selects: what is chosen, in words; empty if nothing is.
-        fixes: what else is tuned elsewhere and fixed here, in words.
-    """
-
-    title: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    sections: tuple[str, ...]
-    axis: str
-    selects: str
-    fixes: str
-
-
-_TUPLES = ("rows", "columns", "sections")  # columns of the file with several words
-_FILE = Path(__file__).with_name("layouts.csv")
-LAYOUTS = {
-    row.pop("name"): Layout(**row | {name: tuple(row[name].split()) for name in _TUPLES})
-    for row in csv.DictReader(_FILE.read_text("utf-8").splitlines())
-}
 
 
 def make_table(name: str, view: View) -> Report:
     """A table of the paper; without sections if there is nothing to show."""
-    layout = LAYOUTS[name]
-    parts = grouped(reported.of_table(name), lambda line: read_fields(line, layout.sections))
-    sides, notes = view.sides, []
+    layout, sides, notes = LAYOUTS[name], view.sides, []
     if any(line.metric in QUESTIONS for line in reported.of_table(name)):
         sides, notes = (
             [replace(side, ours=None) for side in sides if side.published],
             [Note("asked_of_export")],
         )
-    sections = [_make_section(layout, lines, side) for lines in parts.values() for side in sides]
-    empty = [
-        scale
-        for scale in view.scales
-        if not any(is_decidable(line, scale) for line in reported.of_table(name))
+    parts = grouped(reported.of_table(name), lambda line: read_fields(line, layout.sections))
+    sections = [
+        _make_section(layout, [line.at(side.scale) for line in lines], side)
+        for lines in parts.values()
+        for side in sides
     ]
+    empty = [scale for scale in view.scales if not any(map(is_decidable, reported.of_table(name, scale)))]
     return Report(name, layout.title, sections, notes=[*notes, *footnotes.note_missing_languages(*empty)])
-
-
-# --- the fields of a published number ---
-
-
-def read_field(line: Reported, field: str) -> Value:
-    """A field of a published number; None if its optimizer has none."""
-    over_p = LAYOUTS[line.table].axis == "p"
-    if field == "optimizer":
-        return _HEAVY_TAILED.get(line.setting.optimizer, line.row) if over_p else line.row
-    if field == "p":
-        return 0.0 if over_p and line.setting.optimizer in _HEAVY_TAILED else line.setting.p
-    if field == "interval":
-        return line.setting.interval
-    return str(getattr(line, field)) if field in ("dataset", "model", "metric") else line.lr
-
-
-def leaves_p_open(line: Reported) -> bool:
-    """Whether the cell is that of the best p (see `_list_lines`)."""
-    return LAYOUTS[line.table].axis == "p" and read_field(line, "p") is None
-
-
-def read_fields(line: Reported, fields: Iterable[str]) -> Key:
-    """The values of several fields."""
-    return tuple(read_field(line, field) for field in fields)
-
-
-def label_field(line: Reported, field: str, scale: str) -> Value:
-    """A field in the words of a scale: data sets and models are those that stand for the published ones."""
-    if field in ("dataset", "model"):
-        return scales.workload(scale, line.dataset, line.model)[field == "model"]
-    if field == "metric":
-        return find_metric(line, scale).words
-    return read_field(line, field)
-
-
-def word_fields(line: Reported, fields: Iterable[str], scale: str) -> str:
-    """Several labels as one: "llama-60m hours", "lr 0.01", "p 0.1"."""
-    labels = [(field, label_field(line, field, scale)) for field in fields]
-    return " ".join(
-        ("tuned p" if field == "p" else f"no {field}")
-        if value is None
-        else (value if isinstance(value, str) else f"{field} {value:g}")
-        for field, value in labels
-    )
 
 
 # --- a section ---
@@ -137,26 +61,26 @@ def word_fields(line: Reported, fields: Iterable[str], scale: str) -> str:
 def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
     """The rows in the order of the paper; below a row of published numbers that of ours."""
     scale, our_runs = side.scale, side.ours
-    both = side.published and our_runs is not None
-    lines = _list_lines(layout, lines, our_runs) if our_runs is not None else lines
-    heads = grouped(lines, lambda line: read_fields(line, layout.rows))
+    cells = {"paper": {line: _make_published_cell(line) for line in lines}} if side.published else {}
+    below = list[Note]()
+    if our_runs is not None:
+        lines = list_lines(lines, our_runs)
+        cells["ours"], below = _make_run_cells(layout, our_runs, lines)
     steps = grouped(lines, lambda line: read_fields(line, layout.columns))
     steps = dict(sorted(steps.items(), key=lambda item: _sort_key(layout.columns, item[0])))
-    by_place = {(read_fields(line, layout.rows), read_fields(line, layout.columns)): line for line in lines}
-    cells, notes = _make_run_cells(layout, our_runs, lines) if our_runs is not None else ({}, ())
     rows = []
-    for head, (first, *_) in heads.items():
-        labels = [Cell(label_field(first, field, scale)) for field in layout.rows]
-        row_lines = [by_place.get((head, step)) for step in steps]
-        if side.published:
-            rows.append([*labels, *([Cell("paper")] if both else []), *map(_make_published_cell, row_lines)])
-        if our_runs is not None:
-            figures = [cells[line] if line is not None else Cell() for line in row_lines]
-            rows.append([*labels, *([Cell("ours")] if both else []), *figures])
-    places = dict.fromkeys(experiments.place(line, scale) for line in lines)
-    runs = our_runs.runs(*places) if our_runs is not None else None
+    for of_row in grouped(lines, lambda line: read_fields(line, layout.rows)).values():
+        labels = [Cell(label_field(of_row[0], field)) for field in layout.rows]
+        at = {read_fields(line, layout.columns): line for line in of_row}
+        for source, of_source in cells.items():
+            head = [*labels, *([Cell(source)] if len(cells) > 1 else [])]
+            rows.append(
+                [*head, *(of_source.get(at[step], Cell()) if step in at else Cell() for step in steps)]
+            )
+    behind = (run for line in lines for run in our_runs.runs(line.place)) if our_runs is not None else ()
+    runs = [*{id(run): run for run in behind}.values()]
     hardware = list(dict.fromkeys(line.hardware for line in lines if line.hardware))
-    several = scale == "ladder" and len({run.get("weight_decay") for run in runs or ()}) > 1
+    several = scale == "ladder" and len({run.get("weight_decay") for run in runs}) > 1
     notes = (
         Note(
             "paper_choice",
@@ -164,46 +88,48 @@ def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Sect
             selects=[*filter(None, [layout.selects]), *(["the weight decay"] if several else [])],
             fixes=layout.fixes,
         ),
-        *notes,
-        *(note_stand_ins(lines, scale) if scale != "paper" else ()),
+        *below,
+        *(note_stand_ins(lines) if scale != "paper" else ()),
         *([Note("paper_published")] if side.published else ()),
         *([Note("paper_hardware", hardware=hardware)] if side.published and hardware else ()),
-        *(footnotes.note_origin(runs) if runs is not None and len(runs) else ()),
+        *(footnotes.note_origin(runs) if runs else ()),
     )
-    source = {} if both else {"source": "paper" if our_runs is None else "ours"}
-    names = {field: str(label_field(lines[0], field, scale)) for field in layout.sections}
     section = Section(
         _make_title(layout, lines, side),
-        {"scale": scale, **names, **source},
+        {
+            "scale": scale,
+            **{field: str(label_field(lines[0], field)) for field in layout.sections},
+            **({"source": next(iter(cells))} if len(cells) == 1 else {}),
+        },
         [
-            *(Column(name, kind="number" if name in _STEPS else "text") for name in layout.rows),
-            *([Column("source", kind="text")] if both else []),
-            *(_make_column(layout, line, scale) for line, *_ in steps.values()),
+            *(Column(name, kind="number" if name in STEPS else "text") for name in layout.rows),
+            *([Column("source", kind="text")] if len(cells) > 1 else []),
+            *(_make_column(layout, line) for line, *_ in steps.values()),
         ],
         rows,
         layout.axis,
         notes,
     )
-    return section if runs is None else footnotes.complete_section(section, runs)
+    return section if our_runs is None else footnotes.complete_section(section, runs)
 
 
 def _sort_key(fields: Iterable[str], step: Key) -> tuple[float, ...]:
     """What to sort keys by, so that numbers ascend and words keep their order."""
-    pairs = [(field, value) for field, value in zip(fields, step, strict=True) if field in _STEPS]
+    pairs = [(field, value) for field, value in zip(fields, step, strict=True) if field in STEPS]
     return tuple(_LAST.get(field, -1.0) if value is None else float(value) for field, value in pairs)
 
 
-def _make_column(layout: Layout, line: Reported, scale: str) -> Column:
-    metric = find_metric(line, scale)
+def _make_column(layout: Layout, line: Reported) -> Column:
+    metric = find_metric(line)
     step = read_field(line, layout.axis) if layout.axis else None
     place = []
     for field in layout.columns:
-        label = label_field(line, field, scale)
+        label = label_field(line, field)
         missing = "tuned" if field == "p" else ""
         place.append((field, missing if label is None else label if isinstance(label, str) else f"{label:g}"))
     return Column(
         "accuracy_percent" if line.metric in QUESTIONS else metric.column,
-        word_fields(line, layout.columns, scale),
+        word_fields(line, layout.columns),
         "summary",
         across=step if isinstance(step, float) else None,
         place=tuple(place),
@@ -213,55 +139,26 @@ def _make_column(layout: Layout, line: Reported, scale: str) -> Column:
 
 def _make_title(layout: Layout, lines: Sequence[Reported], side: Side) -> str:
     """ "c4, llama-60m: perplexity, published"."""
-    where = ", ".join(str(label_field(lines[0], field, side.scale)) for field in layout.sections)
-    labels = list(dict.fromkeys(find_metric(line, side.scale).label for line in lines))
+    where = ", ".join(str(label_field(lines[0], field)) for field in layout.sections)
+    labels = list(dict.fromkeys(find_metric(line).label for line in lines))
     quantity = " and ".join(labels) if len(labels) < 3 else "accuracy (%)"  # of several tasks
     quantity = f"validation {quantity}" if layout.axis == "lr" and side.scale != "paper" else quantity
     source = f"{side.scale} scale" if side.ours is not None else "published"
     return ", ".join(filter(None, [where, quantity, source]))
 
 
-def note_stand_ins(lines: Iterable[Reported], scale: str) -> list[Note]:
+def note_stand_ins(lines: Iterable[Reported]) -> list[Note]:
     """Which embedded data and models stand for the published ones."""
-    twins, workloads = scales.twins(scale), dict.fromkeys((line.dataset, line.model) for line in lines)
-    pairs = [
-        f"{' '.join(twins[workload])} for {' '.join(workload)}" for workload in workloads if workload in twins
-    ]
+    twins = {(line.dataset, line.model): line.workload for line in lines if line.has_twin}
+    pairs = [f"{' '.join(twin)} for {' '.join(workload)}" for workload, twin in twins.items()]
     return [Note("miniature", pairs=pairs)] if pairs else []
-
-
-def _list_lines(layout: Layout, lines: Iterable[Reported], our_runs: PaperRuns) -> list[Reported]:
-    """The published numbers that a scale has runs for, and further cells that are not printed in the paper.
-
-    In miniature a grid has other learning rates: a cell for each of the plan, one without a rate if nothing
-    is planned. A column "tuned p" has all values of p at once; deliberate reruns don't compete there.
-    """
-    available = [line for line in lines if find_quantity(line, our_runs.scale) is not None]
-    if layout.axis == "lr" and our_runs.scale != "paper":
-        without = dict.fromkeys(replace(line, lr=None, printed=_NOT_PRINTED) for line in available)
-        available = []
-        for line in without:
-            runs = our_runs.runs(experiments.place(line, our_runs.scale))
-            planned = {row["lr"] for row in runs if row["stage"] == SEARCH and not is_missing(row["lr"])}
-            rates: Sequence[float | None] = sorted(map(float, planned)) or [None]
-            available += [replace(line, lr=rate) for rate in rates]
-    if layout.axis != "p":
-        return available
-    tuned = [
-        replace(line, setting=replace(line.setting, p=None, replica=""), printed=_NOT_PRINTED)
-        for line in available
-        if line.setting.p is not None
-    ]
-    return [*available, *dict.fromkeys(tuned)]
 
 
 # --- cells ---
 
 
-def _make_published_cell(line: Reported | None) -> Cell:
-    """A printed number: one run, without spread. Empty where the paper has none."""
-    if line is None or not line.printed:
-        return Cell()
+def _make_published_cell(line: Reported) -> Cell:
+    """A printed number: one run, without spread."""
     return Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
 
 
@@ -288,18 +185,13 @@ NO_VERDICT = FigureVerdict()
 
 def _make_run_cells(
     layout: Layout, our_runs: PaperRuns, lines: Sequence[Reported]
-) -> tuple[dict[Reported, Cell], tuple[Note, ...]]:
+) -> tuple[dict[Reported, Cell], list[Note]]:
     """Our figures beside some published numbers, with footnotes on what is missing and how far to trust them.
 
     Returns:
         the cells, and the notes under the section.
     """
-    figures = {
-        line: measure_at_rate(our_runs, line, line.lr)
-        if layout.axis == "lr" and line.lr is not None
-        else measure_line(our_runs, line)
-        for line in lines
-    }
+    figures = {line: measure_line(our_runs, line) for line in lines}
     judged, ties = judge_figures(layout, our_runs, figures)
     times = _note_unlike_times(figures)
     seeds = [len(figure.sample) for figure in figures.values()]
@@ -316,10 +208,10 @@ def _make_run_cells(
         reported_runs = Note("paper_search")
     else:
         reported_runs = Note("paper_seeds", seeds=sorted({*seeds} - {0}) or [0])
-    quantities = [find_quantity(line, our_runs.scale) for line in figures]
+    quantities = map(find_quantity, figures)
     methods = dict.fromkeys(quantity.note for quantity in quantities if quantity and quantity.note)
     spread = [footnotes.SPREAD] if max(seeds, default=0) > 1 else []
-    return cells, (reported_runs, *spread, *methods, *ties)
+    return cells, [reported_runs, *spread, *methods, *ties]
 
 
 def _make_cell(figure: Measured) -> Cell:
@@ -349,16 +241,16 @@ def _add_choice_notes(
 ) -> Cell:
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
-        choice, notes = figure.choice, footnotes.note_choice(figure.choice, None, line.setting.hyper, outlook)
+        choice, notes = figure.choice, footnotes.note_choice(figure.choice, None, line.hyper, outlook)
         if choice is not None and choice.winner is not None and leaves_p_open(line):
             p, tried = choice.winner.value("p"), [candidate.value("p") for candidate in choice.candidates]
             end = {min(tried): "smallest", max(tried): "largest"}.get(p, "")
             notes = (Note("chosen_p", p=p, end=end, tried=choice.tried), *notes)
         return cell.noted(*notes)
-    best = our_runs.of(line)[-1] if figure.summary else None
+    best = our_runs.choices(line.place)[-1] if figure.summary else None
     if best is None or best.winner is None or best.winner.value("lr") != line.lr:
         return cell
-    return replace(cell, chosen=True).noted(*footnotes.note_choice(best, None, line.setting.hyper))
+    return replace(cell, chosen=True).noted(*footnotes.note_choice(best, None, line.hyper))
 
 
 # --- verdicts ---
@@ -390,9 +282,11 @@ def judge_figures(
         if metric is None or not all(map(_is_settled, rival_figures)):
             continue
         tested = True
-        head, names = _name_figures(layout, our_runs.scale, lines)
-        pairs = zip(names, rival_figures, strict=True)
-        contenders = [figure.contender(name, our_runs.store) for name, figure in pairs]
+        head, names = _name_figures(layout, lines)
+        contenders = [
+            make_contender(name, own.sample, metric, own.runs, own.questions, own.choice, our_runs.store)
+            for name, own in zip(names, rival_figures, strict=True)
+        ]
         twins = find_twins(rivals)
         whole = compare_rows(contenders, dict(zip(names, names, strict=True)), rivals, metric)
         if whole.untold:
@@ -418,9 +312,9 @@ def _is_settled(figure: Measured) -> bool:
     return not unfinished and all(run["protocol"] != "paper" for run in choice.runs)
 
 
-def _name_figures(layout: Layout, scale: str, lines: Sequence[Reported]) -> tuple[str, list[str]]:
+def _name_figures(layout: Layout, lines: Sequence[Reported]) -> tuple[str, list[str]]:
     """What figures have in common, in words, and what tells them apart."""
     for shared, telling in ((layout.columns, layout.rows), (layout.rows, layout.columns)):
         if len({read_fields(line, shared) for line in lines}) == 1:
-            return word_fields(lines[0], shared, scale), [word_fields(line, telling, scale) for line in lines]
-    return "", [word_fields(line, (*layout.rows, *layout.columns), scale) for line in lines]
+            return word_fields(lines[0], shared), [word_fields(line, telling) for line in lines]
+    return "", [word_fields(line, (*layout.rows, *layout.columns)) for line in lines]

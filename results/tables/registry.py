@@ -5,6 +5,7 @@ from functools import partial
 
 from htbench.harness.show.progress import each
 from htbench.harness.show.report import LazySections, Report
+from htbench.results.compare.layouts import LAYOUTS
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, find_searched_columns
 from htbench.results.compare.view import View
 from htbench.results.frames.metrics import is_number
@@ -53,7 +54,7 @@ GENERAL: dict[str, Make] = {
 }
 # And those of the paper in its order, then the others.
 TABLES: dict[str, Make] = GENERAL | {
-    **{name: partial(paper.make_table, name) for name in paper.LAYOUTS if name not in GENERAL},
+    **{name: partial(paper.make_table, name) for name in LAYOUTS if name not in GENERAL},
     "workloads": workloads.make_table,
     "multipliers": ladder.make_table,
     "hyperparameters": hyperparameters.make_table,

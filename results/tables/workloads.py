@@ -5,10 +5,11 @@ are what is drawn, not seeds.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.report import Cell, Column, Report, Section, by_columns
 from htbench.results.compare.select import WORKLOAD, has_stages
 from htbench.results.compare.summary import values_by_seed
 from htbench.results.compare.view import View
@@ -64,36 +65,22 @@ def _make_section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) 
         effect.rule: effect
         for effect in compare_over_workloads(rules, places, [run[2] for run in runs], best)
     }
-    columns = [
-        Column("optimizer", kind="text"),
-        Column("gap_nats", "gap (nats)", digits=4),
-        Column("error", "standard error", digits=4),
-        Column("p", "p-value"),
-        Column("best_on", "best on"),
-    ]
+    compared = [effects.get(name) for name in names]
     first = means.argmin(axis=0)
-    rows = [
-        [
-            Cell(name, notes=tuple(notes[name])),
-            *(
-                [
-                    Cell(effects[name].gap),
-                    Cell(effects[name].error),
-                    Cell(float(f"{effects[name].p_value:.2g}")),
-                ]
-                if name in effects
-                else [Cell()] * 3
-            ),
-            Cell(int((first == at).sum())),
-        ]
-        for at, name in enumerate(names)
-    ]
+    columns: dict[Column, Iterable[Any]] = {
+        Column("optimizer", kind="text"): [Cell(name, notes=tuple(notes[name])) for name in names],
+        Column("gap_nats", "gap (nats)", digits=4): [effect and effect.gap for effect in compared],
+        Column("error", "standard error", digits=4): [effect and effect.error for effect in compared],
+        Column("p", "p-value"): [effect and float(f"{effect.p_value:.2g}") for effect in compared],
+        Column("best_on", "best on"): [int((first == at).sum()) for at in range(len(names))],
+    }
     if len(losses) >= LEAST_OF_PROFILE:
         shares = performance_profile(np.exp(means), _FACTORS)
-        columns += [
-            Column(f"within_{factor - 1:.0%}", f"within {factor - 1:.0%}", unit="%") for factor in _FACTORS
-        ]
-        rows = [[*row, *map(Cell, row_shares)] for row, row_shares in zip(rows, shares.tolist(), strict=True)]
+        for factor, column_shares in zip(_FACTORS, shares.T.tolist(), strict=True):
+            words = f"within_{factor - 1:.0%}", f"within {factor - 1:.0%}"
+            columns[Column(*words, unit="%")] = column_shares
     below = (Note("workloads", count=len(losses), best=best), Note("workloads_best_on"))
     identity = {"workloads": str(len(losses))}
-    return Section(f"{len(losses)} workloads of language models", identity, columns, rows, notes=below)
+    return by_columns(
+        columns, title=f"{len(losses)} workloads of language models", notes=below, identity=identity
+    )

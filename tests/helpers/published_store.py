@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from htbench.harness.paper import experiments, reported
-from htbench.harness.paper.experiments import Place
-from htbench.harness.paper.reported import Reported
+from htbench.harness.paper.reported import Place, Reported
 from htbench.harness.store import Store, layout
 from htbench.harness.store.points import sweep_folder, write_points
 from htbench.harness.system.environment import HOME
@@ -28,7 +27,7 @@ def fill(root: Path) -> Store:
     layout.begin(root)
     lines: dict[Place, list[Reported]] = {}
     for line in reported.everything():
-        lines.setdefault(experiments.place(line), []).append(line)
+        lines.setdefault(line.place, []).append(line)
     for path in sorted(SWEEPS.glob("*.yaml")):
         planned = search_points(load(path))
         name = planned[0].point.sweep
@@ -51,11 +50,11 @@ def _by_place(sweep: str, planned: Iterable[Planned]) -> dict[Place, list[Planne
 
 
 def _is_at(one: Planned, place: Place) -> bool:
-    config, setting = one.config, place.setting
+    config = one.config
     return (
-        (config.task, config.model, config.replica) == (place.dataset, place.model, setting.replica)
-        and config.optimizer.name == setting.optimizer
-        and all(config.optimizer.hyper[name] == value for name, value in setting.hyper.items())
+        (config.task, config.model, config.replica) == (place.dataset, place.model, place.replica)
+        and config.optimizer.name == place.optimizer
+        and all(config.optimizer.hyper[name] == value for name, value in place.hyper.items())
     )
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from htbench.harness.errors import UsageError
 from htbench.harness.paper import experiments, reported
-from htbench.harness.paper.reported import Setting
 
 
 def test_all_published_numbers_are_there() -> None:
@@ -17,7 +16,7 @@ def test_all_published_numbers_are_there() -> None:
 def test_a_number_keeps_its_printed_digits() -> None:
     *_, last = reported.of_table("p_grid_c4")
     assert (last.printed, last.digits, last.value) == ("22.1", 1, 22.1)
-    assert last.setting == Setting("htmuon_normuon", p=0.25, interval=1)
+    assert (last.optimizer, last.hyper, last.replica) == ("htmuon_normuon", {"p": 0.25, "interval": 1}, "")
 
 
 def test_an_unknown_table_names_the_nearest() -> None:

@@ -31,7 +31,8 @@ def ours(store, frame):
 
 def test_its_cells_are_those_of_fresh_seeds_and_no_other_sweep_competes(ours):
     assert {row["sweep"] for row in ours.frame} == {"ladder-s1"}
-    found = {(line.row, line.model): measure_line(ours, line) for line in reported.of_table("main_result")}
+    lines = reported.of_table("main_result", "ladder")
+    found = {(line.row, line.model): measure_line(ours, line) for line in lines}
     told = {row: own.summary for (row, model), own in found.items() if model == "llama-60m" and own.summary}
     assert {row: f"{own.mean:.2f} {own.std:.2f} {own.n}" for row, own in told.items()} == {
         "adamw": "13.32 0.24 16",

@@ -72,7 +72,7 @@ def replicas(store, name, block):
 
 
 def is_muon_60m(line):
-    return (line.model, line.setting.optimizer) == ("llama-60m", "muon")
+    return (line.model, line.optimizer) == ("llama-60m", "muon")
 
 
 def test_every_cell_is_filled_from_three_fresh_seeds(whole):
@@ -146,7 +146,7 @@ def test_times_of_two_machines_are_never_pooled(store):
     record = store.record(key)
     amend(store, key, environment=record.environment | {"cpu": "Testium 2"}, seconds_per_step=9.0)
     ours = PaperRuns(load(store), "quick", store)
-    (line,) = (one for one in reported.of_table("interval_step_time") if is_muon_60m(one))
+    (line,) = (one for one in reported.of_table("interval_step_time", "quick") if is_muon_60m(one))
     found = measure_line(ours, line)
     assert sorted(found.keys) == sorted(others)
     assert tuple(map(str, found.notes)) == (

@@ -21,12 +21,12 @@ def of_commonsense(line):
 
 
 def of_interval(line):
-    interval = line.setting.interval
+    interval = line.interval
     return [line.row], f"interval {interval}" if interval else "no interval"
 
 
 def of_p(line):
-    return [line.model, line.row.removesuffix(" p=0")], f"p {line.setting.p or 0:g}"
+    return [line.model, line.row.removesuffix(" p=0")], f"p {line.p or 0:g}"
 
 
 # Per table: the words of a row's first cells, and the head of the column.
@@ -40,10 +40,10 @@ PLACES = {
     "interval_perplexity": of_interval,
     "interval_step_time": of_interval,
     "wall_clock": lambda line: (
-        [line.row, str(line.setting.interval or "")],
+        [line.row, str(line.interval or "")],
         f"{line.model} {line.metric}",
     ),
-    "wall_clock_to_target": lambda line: ([line.row, str(line.setting.interval or "")], line.model),
+    "wall_clock_to_target": lambda line: ([line.row, str(line.interval or "")], line.model),
     **dict.fromkeys(
         ("lr_grid_c4", "lr_grid_cifar100", "lr_grid_cifar10"),
         lambda line: ([line.row], f"lr {line.lr:g}"),

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.paper import experiments, reported
 from htbench.harness.store import Store
 from htbench.harness.store.points import REPLICATE
 from tests.helpers.small_languages import small_languages
@@ -37,33 +37,36 @@ def paper_store(tmp_path_factory):
         loss = math.log(line.value - 0.1)
         metrics = text(loss) | {"val_loss_biased": loss, "test_loss_biased": loss}
         common = {"sweep": "paper-main_result", "base": base, "curve": False, "metrics": metrics}
-        bench.add("pydocs", line.setting.optimizer, line.lr, **common, **line.setting.hyper)
+        bench.add("pydocs", line.optimizer, line.lr, **common, **line.hyper)
     return Store(bench.write().root)
 
 
 def _add(bench, place, sweep):
     """SOAP diverges everywhere; COSMOS has no replica yet; NorMuon diverges at the largest rate."""
-    setting = place.setting
-    task, model = scales.workload("nano", place.dataset, place.model)
+    task, model = place.workload
     base = {"task": task, "model": model, "steps": _STEPS}
-    common = {"sweep": sweep, "block": f"{place.model}-{setting.optimizer}", "base": base, **setting.hyper}
+    common = {"sweep": sweep, "block": f"{place.model}-{place.optimizer}", "base": base, **place.hyper}
     for lr in _RATES:
-        diverges = setting.optimizer == "soap" or (setting.optimizer, lr) == ("normuon", _RATES[-1])
+        diverges = place.optimizer == "soap" or (place.optimizer, lr) == ("normuon", _RATES[-1])
         outcome = {"state": "diverged", "reason": "x at step 3", "steps": 3} if diverges else {}
         metrics = _metrics(place, lr, 0)
-        bench.add("digits", setting.optimizer, lr, metrics=metrics, curve=False, **common, **outcome)
-    if setting.optimizer in ("soap", "cosmos"):
+        bench.add("digits", place.optimizer, lr, metrics=metrics, curve=False, **common, **outcome)
+    if place.optimizer in ("soap", "cosmos"):
         return
     best = min(_RATES, key=lambda lr: (_metrics(place, lr, 0)["val_loss"], lr))
     for seed in _SEEDS:
         add = {"stage": REPLICATE, "seed": seed, "metrics": _metrics(place, best, seed)}
-        key = bench.add("digits", setting.optimizer, best, **add, **common)
-        noise = random.Random(f"{place}{seed}")
+        key = bench.add("digits", place.optimizer, best, **add, **common)
+        noise = random.Random(f"{_name(place)} {seed}")
         alphas = [noise.uniform(1.8, 3.2) for _ in range(3)]
         bench.spectra(key, alphas, steps=_STEPS, updates=[(1, 0.9), (18, 1.1), (38, noise.random())], n=16)
 
 
 def _metrics(place, lr, seed):
-    noise = random.Random(f"{place}{lr}{seed}").gauss(0, 0.02)
+    noise = random.Random(f"{_name(place)} {lr} {seed}").gauss(0, 0.01)
     loss = 1 + 0.1 * math.log(lr / 0.04) ** 2 + noise
     return text(loss) if place.dataset in ("c4", "openwebtext") else image(0.9 - loss / 10, loss)
+
+
+def _name(place):
+    return f"{place.dataset} {place.model} {place.optimizer} {place.hyper}"

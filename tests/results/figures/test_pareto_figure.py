@@ -12,7 +12,7 @@ from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
 from htbench.results.figures.marks import draw_points
 from htbench.results.figures.paper_figures import hours
 from htbench.results.figures.run_figures import find_front, make_cost_panel, make_cost_point, pareto
-from htbench.results.frames.cost import COLUMNS
+from htbench.results.frames.columns import COST
 from htbench.results.frames.load import load
 
 
@@ -45,7 +45,7 @@ def two(bench, make):
 
 def test_older_records_have_a_panel_of_times_only(two):
     store = two.store
-    frame = load(store).drop(columns=list(COLUMNS))
+    frame = load(store).drop(columns=COST)
     (panel,) = pareto(frame, store)
     assert panel.x_label.startswith("training time") and panel.higher_is_better
     adamw, muon = panel.of(POINT).itertuples()

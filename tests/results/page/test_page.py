@@ -20,7 +20,7 @@ from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.figures import files
 from htbench.results.figures.style import DRAWN_BY
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load, load_rows
 from htbench.results.page import command, overview, page
 from htbench.results.tables import footnotes, outcome
 from htbench.results.tables.answer import answers
@@ -63,7 +63,7 @@ class Reader(HTMLParser):
 
 
 def written(store):
-    return page.write(store, load(store), {"loss": (PICTURE, "Loss against steps.")})
+    return page.write(store, load_rows(store), {"loss": (PICTURE, "Loss against steps.")})
 
 
 @pytest.fixture(scope="module")
@@ -210,4 +210,4 @@ def test_a_store_in_which_nothing_has_run_has_a_page(bench):
 def test_replicas_of_a_former_winner_are_of_no_plan(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     bench.add("digits", "muon", 0.02, stage=DROPPED, seed=1000, metrics=make.image(0.9, 0.4))
-    assert overview.scope(load(bench.write()))["runs"] == 1
+    assert overview.scope(load_rows(bench.write()))["runs"] == 1

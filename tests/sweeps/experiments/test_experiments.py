@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from htbench.harness.paper import experiments, reported, scales
+from htbench.harness.paper.reported import Place
 from htbench.harness.store.points import SEED_FIELDS
 from htbench.harness.system.environment import HOME
 from htbench.sweeps.plan.planned import Planned, search_points
@@ -34,16 +35,14 @@ def by_rule(scale: str) -> dict[tuple[str, ...], list[Planned]]:
     return found
 
 
-def runs(scale: str, place: experiments.Place, name: str = "") -> list[Planned]:
+def runs(scale: str, place: Place, name: str = "") -> list[Planned]:
     """The planned points of a place, found by their configs."""
-    setting = place.setting
     sweep = experiments.sweep(scale, name or experiments.places(scale)[place])
-    workload = scales.workload(scale, place.dataset, place.model)
-    own = by_rule(scale).get((sweep, *workload, setting.replica, setting.optimizer), [])
+    own = by_rule(scale).get((sweep, *place.workload, place.replica, place.optimizer), [])
     return [
         one
         for one in own
-        if all(one.config.optimizer.hyper[name] == value for name, value in setting.hyper.items())
+        if all(one.config.optimizer.hyper[name] == value for name, value in place.hyper.items())
     ]
 
 
@@ -52,7 +51,7 @@ def test_every_published_number_has_a_planned_run(scale: str) -> None:
     shown = [line for line in reported.everything() if (line.dataset, line.model) in scales.twins(scale)]
     assert len(shown) == (329 if scale == "paper" else len(_of_images()))
     for line in shown:
-        assert runs(scale, experiments.place(line, scale)), line
+        assert runs(scale, line.at(scale).place), line
 
 
 def _of_images() -> list[reported.Reported]:
@@ -62,9 +61,9 @@ def _of_images() -> list[reported.Reported]:
 def test_the_ladder_has_settings_of_the_paper_where_it_ends_at_20_tokens_per_parameter() -> None:
     found = {
         part: {
-            (line.setting.optimizer, line.setting.p, line.setting.interval)
+            (line.optimizer, line.p, line.interval)
             for line in reported.everything()
-            if runs("ladder", experiments.place(line, "ladder"), part)
+            if runs("ladder", line.at("ladder").place, part)
         }
         for part in experiments.experiments("ladder")
     }
@@ -79,7 +78,7 @@ def test_the_ladder_has_settings_of_the_paper_where_it_ends_at_20_tokens_per_par
 
 def test_the_published_rate_is_among_the_planned_ones() -> None:
     for line in reported.everything():
-        rates = {one.config.optimizer.lr for one in runs("paper", experiments.place(line))}
+        rates = {one.config.optimizer.lr for one in runs("paper", line.place)}
         assert line.lr is None or line.lr in rates, (line, rates)
 
 
@@ -90,7 +89,7 @@ def test_the_stated_grids_are_planned_whole() -> None:
         if row["lr_grid"]
     }
     found = {
-        (place.dataset, place.model, place.setting.optimizer): [
+        (place.dataset, place.model, place.optimizer): [
             one.config.optimizer.lr for one in runs("paper", place)
         ]
         for place in reversed(experiments.places("paper"))  # the first place of an optimizer has its grid
@@ -100,7 +99,7 @@ def test_the_stated_grids_are_planned_whole() -> None:
 
 @pytest.mark.parametrize("scale", WHOLE)
 def test_every_panel_of_a_figure_has_planned_runs(scale: str) -> None:
-    shown = {(place.dataset, place.model, place.setting.optimizer) for place in experiments.places(scale)}
+    shown = {(place.dataset, place.model, place.optimizer) for place in experiments.places(scale)}
     for row in reported.rows("figures"):
         workloads = [
             (dataset, model)
