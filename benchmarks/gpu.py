@@ -9,8 +9,11 @@ GPU the same parts run on the CPU with tiny models: to try the program.
 """
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -72,11 +75,15 @@ def measure_apart(name: str, file: Path, seconds: float) -> str:
     began, log = time.monotonic(), file.with_suffix(".log")
     command = [sys.executable, __file__, "--part", name, "--here", "--out", str(file.parent)]
     with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         try:
-            status = subprocess.run(command, stdout=output, stderr=output, timeout=seconds).returncode
-            outcome = "failed" if status else "done"
+            outcome = "failed" if process.wait(seconds) else "done"
         except subprocess.TimeoutExpired:
             outcome = "out of time"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the processes that it started
+            process.wait()
     ended = {"outcome": outcome, "seconds": round(time.monotonic() - began, 1)}
     with file.open("a", encoding="utf-8") as lines:
         print(json.dumps(ended), file=lines)
@@ -85,7 +92,9 @@ def measure_apart(name: str, file: Path, seconds: float) -> str:
 
 def is_done(file: Path) -> bool:
     """Whether a part's file says that it ended well."""
-    return file.exists() and file.read_text(encoding="utf-8").rpartition("\n{")[2].startswith('"outcome": "done"')
+    return file.exists() and file.read_text(encoding="utf-8").rpartition("\n{")[2].startswith(
+        '"outcome": "done"'
+    )
 
 
 def plan(names: Iterable[str], minutes: float) -> Mapping[str, float]:

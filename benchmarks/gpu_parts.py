@@ -4,10 +4,10 @@ All functions take the device and the folder of the figures. On a CPU they do th
 """
 
 import functools
+import json
 import math
 import multiprocessing
 import statistics
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -159,7 +159,7 @@ def _make_gradient(kind: str, gaussian: Tensor) -> Tensor:
 
 def measure_agreement(device: str, folder: Path) -> Iterator[Agreement]:
     """Each row of the zoo in both precisions with gradients of each kind; first the rows that matter most."""
-    for name in dict.fromkeys((*ROWS, *optimizers.ZOO)):
+    for name in on(device, dict.fromkeys((*ROWS, *optimizers.ZOO)), ROWS):
         for dtype in (torch.float32, torch.bfloat16):
             for gradients in GRADIENTS:
                 yield compare_with_cpu(name, dtype, gradients, device)
@@ -175,7 +175,7 @@ def fingerprint() -> str:
     return MADE_UP
 
 
-def load(cache: Path, *, held_out_tokens: int, protocol: str, layout: str, **sizes: int) -> TextTask:
+def load(cache: Path, *, held_out_tokens: int, protocol: str, layout: str, **sizes: Any) -> TextTask:
     """C4's shapes: rows of `seq_len` tokens of 32,000 words. All rows are full, which many of C4 are not."""
     length = max(held_out_tokens, 2 * sizes["batch_size"] * sizes["seq_len"]) + 1
     tokens = np.random.default_rng(0).integers(0, 32_000, length).astype(np.uint16)
@@ -185,8 +185,8 @@ def load(cache: Path, *, held_out_tokens: int, protocol: str, layout: str, **siz
 
 def make_up_c4() -> None:
     """In this process the task `c4` has made-up tokens."""
-    places = {"fingerprint": f"{__name__}:fingerprint", "loader": f"{__name__}:load"}
-    tasks.TASKS["c4"] = replace(tasks.TASKS["c4"], **places, train_size="", ready="")
+    ours: Any = {"fingerprint": f"{__name__}:fingerprint", "loader": f"{__name__}:load"}
+    tasks.TASKS["c4"] = replace(tasks.TASKS["c4"], **ours, train_size="", ready="")
 
 
 def train(settings: Mapping[str, Any], root: Path, monitor: Monitor | None = None) -> RunRecord:
@@ -214,24 +214,31 @@ class Resumed:
     difference: float
 
 
-def measure_resumed(device: str, folder: Path) -> Iterator[Resumed]:
+def measure_resumed(device: str, folder: Path) -> Iterator[Resumed | Failed]:
     """The rows that matter most, on a tiny model."""
-    steps = 8
-    for name in ROWS:
-        settings = {"model": "llama-nano", "batch_size": 8, "seq_len": 32, "held_out_tokens": 2048}
-        settings |= {"steps": steps, "log_every": 1, "evaluation.untrained": True}
-        settings |= {"optimizer.name": name, "device": device}
-        monitor = Monitor()
-        monitor.progress = functools.partial(_stop_at, monitor, steps // 2)
-        with TemporaryDirectory() as place:
-            straight = train(settings, Path(place, "straight"))
-            try:
-                train(settings, Path(place, "resumed"), monitor)
-            except StoppedError:
-                record = train(settings, Path(place, "resumed"))
-        losses = [float(one.metrics["val_loss"] or math.nan) for one in (straight, record)]
-        moved = float(straight.metrics["untrained_val_loss"] or math.nan) - losses[0]
-        yield Resumed(name, steps, record.attempts, abs(losses[1] - losses[0]) / abs(moved))
+    for name in on(device, ROWS, ROWS[1:3]):
+        try:
+            yield compare_resumed(name, device)
+        except Exception as error:  # of a solver, of a driver
+            yield Failed(name, reason(error))
+
+
+def compare_resumed(name: str, device: str, steps: int = 8) -> Resumed:
+    """A row's run in one piece, and another that is stopped and resumed."""
+    settings = {"model": "llama-nano", "batch_size": 4, "seq_len": 32, "held_out_tokens": 256}
+    settings |= {"steps": steps, "log_every": 1, "evaluation.untrained": True}
+    settings |= {"optimizer.name": name, "device": device}
+    monitor = Monitor()
+    monitor.progress = functools.partial(_stop_at, monitor, steps // 2)
+    with TemporaryDirectory() as place:
+        straight = train(settings, Path(place, "straight"))
+        try:
+            train(settings, Path(place, "resumed"), monitor)
+        except StoppedError:
+            record = train(settings, Path(place, "resumed"))
+    first, second = (float(one.metrics["val_loss"] or math.nan) for one in (straight, record))
+    moved = abs(float(straight.metrics["untrained_val_loss"] or math.nan) - first)
+    return Resumed(name, steps, record.attempts, abs(second - first) / (moved or math.nan))
 
 
 def _stop_at(monitor: Monitor, last: int, step: int) -> None:
@@ -297,27 +304,26 @@ def count_step(subject: str, step: Callable[[], object], device: str) -> Counts:
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     with warnings.catch_warnings(record=True) as seen:
-        warnings.filterwarnings("always", ".*synchronizing")  # torch's word for it
+        warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         step()
         torch.cuda.set_sync_debug_mode("default")
     memory = torch.cuda.max_memory_allocated() - before
-    return Counts(subject, operations.kernels, launches, len(seen), memory)
+    waits = sum("called a synchronizing" in str(one.message) for one in seen)
+    return Counts(subject, operations.kernels, launches, waits, memory)
 
 
-def make_steps(model: nn.Module) -> dict[str, Callable[[], None]]:
+def make_steps(model: nn.Module) -> dict[str, Callable[[], object]]:
     """The steps of ROWS and of torch's own classes, each with an optimizer of the model's parameters."""
     matrices, others = optimizers.split_parameters(model, "released")
     fused: Any = {"lr": 1e-3, "fused": True}
-
-    def make_torch_muon() -> Callable[[], None]:
-        parts = torch.optim.Muon(matrices), torch.optim.AdamW(others, **fused)
-        return lambda: [part.step() for part in parts] and None
-
+    parts: list[torch.optim.Optimizer] = [torch.optim.Muon(matrices), torch.optim.AdamW(others, **fused)]
+    made: dict[str, Callable[[], object]]
     made = {name: optimizers.build(name, model).step for name in ROWS}
     made["soap, its tenth step"] = optimizers.build("soap", model, precondition_frequency=1).step
     made["torch AdamW(fused)"] = torch.optim.AdamW(model.parameters(), **fused).step
-    return {**made, "torch Muon with AdamW(fused)": make_torch_muon()}
+    made["torch Muon with AdamW(fused)"] = lambda: [part.step() for part in parts]
+    return made
 
 
 def measure_counts(device: str, folder: Path) -> Iterator[Counts]:
@@ -472,7 +478,7 @@ def measure_memory(device: str, folder: Path) -> Iterator[Product | TrainingStep
     """The peak of each optimizer on llama-60m beside what `htbench cost` says of it."""
     yield (product := measure_product(device))
     model, samples, length = on(device, ("llama-60m", 64, 256), ("llama-nano", 4, 32))
-    for name in ROWS:
+    for name in on(device, ROWS, ROWS[1:3]):
         yield time_training(model, samples, length, device, product, **{"optimizer.name": name})
 
 
@@ -484,7 +490,7 @@ class Headline:
     """What a run of the paper's main table takes on one GPU, by a short run of its class.
 
     Attributes:
-        block: of sweeps/paper/paper-main_result.yaml.
+        block: of the sweep file.
         steps: of the short run.
         milliseconds: of a step, the mean after a warm-up.
         tokens_per_second: by that mean.
@@ -503,25 +509,28 @@ class Headline:
 
 
 def measure_headline(device: str, folder: Path) -> Iterator[Headline | Failed]:
-    """The 60M runs of the paper's main table; their records lie in the store that the folder becomes."""
-    file = read_yaml(SWEEPS / "paper" / "paper-main_result.yaml")
-    tiny = {"model": "llama-nano", "batch_size": 4, "seq_len": 32, "held_out_tokens": 512}
-    learner = learner_of(*on(device, ("llama-60m", 512, 256), ("llama-nano", 4, 32)), device, **ADAMW)
+    """The 60M runs of the paper's main table, on one GPU.
+
+    Their records make a store of the folder, which `htbench runs import` takes. The sweep file beside them
+    has the whole runs, and `htbench sweep plan` knows then how long these take.
+    """
+    file = read_paper(on(device, {}, TINY))
+    (folder / "paper-60m.yaml").write_text(json.dumps(file, indent=1))  # which is YAML, too
+    model, samples, length = on(device, ("llama-60m", 512, 256), ("llama-nano", 4, 32))
+    learner = learner_of(model, samples, length, device, **ADAMW)
     for step in range(3):  # what a process does once is not in the short runs
         learner.update(step)
     del learner  # not in memory beside the next one
     for block in file["blocks"]:
-        if block["set"]["model"] != "llama-60m":
-            continue
-        whole = flatten(file["base"]) | flatten(block["set"]) | {"processes": 1} | on(device, {}, tiny)
+        settings = file["base"] | block["set"]
         short = {"steps": on(device, 50, 5), "evaluation.every": 0, "evaluation.untrained": False}
         short |= {"spectra.final": False, "spectra.updates": []}
         try:
-            record = train(whole | short, folder)
+            record = train(settings | short, folder)
         except Exception as error:
             yield Failed(block["name"], reason(error))
             continue
-        config = resolve_config(whole | {"data_fingerprint": MADE_UP})
+        config = resolve_config({"data_fingerprint": MADE_UP, **settings})
         cost = from_records(Store(folder), [record])[run_class(config)]
         tokens, seconds = config.batch_size * (config.seq_len or 0), record.seconds_per_step or math.nan
         hours = cost.seconds(config, config.steps or 0) / 3600
@@ -529,6 +538,20 @@ def measure_headline(device: str, folder: Path) -> Iterator[Headline | Failed]:
         yield Headline(
             *(block["name"], record.steps, 1e3 * seconds, tokens / seconds, cost.evaluation, hours, runs)
         )
+
+
+TINY: Mapping[str, Any] = {"model": "llama-nano", "batch_size": 4, "seq_len": 32, "held_out_tokens": 512}
+
+
+def read_paper(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """The blocks of the paper's main table on llama-60m, for one GPU, with other `sizes`."""
+    file = read_yaml(SWEEPS / "paper" / "paper-main_result.yaml")
+    blocks = [
+        {"name": block["name"], "set": {**block["set"], "processes": 1, **sizes}, "space": block["space"]}
+        for block in file["blocks"]
+        if block["set"]["model"] == "llama-60m"
+    ]
+    return {"name": "paper-60m", "base": file["base"], "seeds": file["seeds"], "blocks": blocks}
 
 
 # --- small runs side by side ---
