@@ -37,6 +37,7 @@ from htbench.harness.errors import StoppedError, reason
 from htbench.harness.store import Store
 from htbench.harness.store.record import RunRecord
 from htbench.harness.system import checks, environment, finding
+from htbench.harness.system.machine import usable_cores
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.monitor import Monitor
 from htbench.harness.train.run import run
@@ -575,7 +576,7 @@ class SideBySide:
 def measure_side_by_side(device: str, folder: Path) -> Iterator[SideBySide | Failed]:
     """One process, and several that share the GPU."""
     spawning = multiprocessing.get_context("spawn")
-    for processes in on(device, (1, 4, 12), (1, 2)):
+    for processes in on(device, (1, 4, 12) if usable_cores() >= 8 else (1, 4), (1, 2)):
         together, rates = spawning.Barrier(processes), spawning.Queue()
         given = device, on(device, 8.0, 0.5), together, rates
         workers = [spawning.Process(target=train_beside, args=given, daemon=True) for _ in range(processes)]

@@ -99,9 +99,11 @@ def write_section(folder: Path) -> Iterator[str]:
 
 
 def disagrees(fact: Fact) -> bool:
-    """Whether a device does something else than the CPU; bfloat16 rounds, so there only what is finite counts."""
+    """Whether a device does something else than the CPU; of bfloat16 only what is finite counts."""
     finite, there = fact["finite"], fact["dtype"] == "float32"
-    return finite[0] != finite[1] or len(fact["raised"]) == 1 or (there and (fact["difference"] or 0) > AGREES)
+    return (
+        finite[0] != finite[1] or len(fact["raised"]) == 1 or (there and (fact["difference"] or 0) > AGREES)
+    )
 
 
 def render() -> str:

@@ -51,11 +51,7 @@ WORKERS: Options = {
     "metavar": "N",
     "help": "runs at a time (default: by cores, or GPUs and `runs_per_gpu`)",
 }
-MINUTES: Options = {
-    "type": float,
-    "metavar": "N",
-    "help": "after so many runs at work save and this stops; the same command goes on",
-}
+MINUTES: Options = {"type": float, "metavar": "N", "help": "stop after so many; runs at work save first"}
 _RUN = {"--workers": WORKERS, "--minutes": MINUTES, **_QUIET, **_REPLACE}
 _BLOCK = {"--block": {"metavar": "NAME", "help": "only the runs of this block"}}
 _JSON = _switch("--json", "as JSON, with every run")
@@ -184,7 +180,6 @@ def sweep(args: argparse.Namespace) -> int:
 def _load(args: argparse.Namespace) -> list[SweepSpec]:
     """The sweeps that the words name. Raises UsageError for what is wrong with words or flags."""
     at_least(args, 1, "workers")
-    at_least(args, 0, "minutes")
     if args.every is not None and args.every <= 0:
         raise UsageError(f"--every must be above 0 seconds, not {args.every:g}.")
     words = [word for word in args.words if "=" in word]

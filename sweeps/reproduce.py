@@ -152,7 +152,6 @@ def reproduce(args: argparse.Namespace) -> int:
             to ask whether they shall start.
     """
     at_least(args, 1, "workers")
-    at_least(args, 0, "minutes")
     request = _parse_request(args.words, args.quick, args.gpu)
     measures = {} if request.scale == "paper" else {"no_measure": True}
     plan = commands.make_arguments("plan", words=request.files, root=args.root, **measures)

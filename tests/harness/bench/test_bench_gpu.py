@@ -11,6 +11,7 @@ import torch
 from packaging.requirements import Requirement
 
 from benchmarks import gpu, gpu_parts
+from docs import gpu_page
 from htbench import models, optimizers
 from htbench.harness import tasks
 from htbench.optimizers import stacks
@@ -216,6 +217,11 @@ def test_a_step_calls_no_more_operators_than_it_did(monkeypatch, name, most, set
     for part in optimizer.parts if isinstance(optimizer, optimizers.Hybrid) else [optimizer]:
         part.stacked = True
     assert gpu_parts.count_step(name, optimizer.step, "cpu").operators <= most
+
+
+def test_the_page_has_the_figures_of_its_folders():
+    assert gpu_page.PAGE.read_text() == gpu_page.render(), "python -m docs.gpu_page --write"
+    assert gpu_page.COLUMNS.keys() <= gpu.MINUTES.keys()
 
 
 # --- on a GPU ---
