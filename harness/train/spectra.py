@@ -6,7 +6,7 @@ Nothing here changes the numbers of the run, and no timed step has any of it.
 import dataclasses
 import logging
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,7 @@ def _adam(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     return step
 
 
-def _threads(most: int) -> AbstractContextManager[Any]:
+def _threads(most: int) -> Any:  # a context
     """Give numpy as many threads as the run has. It would take all cores, and its threads wait busily."""
     from threadpoolctl import threadpool_limits  # a GPU on loan may not have it, and trains without spectra
 
