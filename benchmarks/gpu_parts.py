@@ -159,7 +159,7 @@ def _make_gradient(kind: str, gaussian: Tensor) -> Tensor:
 
 
 def measure_agreement(device: str, folder: Path) -> Iterator[Agreement]:
-    """Each row of the zoo in both precisions with gradients of each kind; first the rows that matter most."""
+    """Five steps of each optimizer beside the CPU's; gradients are Gaussian, zero, of rank 1, or have a NaN."""
     for name in on(device, dict.fromkeys((*ROWS, *optimizers.ZOO)), ROWS):
         for dtype in (torch.float32, torch.bfloat16):
             for gradients in GRADIENTS:
@@ -216,7 +216,7 @@ class Resumed:
 
 
 def measure_resumed(device: str, folder: Path) -> Iterator[Resumed | Failed]:
-    """The rows that matter most, on a tiny model."""
+    """A tiny run that is stopped and resumed beside one in one piece."""
     for name in on(device, ROWS, ROWS[1:3]):
         try:
             yield compare_resumed(name, device)
@@ -258,7 +258,7 @@ def settings_of_steps(device: str) -> Settings:
 
 
 def measure_optimizers(device: str, folder: Path) -> Iterator[Row | Failed]:
-    """The time of a step beside muon's, and beside torch's fused AdamW and torch's Muon."""
+    """The time of a step on llama-60m in bfloat16 beside muon's, torch's fused AdamW's and torch's Muon's."""
     bench, against = Bench(settings_of_steps(device)), entry("muon")
     for one in map(entry, ROWS):
         try:
@@ -328,7 +328,7 @@ def make_steps(model: nn.Module) -> dict[str, Callable[[], object]]:
 
 
 def measure_counts(device: str, folder: Path) -> Iterator[Counts]:
-    """A step of each optimizer, and a training step of the ladder's smallest model."""
+    """Operators, launches and waits of these steps, and of a training step of the ladder's smallest model."""
     settings = settings_of_steps(device)
     model = models.build(settings.model, **settings.overrides).to(device, torch.bfloat16)
     for p in model.parameters():
@@ -459,14 +459,14 @@ ADAMW: Mapping[str, Any] = {"optimizer.name": "adamw"}
 
 
 def measure_training(device: str, folder: Path) -> Iterator[Product | TrainingStep | Failed]:
-    """Of two models with AdamW; 64 samples are usual for one GPU, 512 are the paper's batch."""
+    """Training steps of two models with AdamW; 64 samples are usual on one GPU, 512 the paper's."""
     yield (product := measure_product(device))
     for model, samples in on(device, SIZES, [("llama-nano", 4)]):
         yield time_training(model, samples, on(device, 256, 32), device, product, **ADAMW)
 
 
 def measure_compiled(device: str, folder: Path) -> Iterator[Product | TrainingStep | Failed]:
-    """The same with torch.compile, which takes a minute for a model."""
+    """Training steps with torch.compile, which takes a minute for a model."""
     yield (product := measure_product(device))
     for model, samples in on(device, SIZES[1:], [("llama-nano", 4)]):
         yield time_training(model, samples, on(device, 256, 32), device, product, **ADAMW, compile=True)
@@ -476,7 +476,7 @@ SIZES = (("llama-60m", 64), ("llama-60m", 512), ("llama-135m", 512))
 
 
 def measure_memory(device: str, folder: Path) -> Iterator[Product | TrainingStep | Failed]:
-    """The peak of each optimizer on llama-60m beside what `htbench cost` says of it."""
+    """The peak memory of each optimizer's training step beside `htbench cost`."""
     yield (product := measure_product(device))
     model, samples, length = on(device, ("llama-60m", 64, 256), ("llama-nano", 4, 32))
     for name in on(device, ROWS, ROWS[1:3]):
@@ -510,7 +510,7 @@ class Headline:
 
 
 def measure_headline(device: str, folder: Path) -> Iterator[Headline | Failed]:
-    """The 60M runs of the paper's main table, on one GPU.
+    """Short runs of the paper's 60M rows on one GPU, and the hours of the whole ones.
 
     Their records make a store of the folder, which `htbench runs import` takes. The sweep file beside them
     has the whole runs, and `htbench sweep plan` knows then how long these take.
@@ -574,7 +574,7 @@ class SideBySide:
 
 
 def measure_side_by_side(device: str, folder: Path) -> Iterator[SideBySide | Failed]:
-    """One process, and several that share the GPU."""
+    """The ladder's smallest model in one process, and in several that share the GPU."""
     spawning = multiprocessing.get_context("spawn")
     for processes in on(device, (1, 4, 12) if usable_cores() >= 8 else (1, 4), (1, 2)):
         together, rates = spawning.Barrier(processes), spawning.Queue()

@@ -1,20 +1,20 @@
 """The figures of docs/gpu-bench.md: a section of each folder that `benchmarks/gpu.py` has made on a GPU.
 
-    python -m docs.gpu_page            whether the page is what docs/gpu-bench/*/*.jsonl say
-    python -m docs.gpu_page --write    makes it so
+    python -m docs.pages --write        writes them; docs/gpu-bench/CARD/*.jsonl has the facts
 
 The folder `counted` is of a CUDA device that computes nothing: what it starts, waits for and holds is exact.
 """
 
+import inspect
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).with_name("gpu-bench.md")
-FOLDER = PAGE.with_suffix("")
-BEGIN, END = "<!-- by docs/gpu_page.py -->", "<!-- end -->"
+from benchmarks.gpu import MINUTES
+from benchmarks.gpu_parts import PARTS
+
+FOLDER = Path(__file__).with_name("gpu-bench")
 AGREES = 0.02  # of how far the weights moved, in float32
 
 Fact = Mapping[str, Any]
@@ -106,15 +106,16 @@ def disagrees(fact: Fact) -> bool:
     )
 
 
+def list_parts() -> str:
+    """What `benchmarks/gpu.py` measures, in its order."""
+    about = {name: inspect.getdoc(measure) or "" for name, measure in PARTS.items()}
+    rows = [
+        f"| `{name}` | {minutes:g} | {about[name].splitlines()[0]} |" for name, minutes in MINUTES.items()
+    ]
+    return "\n".join(["| part | minutes | measures |", "| --- | --- | --- |", *rows])
+
+
 def render() -> str:
-    """The page with the figures that there are."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    lines = [line for folder in sorted(FOLDER.iterdir()) for line in write_section(folder)]
-    return "\n".join([f"{head}{BEGIN}\n", *lines, END]) + rest.partition(END)[2]
-
-
-if __name__ == "__main__":
-    if "--write" in sys.argv:
-        PAGE.write_text(render(), encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != render():
-        sys.exit("docs/gpu-bench.md is older than its figures: python -m docs.gpu_page --write")
+    """The figures that there are."""
+    folders = sorted(place for place in FOLDER.iterdir() if place.is_dir())
+    return "\n".join(line for folder in folders for line in write_section(folder)).strip()

@@ -11,7 +11,6 @@ import torch
 from packaging.requirements import Requirement
 
 from benchmarks import gpu, gpu_parts
-from docs import gpu_page
 from htbench import models, optimizers
 from htbench.harness import tasks
 from htbench.optimizers import stacks
@@ -137,7 +136,7 @@ def test_five_packages_are_enough(tmp_path, names, htbench):
     told = htbench("sweep", "plan", tmp_path / "out" / "paper-60m.yaml", "--no-measure", "--json")
     for row, fact in zip(json.loads(told.stdout)[0]["card"], facts["headline"], strict=True):
         assert row["runs"] == fact["runs"] and row["cost"]["runs"] == 1 and fact["steps"] == 5
-        assert row["seconds_per_run"] > 10_000 * row["cost"]["step"]
+        assert row["seconds_per_run"] >= 10_000 * row["cost"]["step"]
         assert fact["hours"] * 3600 > 10_000 * row["cost"]["step"] > 0
 
 
@@ -217,11 +216,6 @@ def test_a_step_calls_no_more_operators_than_it_did(monkeypatch, name, most, set
     for part in optimizer.parts if isinstance(optimizer, optimizers.Hybrid) else [optimizer]:
         part.stacked = True
     assert gpu_parts.count_step(name, optimizer.step, "cpu").operators <= most
-
-
-def test_the_page_has_the_figures_of_its_folders():
-    assert gpu_page.PAGE.read_text() == gpu_page.render(), "python -m docs.gpu_page --write"
-    assert gpu_page.COLUMNS.keys() <= gpu.MINUTES.keys()
 
 
 # --- on a GPU ---
