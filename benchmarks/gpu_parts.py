@@ -159,7 +159,7 @@ def _make_gradient(kind: str, gaussian: Tensor) -> Tensor:
 
 
 def measure_agreement(device: str, folder: Path) -> Iterator[Agreement]:
-    """Five steps of each optimizer beside the CPU's; gradients are Gaussian, zero, of rank 1, or have a NaN."""
+    """Five steps of each optimizer beside the CPU's; gradients: Gaussian, zero, of rank 1, with a NaN."""
     for name in on(device, dict.fromkeys((*ROWS, *optimizers.ZOO)), ROWS):
         for dtype in (torch.float32, torch.bfloat16):
             for gradients in GRADIENTS:
