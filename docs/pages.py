@@ -19,7 +19,16 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from docs import api_page, command_page, config_page, figures_page, json_page, outside_page, zoo_page
+from docs import (
+    api_page,
+    command_page,
+    config_page,
+    figures_page,
+    gpu_page,
+    json_page,
+    outside_page,
+    zoo_page,
+)
 from docs import reproduction_records as records
 from htbench.harness import cli
 from htbench.harness.show import terminal
@@ -76,6 +85,8 @@ GENERATED: Mapping[str, Callable[[], str]] = {
     "screen": _fenced_screen,
     "track 3": track3,
     "gallery": figures_page.gallery,
+    "gpu": gpu_page.render,
+    "gpu parts": gpu_page.list_parts,
     "outside properties": outside_page.properties,
     "outside classes": outside_page.packages,
     "outside factors": outside_page.factors,

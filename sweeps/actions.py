@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     from htbench.sweeps.run.runner import Runner
 
     began = time.monotonic()
-    runner = Runner(store, loaded, args.workers, quiet=args.quiet, replace=args.replace)
+    runner = Runner(store, loaded, args.workers, args.minutes, quiet=args.quiet, replace=args.replace)
     for live in runner.sweeps:
         search = live.search
         if store.root.is_dir():  # what is settled needs no machine: it may have been trained on a larger one
@@ -50,6 +50,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
     runner.run()
     if runner.interrupted:
         say(Note("sweep_stopped"))
+    if runner.monitor.stop_requested:
         return EXIT_INTERRUPTED
     for why, names in grouped(runner.unfinished, lambda name: runner.unfinished[name]).items():
         say(Note("runs_ended", first=names[0], more=len(names) - 1, why=why))
@@ -57,7 +58,7 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
         say(Note("sweep_goes_on"))
     if not args.is_step:
         show_end(store, [spec.name for spec in loaded], time.monotonic() - began)
-    return EXIT_RUN_FAILED if runner.unfinished else 0
+    return EXIT_RUN_FAILED if runner.unfinished or runner.interrupted else 0
 
 
 def show_end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> None:

@@ -51,7 +51,8 @@ WORKERS: Options = {
     "metavar": "N",
     "help": "runs at a time (default: by cores, or GPUs and `runs_per_gpu`)",
 }
-_RUN = {"--workers": WORKERS, **_QUIET, **_REPLACE}
+MINUTES: Options = {"type": float, "metavar": "N", "help": "stop after so many; runs at work save first"}
+_RUN = {"--workers": WORKERS, "--minutes": MINUTES, **_QUIET, **_REPLACE}
 _BLOCK = {"--block": {"metavar": "NAME", "help": "only the runs of this block"}}
 _JSON = _switch("--json", "as JSON, with every run")
 _EVERY = {

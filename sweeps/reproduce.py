@@ -128,7 +128,7 @@ class Request:
 
 
 def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
-    """[SCALE] [EXPERIMENT ...] [--quick] [--submit] [--replace] [--yes] [--workers N] [--gpu]."""
+    """[SCALE] [EXPERIMENT ...], and flags."""
     parser.add_argument(
         "words",
         nargs="*",
@@ -140,6 +140,7 @@ def add_reproduce_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replace", action="store_true", help="drop what an earlier plan has besides")
     parser.add_argument("--yes", action="store_true", help="do not ask before anything starts")
     parser.add_argument("--workers", **commands.WORKERS)
+    parser.add_argument("--minutes", **commands.MINUTES)
     parser.add_argument("--gpu", action="store_true", help="the part of the ladder for a GPU")
 
 
@@ -221,7 +222,8 @@ def _ask_to_start(args: argparse.Namespace, request: Request, parts: Sequence[Re
 
 def _run_and_evaluate(args: argparse.Namespace, request: Request) -> int:
     """Run the sweeps, then draw the figures, print the tables and write the report."""
-    worst = do_sweep_step(args, "run", request.files, workers=args.workers, replace=args.replace)
+    limits = {"workers": args.workers, "minutes": args.minutes}
+    worst = do_sweep_step(args, "run", request.files, **limits, replace=args.replace)
     scale = [request.scale] if request.scale != LADDER else []
     # The split tunes rows of the same names otherwise, so it stands apart; searches alone show nothing.
     apart = (*ladder.SPLIT, ladder.SEARCHED)

@@ -77,10 +77,8 @@ def measure(cache: Path, config: RunConfig, keep: bool) -> Cost:
         raise NotMeasuredError(str(error).rstrip(".")) from None
     before = {path.name for path in cache.iterdir()}
     cost = _measure_in_process(cache, config)
-    if {path.name for path in cache.iterdir()} != before:
-        cost = _measure_in_process(
-            cache, config
-        )  # the time and memory of preparing data are not those of a run
+    if {path.name for path in cache.iterdir()} != before:  # preparing data takes time and memory of its own
+        cost = _measure_in_process(cache, config)
     if keep:
         file = _name_file(cache, run_class(config))
         make_folder(file.parent)
@@ -112,12 +110,9 @@ def main() -> int:
         cache_folder(Path(folder)).symlink_to(request["cache"])
         try:
             cost = _measure_class(resolve_config(request["settings"]), Store(folder))
-        except RunFailedError as error:
+        except (RunFailedError, UsageError) as error:
             cause = error.__cause__
             print(f"{type(cause).__name__}: {cause}" if cause else error, file=sys.stderr)
-            return 1
-        except UsageError as error:
-            print(error, file=sys.stderr)
             return 1
     print(json.dumps(asdict(cost)))
     return 0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.optim import Adam, AdamW
 
@@ -150,6 +149,8 @@ def _adam(state: dict[str, Any], group: dict[str, Any]) -> Tensor:
     return step
 
 
-def _threads(most: int) -> threadpool_limits:
+def _threads(most: int) -> Any:  # a context
     """Give numpy as many threads as the run has. It would take all cores, and its threads wait busily."""
+    from threadpoolctl import threadpool_limits  # a GPU on loan may not have it, and trains without spectra
+
     return threadpool_limits(most, user_api="blas")

@@ -9,6 +9,7 @@ and that a person has reset by the time its processes are gone.
 """
 
 import errno
+import math
 import os
 import signal
 import sys
@@ -50,6 +51,7 @@ class Runner:
         store: of the runs.
         specs: the sweeps.
         workers: processes at a time; None: the default of `Pool`.
+        minutes: after which runs at work save and all stops; None: never.
         quiet: show no progress.
         replace: whether the sweeps may drop stored points that their files lack.
 
@@ -62,6 +64,7 @@ class Runner:
         store: Store,
         specs: Sequence[SweepSpec],
         workers: int | None,
+        minutes: float | None = None,
         *,
         quiet: bool = False,
         replace: bool = False,
@@ -70,6 +73,8 @@ class Runner:
         self.workers, self.quiet, self.replace = workers, quiet, replace
         self.sweeps = [Sweep(spec, store) for spec in specs]
         self.unfinished: dict[str, Note] = {}
+        self._ends = math.inf if minutes is None else time.monotonic() + 60 * minutes
+        self._time_is_up = False
         self._steps_done = 0  # of the runs that have ended
         self._known: dict[str, Planned] = {}
         self._todo: deque[Point] = deque()
@@ -81,8 +86,8 @@ class Runner:
 
     @property
     def interrupted(self) -> bool:
-        """Whether SIGINT, SIGTERM or SIGHUP has arrived."""
-        return self.monitor.stop_requested
+        """Whether SIGINT, SIGTERM or SIGHUP has arrived, or the minutes are over."""
+        return self.monitor.stop_requested or self._time_is_up
 
     def run(self) -> None:
         """Run all points that are not settled. Afterwards `unfinished` has the points without a result.
@@ -150,6 +155,7 @@ class Runner:
         """
         while self._todo or self._at_work or self._elsewhere:
             self._look_around(pool)
+            self._time_is_up = time.monotonic() >= self._ends
             while self._todo and pool.has_room_for(self._todo[0].processes) and not self.interrupted:
                 point = self._todo.popleft()
                 if self._wants(point, now := self._state(point)):

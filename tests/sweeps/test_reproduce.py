@@ -151,10 +151,10 @@ def test_a_mistake_is_one_sentence(give, capsys, words, sentence):
 
 def test_the_commands_of_nano_and_their_order(give, tmp_path):
     commands = Commands()
-    assert give(commands, "p_grid_cifar", "--workers", "3") == 0
+    assert give(commands, "p_grid_cifar", "--workers", "3", "--minutes", "10") == 0
     assert commands.names == ["sweep plan", "sweep run", *FINISH]
     (run,), (table,) = commands.of("sweep run"), commands.of("table")
-    assert run["workers"] == 3 and run["root"] == tmp_path / "store"
+    assert (run["workers"], run["minutes"], run["root"]) == (3, 10.0, tmp_path / "store")
     assert "p_grid_cifar" in table["names"] and table["scale"] == ["nano"]
     # The tables are made of these sweeps only, whatever else is in the store.
     for name in FINISH:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.gpu import learner_of
+from benchmarks.gpu_parts import learner_of
 from htbench.harness.cost.estimate import count
 
 pytestmark = pytest.mark.gpu

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.gpu import STACKS, make_matrices
+from benchmarks.gpu_parts import STACKS, make_matrices
 from htbench import optimizers
 from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config

@@ -133,6 +133,15 @@ def test_interrupted_it_saves_and_goes_on(htbench, write_spec, moment, number):
     check_whole(htbench.root)
 
 
+def test_when_its_minutes_are_over_it_tells_what_is_known_and_goes_on(htbench, write_spec):
+    spec = write_spec(SPEC)
+    late = htbench("sweep", "run", spec, "--minutes", 0)
+    assert late.returncode == EXIT_RUN_FAILED and "goes on from here" in late.stderr
+    assert "0/2 runs" in late.stdout and not list(htbench.root.glob("runs/*"))
+    assert htbench("sweep", "run", spec, "--minutes", 60).returncode == 0
+    check_whole(htbench.root)
+
+
 def test_a_killed_worker_is_replaced(htbench, write_spec):
     spec = write_spec(LONG)
     process = htbench.start("sweep", "run", spec, "--workers", 1)
