@@ -1,7 +1,7 @@
 """LLaMA as the paper's pre-training runs use it: RMSNorm, rotary positions, SwiGLU, untied head, no biases.
 
-Shapes: B batch, T sequence, D hidden, F intermediate, H heads, K head size (D / H), V vocabulary; N = B T, all
-positions one after the other: a layer on a matrix needs no views, of which every step makes hundreds.
+Shapes: B batch, T sequence, D hidden, F intermediate, H heads, K head size (D / H), V vocabulary; N = B T:
+all positions as rows of one matrix, which a linear layer takes without views and their gradients.
 Source: Touvron et al., "LLaMA" (2023), arXiv 2302.13971; parameter names, the rotation of halves (rather than
 of neighbours) and the initialisation are those of the Hugging Face model that the HTMuon release trains.
 """
@@ -57,17 +57,17 @@ class RotaryTable:
     def __init__(self, make: MakeTable, heads: int, head_size: int) -> None:
         self.make, self.heads, self.head_size = make, heads, head_size
         self._made_for: tuple[object, ...] = ()
-        self._table: tuple[Tensor, Tensor] | None = None
+        self._table: tuple[Tensor, Tensor]
 
     def of(self, length: int, like: Tensor) -> tuple[Tensor, Tensor]:
         """That of so many positions, (T, D) each."""
-        if torch.compiler.is_compiling() or torch.is_inference_mode_enabled():  # no tensor for later passes
-            return for_heads(self.make(length, self.head_size, like), self.heads)
         wanted = length, like.device, like.dtype, type(like)  # a fake tensor gets a fake table
-        if self._table is None or self._made_for != wanted:
-            self._table = for_heads(self.make(length, self.head_size, like), self.heads)
-            self._made_for = wanted
-        return self._table
+        if self._made_for == wanted:
+            return self._table
+        table = for_heads(self.make(length, self.head_size, like), self.heads)
+        if not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled():
+            self._made_for, self._table = wanted, table  # of use to later passes
+        return table
 
 
 def rotate(x_BTD: Tensor, table: tuple[Tensor, Tensor], heads: int) -> Tensor:

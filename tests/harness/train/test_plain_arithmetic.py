@@ -7,7 +7,7 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
+from torch.nn import functional
 
 from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
@@ -30,10 +30,10 @@ def attend(layer, x, angles):
     q, k, v = layer.q_proj(x), layer.k_proj(x), layer.v_proj(x)
     if layer.qk_norm:
         q, k = (part.float().view(B, T, layer.heads, -1) for part in (q, k))
-        q, k = (F.rms_norm(part, part.shape[-1:]).view(B, T, D) for part in (q, k))
+        q, k = (functional.rms_norm(part, part.shape[-1:]).view(B, T, D) for part in (q, k))
     q, k = (turn(part, angles, layer.heads).to(v.dtype) for part in (q, k))
     q, k, v = (part.view(B, T, layer.heads, -1).transpose(1, 2) for part in (q, k, v))
-    y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=layer.scale)
+    y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=layer.scale)
     return layer.o_proj(y.transpose(1, 2).reshape(B, T, D))
 
 
@@ -44,7 +44,7 @@ def plain_llama(model, tokens):
     for layer in model.layers:
         x = x + attend(layer.self_attn, layer.input_layernorm(x), angles)
         h, mlp = layer.post_attention_layernorm(x), layer.mlp
-        x = x + mlp.down_proj(F.silu(mlp.gate_proj(h)) * mlp.up_proj(h))
+        x = x + mlp.down_proj(functional.silu(mlp.gate_proj(h)) * mlp.up_proj(h))
     return model.lm_head(model.norm(x))
 
 
@@ -59,7 +59,7 @@ def plain_modded_gpt(model, tokens):
     for block in model.blocks:
         x = x + attend(block.attn, block.norm1(x), angles)
         up, _, down = block.mlp
-        x = x + down(F.relu(up(block.norm2(x))).square())
+        x = x + down(functional.relu(up(block.norm2(x))).square())
     z = model.lm_head(model.norm2(x)).float()
     return 15.0 * z * (z.square() + 15.0**2).rsqrt()
 
@@ -89,7 +89,9 @@ def test_a_hundred_updates_are_those_of_the_plain_model(name, forward, precision
         batch = task.batch(step)
         with torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
             logits = forward(plain, batch.inputs).flatten(0, 1).float()
-            expected = F.cross_entropy(logits, batch.targets.flatten(), reduction="sum") / batch.count
+            expected = (
+                functional.cross_entropy(logits, batch.targets.flatten(), reduction="sum") / batch.count
+            )
         expected.backward()
         torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
         optimizer.param_groups[0]["lr"] = learner.lr
