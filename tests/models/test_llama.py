@@ -1,5 +1,6 @@
 """The LLaMA model: names, precision, first weights; what it computes is held against `transformers`."""
 
+import copy
 import math
 
 import pytest
@@ -40,6 +41,18 @@ def test_rotary_table_keeps_float32_in_a_bfloat16_model():
     assert cos.dtype == torch.float32
     torch.testing.assert_close(cos[255, 0], torch.tensor(math.cos(255.0)))
     torch.testing.assert_close(sin[255, 0], torch.tensor(math.sin(255.0)))
+
+
+def test_a_pass_does_not_depend_on_those_before_it(model):
+    """The rotary table that is at hand may be of another length or precision, or know of no gradients."""
+    tokens, fresh = torch.arange(9)[None], copy.deepcopy(model)
+    with torch.inference_mode():
+        model(tokens)
+    for length in (9, 5, 5, 9):
+        found, expected = (each(tokens[:, :length]) for each in (model, copy.deepcopy(fresh)))
+        assert torch.equal(found, expected)
+        found.sum().backward()
+    assert torch.equal(model.double()(tokens), fresh.double()(tokens))
 
 
 def test_initial_weights():
