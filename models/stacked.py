@@ -5,7 +5,7 @@ Shapes: K models, N samples of each, B = K N, T sequence, I and O inputs and out
 The samples of all models stand one after the other in one batch. Only the layers that have weights see that
 these are of several models: each makes one product of stacks where a single model makes one of matrices. All
 else of a model runs as it is, so its code is written once. On a CPU every number is that of the models alone
-wherever a product of stacks rounds as a product of matrices does; who trains with it compares (`harness.train.stack`).
+wherever a product of stacks rounds as a product of matrices does; `harness.train.stack` compares.
 """
 
 from __future__ import annotations

@@ -86,8 +86,11 @@ class UpdateRule(torch.optim.Optimizer):
         """Whether W, if `stackable`, had better step with others of its shape."""
         return W.is_cuda
 
-    def hides_rounding(self, group: dict[str, Any]) -> bool:
-        """Whether bfloat16 hides, in most steps, that a stack of matrices adds up in another order than one."""
+    def shows_rounding(self, group: dict[str, Any]) -> bool:
+        """Whether each step shows if a stack of matrices rounds as one matrix does.
+
+        In bfloat16 most steps hide it, and what is done in every so many steps comes later.
+        """
         return False
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
@@ -175,7 +178,7 @@ class UpdateRule(torch.optim.Optimizer):
         """
 
 
-def move(params: Sequence[Tensor], directions: Sequence[Tensor], group: dict[str, Any]) -> None:
+def move(params: list[Tensor], directions: Sequence[Tensor], group: dict[str, Any]) -> None:
     """W <- W - lr (weight_decay W + direction), in place."""
     shrink = 1 - group["lr"] * group["weight_decay"]
     if shrink != 1:

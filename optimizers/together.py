@@ -47,7 +47,7 @@ def step_together(optimizers: Sequence[Optimizer], *, compare: bool = False) -> 
 
 
 def _can_share(rules: Sequence[UpdateRule]) -> bool:
-    """Whether one direction serves all: it is the whole step but for rate and decay, with the same settings."""
+    """Whether one direction serves all: it has the same settings but for rate and decay."""
     first = rules[0]
     if not first.separable or type(first).update is not UpdateRule.update:
         return False
@@ -69,7 +69,7 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
     shared: list[Tensor] = []
     for lists in zip(*map(UpdateRule.lists, rules, groups), strict=True):
         W = lists[0][0]
-        if W.is_cuda or len(lists[0]) > 1 or not rules[0].hides_rounding(groups[0]):
+        if W.is_cuda or len(lists[0]) > 1 or rules[0].shows_rounding(groups[0]):
             shared += [W for params in lists for W in params]
         else:
             for rule, params, group in zip(rules, lists, groups, strict=True):
@@ -87,11 +87,11 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
             continue
         scatter(state, [states[W] for W in params])
         if moves is not None:
-            pairs: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-            for W, one in zip(params, moves, strict=True):
-                pairs[owners[W]].append((W, one))
-            for number, ours in pairs.items():
-                move(*zip(*ours, strict=True), groups[number])
+            by_owner: dict[int, list[int]] = defaultdict(list)
+            for number, W in enumerate(params):
+                by_owner[owners[W]].append(number)
+            for owner, ours in by_owner.items():
+                move([params[i] for i in ours], [moves[i] for i in ours], groups[owner])
     return is_equal
 
 

@@ -17,8 +17,8 @@ from htbench.harness.parallel.group import ALONE, Group
 from htbench.harness.parallel.overlap import GradientSum
 from htbench.harness.parallel.sharding import Shards
 from htbench.harness.train import building, curvature, precision, schedule, unfit
-from htbench.harness.train.progress import Moment
 from htbench.harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
+from htbench.harness.train.progress import Moment
 from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.cost import seconds_of_a_step, separable
 from htbench.optimizers.modes import switching
@@ -131,7 +131,7 @@ class Learner:
         self.follow_schedules(step)
         batch, rule = self.batches.at(step), self.optimizer
         with precision.of_the_model(self.config.precision):
-            if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
+            if isinstance(rule, UpdateRule) and self.wants_curvature(step):
                 self._fitting(self._curvature, batch, step)
                 self.shards.drop_gradients()
                 rule.observe_curvature(batch.count)
@@ -139,6 +139,10 @@ class Learner:
             loss = self._fitting(self.pass_through, batch, step)
         self.apply_gradients()
         return loss
+
+    def wants_curvature(self, step: int) -> bool:
+        """Whether 0-based `step` has a pass for the curvature before its own."""
+        return isinstance(self.optimizer, UpdateRule) and self.optimizer.wants_curvature(step)
 
     def apply_gradients(self) -> None:
         """Clip the gradients in the parameters, step the optimizer, and drop them."""

@@ -89,7 +89,7 @@ class Stack:
         for learner in due.keys() - losses.keys():
             try:
                 losses[learner] = learner.update_alone(due[learner])
-            except Exception as error:  # noqa: BLE001 - it ends this run alone, in its own thread
+            except Exception as error:  # it ends this run alone, in its own thread
                 losses[learner] = error
         ended = Moment.now()
         for learner in due:
@@ -97,26 +97,42 @@ class Stack:
         return losses
 
     def _update_stack(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
-        """Make the update as one stack; of a new one on a CPU only if its numbers are those of its runs alone."""
+        """Make the update as one stack: on a CPU only if its numbers are those of its runs alone.
+
+        Returns:
+            nothing if it can't be made so: then each makes its own.
+        """
         learners = sorted(due, key=lambda learner: learner.number)
+        if any(learner.wants_curvature(due[learner]) for learner in learners):
+            return {}
+        try:
+            losses = self._pass_through(learners, due)
+        except Exception as error:  # maybe of one run: it is to fail alone
+            log.warning("%s", Note("stack_impossible", runs=len(due), why=f"{type(error).__name__}: {error}"))
+            self._stacked = None
+        if self._stacked is None:
+            self._can_stack = False
+            for learner in learners:
+                learner.optimizer.zero_grad(set_to_none=True)
+            return {}
+        try:
+            self._stacked.step()
+        except Exception as error:  # nobody knows who has stepped
+            return dict.fromkeys(learners, error)
+        return dict(zip(learners, losses, strict=True))
+
+    def _pass_through(self, learners: list[StackedLearner], due: dict[StackedLearner, int]) -> list[Tensor]:
+        """Leave the gradients of all runs in their models, if they can be a stack; return the losses."""
         for learner in learners:
             learner.follow_schedules(due[learner])
         batches = [learner.batches.at(due[learner]) for learner in learners]
-        try:
-            if self._stacked is None or self._stacked.learners != learners:
-                self._stacked = _Stacked(learners)
-                if learners[0].device.type == "cpu" and not self._stacked.is_exact(batches):
-                    self._stacked = None
-            if self._stacked is not None:
-                losses = self._stacked.update(batches)
-                return dict(zip(learners, losses, strict=True))
-        except torch.OutOfMemoryError as error:
-            log.warning("%s", Note("stack_lacks_memory", runs=len(due), why=str(error)))
-            self._stacked = None
-        self._can_stack = False
-        for learner in learners:
-            learner.optimizer.zero_grad(set_to_none=True)
-        return {}
+        if self._stacked is None or self._stacked.learners != learners:
+            self._stacked = _Stacked(learners)
+            if learners[0].device.type == "cpu" and not self._stacked.is_exact(batches):
+                log.warning("%s", Note("stack_not_exact", runs=len(learners)))
+                self._stacked = None
+                return []
+        return self._stacked.pass_through(batches)
 
 
 class StackedLearner(Learner):
@@ -153,9 +169,8 @@ class _Stacked:
         self.model = StackedModel(self.models)
         self.shares_rule, self.steps = True, 0
 
-    def update(self, batches: Sequence[Batch]) -> list[Tensor]:
-        """Update each learner by its batch; return the mean losses before it, on the device."""
-        losses = self.pass_through(batches)
+    def step(self) -> None:
+        """Update each model by the gradients in it."""
         for learner in self.learners:
             learner.clip_gradients()
         # After a first step there are states to compare.
@@ -169,7 +184,6 @@ class _Stacked:
             learner.drop_gradients()
             learner.largest_stack = max(learner.largest_stack, len(self.learners))
         self.steps += 1
-        return losses
 
     def pass_through(self, batches: Sequence[Batch]) -> list[Tensor]:
         """Leave the gradients of each learner's batch in its model; return the mean losses, on the device."""
@@ -203,8 +217,9 @@ class _Stacked:
             single = [p.grad for p in learner.model.parameters()]
             learner.optimizer.zero_grad(set_to_none=True)
             pairs = zip([loss, *stacked], [alone, *single], strict=True)
-            if not all(a is b is None or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs):
-                log.warning("%s", Note("stack_not_exact", runs=len(losses)))
+            if not all(
+                a is b is None or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs
+            ):
                 return False
         return True
 

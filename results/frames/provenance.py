@@ -9,18 +9,27 @@ from htbench.results.frames.metrics import is_missing, word
 
 COLUMNS = (
     *("began", "ended", "code", "python", "torch", "device", "threads", "processes", "micro_batch"),
-    *("compile", "timed_steps", "seconds_per_step_sd", "cpu_seconds_per_step", "items_digest", "imports"),
+    *(
+        "stack",
+        "gpu_stack",
+        "compile",
+        "timed_steps",
+        "seconds_per_step_sd",
+        "cpu_seconds_per_step",
+        "items_digest",
+        "imports",
+    ),
     "outside",  # as JSON what a record notes of parts from outside
     "reach",  # percent of the entries of matrices and kernels that the rule trains in its own way, if few
 )
 # Columns of the frame that can change numbers, if only in their last digits: they must not differ in a cell.
 CAN_CHANGE = (
-    *("torch", "machine", "device", "threads", "processes", "micro_batch", "compile"),
+    *("torch", "machine", "device", "threads", "processes", "micro_batch", "gpu_stack", "compile"),
     "items_digest",  # which items of the test split were scored; empty for a run that diverged
 )
 OF_A_ROW = "imports"  # likewise, but between rows it may differ: each has parts of its own
 # Times are comparable only if these agree. Precision must agree as well, but all runs of a workload share it.
-TIMING = ("machine", "threads", "processes", "micro_batch", "compile")
+TIMING = ("machine", "threads", "processes", "micro_batch", "stack", "compile")
 
 
 def is_told(run: Mapping[str, Any]) -> bool:
@@ -44,6 +53,7 @@ def outcome(record: RunRecord) -> dict[str, Any]:
     ran = where.get("imports")  # `harness.config.parts.unseen`
     noted, reach = where.get("outside"), where.get("reach")
     percent = reach.get("percent") if isinstance(reach, Mapping) else None
+    stack = where.get("stack", 1)
     is_noted = isinstance(noted, Mapping) and isinstance(noted.get("defaults"), Mapping)
     return {
         "began": record.began,
@@ -55,6 +65,8 @@ def outcome(record: RunRecord) -> dict[str, Any]:
         "threads": config.get("threads", 1),
         "processes": where.get("world_size", config.get("processes", 1)),
         "micro_batch": where.get("micro_batch", config.get("micro_batch")),
+        "stack": stack,
+        "gpu_stack": stack if where.get("gpu") else None,
         "compile": config.get("compile", False),
         "machine": where.get("gpu") or where.get("cpu"),
         "timed_steps": timing.get("steps"),

@@ -31,7 +31,7 @@ _WORDS = (
 )
 _COUNTS = (
     *(*SEED_FIELDS, "look", "allowed", "steps"),
-    *("timed_steps", "threads", "processes", "micro_batch"),
+    *("timed_steps", "threads", "processes", "micro_batch", "stack", "gpu_stack"),
     *("parameters", "tokens", "state_bytes", "estimated_peak_memory", "peak_memory"),
 )
 _LAST = (*metrics.TASK, *run_row.LAST)
