@@ -75,6 +75,7 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
             for rule, params, group in zip(rules, lists, groups, strict=True):
                 rule.step_list(params, group)
     states = {W: rules[owners[W]].state[W] for W in shared}
+    directions: dict[int, dict[Tensor, Tensor]] = defaultdict(dict)
     is_equal = True
     for params in divide(shared, states, lambda W: True):
         state = gather([states[W] for W in params])
@@ -86,12 +87,10 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
                 rules[owners[W]].step_list([W], groups[owners[W]])
             continue
         scatter(state, [states[W] for W in params])
-        if moves is not None:
-            by_owner: dict[int, list[int]] = defaultdict(list)
-            for number, W in enumerate(params):
-                by_owner[owners[W]].append(number)
-            for owner, ours in by_owner.items():
-                move([params[i] for i in ours], [moves[i] for i in ours], groups[owner])
+        for W, one in zip(params, moves or (), strict=moves is not None):
+            directions[owners[W]][W] = one
+    for owner, ours in directions.items():
+        move(list(ours), list(ours.values()), groups[owner])
     return is_equal
 
 

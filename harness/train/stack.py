@@ -74,7 +74,7 @@ class Stack:
         while learner in self._due and len(self._due) < self.members:
             self._turn.wait()
         if learner in self._due:
-            self._losses = self._update_all(self._due)
+            self._losses = self.update_all(self._due)
             self._due = {}
             self._turn.notify_all()
         made = self._losses.pop(learner)
@@ -82,7 +82,8 @@ class Stack:
             raise made
         return made
 
-    def _update_all(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
+    def update_all(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
+        """Make these updates, of 0-based steps; return the loss of each, or why it has none."""
         began, losses = Moment.now(), dict[StackedLearner, Tensor | Exception]()
         if len(due) > 1 and self._can_stack:
             losses |= self._update_stack(due)
