@@ -189,7 +189,7 @@ def time_starts(root: Path, starts: int) -> list[float]:
 def _time_first_step(pool: Pool, settings: dict[str, Value]) -> float:
     point = Point("bench", "loop", SEARCH, run_key(resolve_config(settings)), settings)
     began = time.perf_counter()
-    pool.start(point)
+    pool.start([point])
     try:
         while not pool.steps_done():
             if not pool.running[point.id].ranks.sentinels:

@@ -32,6 +32,7 @@ class ModelSpec:
         settings: the keyword arguments of `target`: width, depth and so on.
         batch_norm: whether the statistics of a micro-batch enter the numbers: then micro-batch and world size
             belong to a run's key.
+        stacks: whether `models.stacked` can make one of several.
         revision: of its code, raised whenever the same settings give other numbers than before.
         outside: whether it is a user's own model, or that of another package.
     """
@@ -41,6 +42,7 @@ class ModelSpec:
     kind: str
     settings: dict[str, Any]
     batch_norm: bool = False
+    stacks: bool = False
     revision: int = 1
     outside: bool = False
 
@@ -52,7 +54,7 @@ class ModelSpec:
 def _llama(name: str, hidden: int, intermediate: int, heads: int, layers: int, **settings: int) -> ModelSpec:
     shape = {"hidden": hidden, "intermediate": intermediate, "heads": heads, "layers": layers}
     defaults = {"vocabulary": 32000, "max_length": 256}
-    return ModelSpec(name, "htbench.models.llama:Llama", "lm", {**shape, **defaults, **settings})
+    return ModelSpec(name, "htbench.models.llama:Llama", "lm", {**shape, **defaults, **settings}, stacks=True)
 
 
 def _resnet(name: str, blocks: tuple[int, ...], *, bottleneck: bool, **settings: int) -> ModelSpec:

@@ -1,6 +1,6 @@
 """The one loop over parameters that all our optimizers share, and helpers to write their bodies with."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, overload
 
@@ -76,11 +76,7 @@ class UpdateRule(torch.optim.Optimizer):
         if D is None:
             return
         watch.note(D, state)
-        shrink = 1 - group["lr"] * group["weight_decay"]
-        if shrink != 1:
-            torch._foreach_mul_(params, shrink)
-        moves = [one.reshape(W.shape) for W, one in zip(params, parts(D, state), strict=True)]
-        torch._foreach_add_(params, moves, alpha=-group["lr"])
+        move(params, parts(D, state), group)
 
     def stackable(self, group: dict[str, Any]) -> bool:
         """Whether `direction` or `update` takes a stack of parameters of this group."""
@@ -89,6 +85,13 @@ class UpdateRule(torch.optim.Optimizer):
     def faster_stacked(self, W: Tensor, group: dict[str, Any]) -> bool:
         """Whether W, if `stackable`, had better step with others of its shape."""
         return W.is_cuda
+
+    def shows_rounding(self, group: dict[str, Any]) -> bool:
+        """Whether each step shows if a stack of matrices rounds as one matrix does.
+
+        In bfloat16 most steps hide it, and what is done in every so many steps comes later.
+        """
+        return False
 
     def fallback(self, W: Tensor, group: dict[str, Any]) -> str:
         """What a parameter gets in place of the rule's own treatment, in a few words; empty if nothing."""
@@ -122,18 +125,22 @@ class UpdateRule(torch.optim.Optimizer):
         """Update every parameter that has a gradient; return the loss of the closure, if one is given."""
         loss = evaluate(closure)
         for group in self.param_groups:
-            moving = [W for W in group["params"] if W.grad is not None]
-            for params in divide(moving, self.state, partial(self._stacks, group=group)):
-                self._step_together(params, group)
-            self.conclude(moving, group)
+            for params in self.lists(group):
+                self.step_list(params, group)
+            self.conclude([W for W in group["params"] if W.grad is not None], group)
         return loss
+
+    def lists(self, group: dict[str, Any]) -> Iterator[list[Tensor]]:
+        """The parameters of a group that have a gradient, in lists that step as one."""
+        moving = [W for W in group["params"] if W.grad is not None]
+        return divide(moving, self.state, partial(self._stacks, group=group))
 
     def _stacks(self, W: Tensor, group: dict[str, Any]) -> bool:
         if not self.stackable(group):
             return False
         return self.faster_stacked(W, group) if self.stacked is None else self.stacked
 
-    def _step_together(self, params: list[Tensor], group: dict[str, Any]) -> None:
+    def step_list(self, params: list[Tensor], group: dict[str, Any]) -> None:
         """Update parameters of one kind, several of them as one stack."""
         states = [self.state[W] for W in params]
         gradients = [W.grad for W in params if W.grad is not None]
@@ -169,6 +176,15 @@ class UpdateRule(torch.optim.Optimizer):
         Args:
             batch_size: number of predictions (tokens, images) that the loss is a mean of.
         """
+
+
+def move(params: list[Tensor], directions: Sequence[Tensor], group: dict[str, Any]) -> None:
+    """W <- W - lr (weight_decay W + direction), in place."""
+    shrink = 1 - group["lr"] * group["weight_decay"]
+    if shrink != 1:
+        torch._foreach_mul_(params, shrink)
+    steps = [D.reshape(W.shape) for W, D in zip(params, directions, strict=True)]
+    torch._foreach_add_(params, steps, alpha=-group["lr"])
 
 
 def evaluate(closure: Callable[[], float] | None) -> float | None:

@@ -172,6 +172,10 @@ class SOAPMuon(SpectralRule):
     ) -> None:
         super().__init__(params, locals(), lr=lr, **shared)
 
+    def shows_rounding(self, group: dict[str, Any]) -> bool:
+        """Never: the bases change every so many steps."""
+        return False
+
     def direction(self, G: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
         """Return s O of the block above."""
         G = matrix_view(G, state)

@@ -42,7 +42,7 @@ def save(
     """
     state = {
         "loop": loop,
-        "model": model.state_dict(),
+        "model": _own_memory(model),
         "optimizer": optimizer,
         "rng": torch.get_rng_state(),
         "cuda_rng": [torch.cuda.get_rng_state()] if torch.cuda.is_available() else [],
@@ -53,7 +53,13 @@ def save(
 
 def save_weights(path: Path, model: torch.nn.Module) -> None:
     """Write the weights alone, atomically."""
-    write(path, model.state_dict())
+    write(path, _own_memory(model))
+
+
+def _own_memory(model: torch.nn.Module) -> dict[str, Any]:
+    """The weights of a model. torch would save the whole memory in which one lies, of a stack that of all."""
+    weights = model.state_dict()
+    return {name: x.clone() if x.untyped_storage().nbytes() > x.nbytes else x for name, x in weights.items()}
 
 
 def write(path: Path, state: dict[str, Any]) -> None:

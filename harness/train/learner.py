@@ -19,6 +19,7 @@ from htbench.harness.parallel.sharding import Shards
 from htbench.harness.system import machine
 from htbench.harness.train import building, curvature, precision, schedule, unfit
 from htbench.harness.train.building import build_model, build_optimizer, rate_schedules, scheduled_groups
+from htbench.harness.train.progress import Moment
 from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.cost import seconds_of_a_step, separable
 from htbench.optimizers.modes import switching
@@ -78,7 +79,10 @@ class Learner:
     Attributes:
         micro_batch: most samples of a backward pass.
         halved: whether it is less than what the config asks for, since the device lacked memory.
+        largest_stack: the most runs that made an update together with this one, as one stack.
     """
+
+    largest_stack = 1
 
     def __init__(
         self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group = ALONE
@@ -117,6 +121,10 @@ class Learner:
         """The learning rate of the latest update."""
         return float(self.optimizer.param_groups[0]["lr"])
 
+    def now(self) -> Moment:
+        """The present moment, to measure the time of updates."""
+        return Moment.now()
+
     def update(self, step: int) -> torch.Tensor:
         """Make the update of 0-based `step`.
 
@@ -124,18 +132,26 @@ class Learner:
             the batch's mean loss per counted target before it, on the device. Of several processes each
             returns its part of that mean, and their sum is the mean.
         """
-        self._follow_schedules(step)
+        self.follow_schedules(step)
         batch, rule = self.batches.at(step), self.optimizer
         with precision.of_the_model(self.config.precision):
-            if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
+            if isinstance(rule, UpdateRule) and self.wants_curvature(step):
                 self._fitting(self._curvature, batch, step)
                 self.shards.drop_gradients()
                 rule.observe_curvature(batch.count)
                 rule.zero_grad(set_to_none=True)
-            loss = self._fitting(self._accumulate, batch, step)
+            loss = self._fitting(self.pass_through, batch, step)
+        self.apply_gradients()
+        return loss
+
+    def wants_curvature(self, step: int) -> bool:
+        """Whether 0-based `step` has a pass for the curvature before its own."""
+        return isinstance(self.optimizer, UpdateRule) and self.optimizer.wants_curvature(step)
+
+    def apply_gradients(self) -> None:
+        """Clip the gradients in the parameters, step the optimizer, and drop them."""
         try:
-            if self.config.grad_clip is not None:
-                torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
+            self.clip_gradients()
             self.shards.step()
         except (torch.OutOfMemoryError, PeerLostError):
             raise
@@ -143,9 +159,17 @@ class Learner:
             if self._updates:
                 raise
             raise unfit.explained(self.config, self.model, building.plain_optimizer, error) from None
+        self.drop_gradients()
+
+    def clip_gradients(self) -> None:
+        """Make the gradients shorter where the config asks for it."""
+        if self.config.grad_clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.config.grad_clip)
+
+    def drop_gradients(self) -> None:
+        """Count the update that has been made with the gradients, and drop them."""
         self.optimizer.zero_grad(set_to_none=True)
         self._updates += 1
-        return loss
 
     def _fitting(self, passes: Callable[[Batch, int], T], batch: Batch, step: int) -> T:
         """Make the passes of a batch, with smaller micro-batches where memory lacks; gradients are their sum.
@@ -195,7 +219,7 @@ class Learner:
             group=self.group,
         )
 
-    def _accumulate(self, batch: Batch, step: int) -> torch.Tensor:
+    def pass_through(self, batch: Batch, step: int = 0) -> torch.Tensor:
         """Add the gradients of all micro-batches up; return this process's part of the batch's mean loss."""
         total = torch.zeros((), device=self.device)
         micros = batch.split(self.micro_batch)
@@ -210,7 +234,7 @@ class Learner:
             total += mean.detach()
         return total
 
-    def _follow_schedules(self, step: int) -> None:
+    def follow_schedules(self, step: int) -> None:
         """Set the learning rate, and the hyperparameters that have a schedule."""
         factors = {name: schedule.multiplier(rule, step, self.total) for name, rule in self._rates.items()}
         for group in self.optimizer.param_groups:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
@@ -34,6 +35,8 @@ from htbench.harness.train.spectra import Recorder
 from htbench.optimizers import reach
 
 log = logging.getLogger("htbench")
+
+MakeLearner: TypeAlias = Callable[[ResolvedRun, Task, int, torch.device, Group], Learner]
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Training:
         total: updates of the whole run.
         learner: model and optimizer.
         recorder: of spectra.
+        make_learner: how the learner is made.
         progress: how far the run has come.
         began_at: the step from which this process goes on.
         saved_at: when it saved last, by time.monotonic().
@@ -85,6 +89,7 @@ class Training:
     total: int
     learner: Learner
     recorder: Recorder
+    make_learner: MakeLearner
     progress: Progress = field(default_factory=Progress)
     began_at: int = 0
     saved_at: float = 0.0
@@ -97,7 +102,13 @@ class Training:
 
     @classmethod
     def start(
-        cls, run: ResolvedRun, attempt: Attempt, cache: Path, monitor: Monitor, group: Group = ALONE
+        cls,
+        run: ResolvedRun,
+        attempt: Attempt,
+        cache: Path,
+        monitor: Monitor,
+        group: Group = ALONE,
+        make_learner: MakeLearner = Learner,
     ) -> Training:
         """Load the data, build model and optimizer, and resume from the checkpoint if there is one.
 
@@ -107,6 +118,7 @@ class Training:
             cache: folder of prepared data.
             monitor: stop requests in, progress out.
             group: the processes of the run.
+            make_learner: what makes its model and optimizer.
 
         Raises:
             UsageError: there is no such device, or the data is not that of the config.
@@ -117,9 +129,9 @@ class Training:
         place = torch.device(device.choose(config.device, group))
         task: Task = tasks.load_for(run.task, config, cache)
         total = config.updates(task.epoch_size)
-        learner = Learner(run, task, total, place, group)
+        learner = make_learner(run, task, total, place, group)
         recorder = Recorder(config, total)
-        training = cls(run, attempt, monitor, group, task, total, learner, recorder)
+        training = cls(run, attempt, monitor, group, task, total, learner, recorder, make_learner)
         training._resume()
         note = reach.little_reach(run.optimizer.name, training.learner.optimizer)
         if note and group.is_main and training.began_at == 0:
@@ -141,7 +153,7 @@ class Training:
             except checkpoint.UnusableCheckpointError as error:
                 log.warning("%s; starting from the first step", error)
                 progress = Progress()
-                self.learner = Learner(self.run, self.task, self.total, learner.device, self.group)
+                self.learner = self.make_learner(self.run, self.task, self.total, learner.device, self.group)
         if self.group.is_main:
             self.attempt.note_start(progress.step, max(0, written - progress.step))
         self.progress, self.began_at = progress, progress.step
@@ -194,7 +206,7 @@ class Training:
         if self.config.compile:
             marks.add(self.began_at + 1)
         self._report(self._report_again)
-        began = Moment.now()
+        began = self.learner.now()
 
         while progress.step < self.total:
             with self.recorder.watching(progress.step + 1):
@@ -231,7 +243,7 @@ class Training:
             if stop:
                 group.broadcast(None)  # wait until the main process has saved
                 raise StoppedError(f"Run {self.attempt.key} stopped at step {step} of {self.total}.")
-            began = Moment.now()
+            began = self.learner.now()
         return None
 
     def _read_losses(
@@ -241,7 +253,7 @@ class Training:
         progress = self.progress
         first = progress.step - len(losses) + 1
         values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
-        ended = Moment.now()
+        ended = self.learner.now()
         *values, cpu = self.group.all_reduce_sum([*values, ended.cpu - began.cpu])
         if self.config.compile and progress.step == self.began_at + 1:
             progress.times.compile += ended.wall - began.wall

@@ -1,5 +1,7 @@
 """The connection of a run to its caller: stop requests go in, progress and evaluations come out."""
 
+from __future__ import annotations
+
 import contextlib
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,13 +60,19 @@ class Monitor:
         self.stop_requested = False
         self.signals: set[int] = set()
 
-    def stop_on_signals(self) -> None:
-        """From now on signals ask for a stop at the next step boundary.
+    def stop_on_signals(self, *others: Monitor) -> None:
+        """From now on signals ask for a stop at the next step boundary, also of the runs of other monitors.
 
         They are SIGTERM, SIGINT, SIGHUP of a terminal that is gone, and SIGUSR2, SLURM's warning. A handler
         only sets a flag: saving from inside one could interrupt a save that is under way.
         """
-        handle(self._request_stop)
+
+        def request_stop(number: int, frame: FrameType | None) -> None:
+            for monitor in (self, *others):
+                monitor.stop_requested = True
+                monitor.signals.add(number)
+
+        handle(request_stop)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked until now
 
     @property
@@ -82,7 +90,3 @@ class Monitor:
         self.stop_requested = self.stop_requested or stop
         self.signals.update(number for number, wished in zip(STOP_SIGNALS, heard, strict=True) if wished)
         return stop
-
-    def _request_stop(self, number: int, frame: FrameType | None) -> None:
-        self.stop_requested = True
-        self.signals.add(number)

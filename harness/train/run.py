@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -32,7 +33,8 @@ from htbench.harness.store.layout import cache_folder
 from htbench.harness.store.record import RunRecord, timestamp
 from htbench.harness.system import environment
 from htbench.harness.train.claim import claim_patiently, refusal
-from htbench.harness.train.loop import Outcome, Training, log
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.loop import MakeLearner, Outcome, Training, log
 from htbench.harness.train.monitor import Monitor
 from htbench.optimizers.reach import little_reach
 
@@ -50,6 +52,7 @@ def run(
     monitor: Monitor | None = None,
     group: Group = ALONE,
     count: Count = lambda config, device: {},
+    make_learner: MakeLearner = Learner,
 ) -> RunRecord:
     """Train one run to its end, or as far as `monitor` lets it, unless its record exists already.
 
@@ -59,6 +62,7 @@ def run(
         monitor: stop requests and progress.
         group: the processes of the run; each of them calls this function.
         count: what the record tells of its cost besides, such as `harness.cost.estimate.for_record`.
+        make_learner: what makes its model and optimizer.
 
     Returns:
         the record, new or found.
@@ -79,7 +83,8 @@ def run(
     with attempt if group.is_main else nullcontext(), _log_to(attempt.files.log, group):
         log.info("run %s, attempt %d by %s", key, attempt.number, attempt.owner)
         try:
-            outcome = Training.start(resolved, attempt, cache_folder(store.root), monitor, group).outcome()
+            cache = cache_folder(store.root)
+            outcome = Training.start(resolved, attempt, cache, monitor, group, make_learner).outcome()
             study = monitor.study if outcome.status is Status.PRUNED else ""
             record = _finish(resolved, attempt, outcome, count, study) if group.is_main else None
             written = group.broadcast(record)
@@ -170,6 +175,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
     # What the config leaves open.
     made = {"threads": config.threads, "compile": config.compile}
     made |= {"micro_batch": learner.micro_batch} if learner.halved else {}
+    made |= {"stack": learner.largest_stack} if learner.largest_stack > 1 else {}
     scores = outcome.scores
     scored = _keep_items(attempt, scores, config.data_fingerprint) if scores else {}
     record = RunRecord(
@@ -239,6 +245,9 @@ def _log_to(path: Path, group: Group) -> Iterator[None]:
     level = log.level
     with path.open("a", encoding="utf-8") as file:  # `FileHandler` would follow a link
         handler = logging.StreamHandler(file)
+        if threading.current_thread() is not threading.main_thread():  # one of several runs
+            ours = threading.get_ident()
+            handler.addFilter(lambda record: record.thread == ours)
         handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s{who} %(message)s"))
         log.addHandler(handler)
         log.setLevel(logging.INFO if group.is_main else logging.WARNING)

@@ -127,6 +127,10 @@ class SpectralRule(UpdateRule):
         """Whether each matrix is transformed as a whole and by its own shape."""
         return group["blocks"] == 1 and not group["conv_reference_quirk"]
 
+    def shows_rounding(self, group: dict[str, Any]) -> bool:
+        """Whether the map is of every step, and not made of products in bfloat16."""
+        return group["spectral"] in _DECOMPOSING and group["interval"] == 1
+
     def faster_stacked(self, W: Tensor, group: dict[str, Any]) -> bool:
         """Whether W is on a GPU, or small and mapped by matrix products alone."""
         small = W.numel() <= _SMALL and group["spectral"] not in _DECOMPOSING

@@ -34,6 +34,8 @@ _OF_RECORD = {
     "threads": (COUNT, ""),
     "processes": (COUNT, ""),
     "micro_batch": (COUNT, ""),
+    "stack": (COUNT, ""),  # runs that made their updates as one
+    "gpu_stack": (COUNT, ""),  # the same on a GPU, where it rounds in another way
     "compile": (FLAG, ""),
     "timed_steps": (COUNT, "timing.steps"),
     "seconds_per_step_sd": (NUMBER, "timing.sd"),
@@ -69,12 +71,15 @@ def read_record(record: RunRecord) -> dict[str, Any]:
     ran = where.get("imports")  # `harness.config.parts.unseen`
     noted, reach = where.get("outside"), where.get("reach")
     percent = reach.get("percent") if isinstance(reach, Mapping) else None
+    stack = where.get("stack", 1)
     is_noted = isinstance(noted, Mapping) and isinstance(noted.get("defaults"), Mapping)
     columns = {name: parts[part].get(key) for name, part, key in _PLACES} | {
         "device": "cuda" if where.get("gpu") else "cpu",
         "threads": config.get("threads", 1),
         "processes": where.get("world_size", config.get("processes", 1)),
         "micro_batch": where.get("micro_batch", config.get("micro_batch")),
+        "stack": stack,
+        "gpu_stack": stack if where.get("gpu") else None,
         "compile": config.get("compile", False),
         "imports": ", ".join(f"{at} {code}" for at, code in ran.items()) if isinstance(ran, dict) else None,
         "outside": json.dumps(noted, sort_keys=True) if is_noted else None,

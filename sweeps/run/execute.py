@@ -4,9 +4,11 @@ The outcome is in the store and in the exit status. A point of a grid has its se
 asks its study for them.
 """
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from htbench.harness.config import RunConfig, parts
 from htbench.harness.config.key import resolved, run_key
@@ -20,7 +22,7 @@ from htbench.harness.errors import (
     is_full,
     refused,
 )
-from htbench.harness.parallel.group import Group
+from htbench.harness.parallel.group import ALONE, Group
 from htbench.harness.parallel.joining import is_main, joined
 from htbench.harness.store import Store
 from htbench.harness.store.points import Point
@@ -56,6 +58,44 @@ def execute(
         is full.
     """
     monitor.stop_on_signals()
+    return _execute(root, point, monitor, say, train)
+
+
+def execute_together(
+    root: Path, points: Sequence[Point], monitors: Sequence[Monitor], say: Callable[[Exception], object]
+) -> int:
+    """Work on several points whose runs may be trained as one; a thread for each, see `harness.train.stack`.
+
+    Args:
+        root: the store.
+        points: with settings, of one process each.
+        monitors: of each point.
+        say: gets the reason why a run has no record.
+
+    Returns:
+        the largest status of `execute` of a point.
+    """
+    from htbench.harness.train.stack import Stack  # imports torch
+
+    monitors[0].stop_on_signals(*monitors[1:])
+    stack, statuses = Stack(len(points)), [EXIT_ENDED] * len(points)
+
+    def work(number: int) -> None:
+        with stack.joined():
+            train = partial(_train, ALONE, make_learner=stack.learner)
+            statuses[number] = _execute(root, points[number], monitors[number], say, train)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(points))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return max(statuses)
+
+
+def _execute(
+    root: Path, point: Point, monitor: Monitor, say: Callable[[Exception], object], train: Train | None
+) -> int:
     parts.allow(parts.named(point.overrides))
     store = Store(root)
     try:
@@ -101,11 +141,11 @@ def _work_on_slot(store: Store, point: Point, monitor: Monitor, train: Train, gr
     trial.tell(train(resolve_config(group.broadcast(trial.settings)), store, monitor))
 
 
-def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
+def _train(group: Group, config: RunConfig, store: Store, monitor: Monitor, **options: Any) -> RunRecord:
     if config.program:
         from htbench.harness.train.program import run_program
 
         return run_program(config, store, monitor)
     from htbench.harness.train.run import run  # imports torch
 
-    return run(resolved(config), store, monitor, group, for_record)
+    return run(resolved(config), store, monitor, group, for_record, **options)

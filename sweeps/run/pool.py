@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -28,7 +29,7 @@ from htbench.harness.system import environment, streams
 from htbench.harness.system.environment import our_code_only
 from htbench.harness.system.machine import default_workers, gpu_variable, visible_gpus
 from htbench.harness.train.monitor import Monitor, signals_held_back
-from htbench.sweeps.run.execute import execute
+from htbench.sweeps.run.execute import execute, execute_together
 
 PRELOAD = "htbench.sweeps.run.preload"  # what a training process needs
 SERVER_KILLED = 255  # what multiprocessing says of all processes of a server that is gone
@@ -43,16 +44,16 @@ class Counter(Protocol):
 
 @dataclass
 class Worker:
-    """The processes that train the run of one point.
+    """The processes that train the run of one point, or the one that trains those of several as a stack.
 
     Attributes:
-        id: of the point.
+        ids: of the points.
         ranks: the processes.
         counter: updates made so far.
         gpu: their GPUs, as `gpu_variable` names them; None: no GPU is assigned.
     """
 
-    id: str
+    ids: list[str]
     ranks: Ranks
     counter: Counter
     gpu: str | None
@@ -98,22 +99,23 @@ class Pool:
         gpus = len(set(self.free_gpus)) >= min(processes, self.gpus)  # a run needs distinct GPUs
         return not busy or (busy + processes <= self.size and gpus)
 
-    def start(self, point: Point) -> None:
-        """Start the processes of a point on the least busy GPUs, if there are any.
+    def start(self, points: Sequence[Point]) -> None:
+        """Start the processes of a point, or one for several, on the least busy GPUs, if there are any.
 
         Args:
-            point: `has_room_for` must have allowed it.
+            points: `has_room_for` must have allowed the first.
 
         Raises:
             RunFailedError: each server that was to start them was killed.
         """
-        gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(point.processes)]
+        gpus = [name for name, _ in collections.Counter(self.free_gpus).most_common(points[0].processes)]
         for name in gpus:
             self.free_gpus.remove(name)
         gpu = ",".join(gpus) or None
         counter: Any = self._context.RawValue("q", 0)
-        words = (self.root, point, counter, gpu)
-        self.running[point.id] = Worker(point.id, self._start(point.processes, words), counter, gpu)
+        words = (self.root, points, counter, gpu)
+        ids = [point.id for point in points]
+        self.running[ids[0]] = Worker(ids, self._start(points[0].processes, words), counter, gpu)
 
     def _start(self, processes: int, words: tuple[Any, ...]) -> Ranks:
         """Start the processes of a run; where the server was killed, by a new one."""
@@ -132,12 +134,14 @@ class Pool:
         notice that nobody waits for them, save and end.
         """
         wait([sentinel for worker in self.running.values() for sentinel in worker.ranks.sentinels], timeout)
-        statuses = {worker.id: worker.ranks.poll() for worker in self.running.values()}
-        ended = [(name, status) for name, status in statuses.items() if status is not None]
-        for name, _ in ended:
-            worker = self.running.pop(name)
-            self.free_gpus += worker.gpu.split(",") if worker.gpu else []
-        return [(name, -signal.SIGKILL if status == SERVER_KILLED else status) for name, status in ended]
+        statuses = {name: worker.ranks.poll() for name, worker in self.running.items()}
+        ended = []
+        for name, status in statuses.items():
+            if status is not None:
+                worker = self.running.pop(name)
+                self.free_gpus += worker.gpu.split(",") if worker.gpu else []
+                ended += [(one, -signal.SIGKILL if status == SERVER_KILLED else status) for one in worker.ids]
+        return ended
 
     def steps_done(self) -> int:
         """The updates that all active runs have made so far, in total."""
@@ -151,16 +155,21 @@ class Pool:
             self.finished(timeout=1.0)
 
 
-def _work(root: Path, point: Point, counter: Counter, gpu: str | None) -> None:
+def _work(root: Path, points: Sequence[Point], counter: Counter, gpu: str | None) -> None:
     streams.settle()
     if gpu is not None:
         os.environ[gpu_variable()] = gpu
+    steps = [0] * len(points)
 
-    def progress(step: int) -> None:
+    def progress(number: int, step: int) -> None:
+        steps[number] = step
         if is_main():
-            counter.value = step
+            counter.value = sum(steps)
 
-    sys.exit(execute(root, point, Monitor(progress), _print_usage_error))
+    monitors = [Monitor(partial(progress, number)) for number in range(len(points))]
+    if len(points) == 1:
+        sys.exit(execute(root, points[0], monitors[0], _print_usage_error))
+    sys.exit(execute_together(root, points, monitors, _print_usage_error))
 
 
 def _print_usage_error(error: Exception) -> None:

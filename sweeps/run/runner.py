@@ -32,10 +32,12 @@ from htbench.harness.store.layout import cache_folder, runs_folder
 from htbench.harness.store.points import Point
 from htbench.harness.store.record import RunRecord
 from htbench.harness.system import atomic
+from htbench.harness.system.machine import visible_gpus
 from htbench.harness.train.monitor import Monitor, handle
 from htbench.sweeps.plan.planned import Planned, describe, ended, filled, state
 from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL
 from htbench.sweeps.run.pool import PRELOAD, Pool
+from htbench.sweeps.run.stacking import Kind, stack_kind
 from htbench.sweeps.run.sweep import Sweep, updates_of
 from htbench.sweeps.spec.sweep import SweepSpec
 
@@ -77,6 +79,7 @@ class Runner:
         self._time_is_up = False
         self._steps_done = 0  # of the runs that have ended
         self._known: dict[str, Planned] = {}
+        self._stacks: dict[str, Kind | None] = {}  # which runs may be trained as one
         self._todo: deque[Point] = deque()
         self._at_work: dict[str, Point] = {}
         self._attempts: dict[str, int] = {}  # at a run when it was last started here
@@ -134,12 +137,17 @@ class Runner:
         if not new:  # the usual case; the lines below read the whole index
             return
         self._known.update(new)
+        self._stacks.update({name: self._stack_of(one) for name, one in new.items()})
         records = ended(self.store, [one.point for one in filled(self.store.root, list(new.values()))])
         for name, one in new.items():
             if name in records:
                 self._settle(name, records[name])
             else:
                 self._todo.append(one.point)
+
+    def _stack_of(self, one: Planned) -> Kind | None:
+        wanted = next(sweep.spec.stack for sweep in self.sweeps if sweep.spec.name == one.point.sweep)
+        return None if one.point.slot else stack_kind(one.config, wanted, has_gpu=bool(visible_gpus()))
 
     def _settle(self, name: str, record: RunRecord | None, why: Note | None = None) -> None:
         if why is not None:
@@ -157,10 +165,13 @@ class Runner:
             self._look_around(pool)
             self._time_is_up = time.monotonic() >= self._ends
             while self._todo and pool.has_room_for(self._todo[0].processes) and not self.interrupted:
-                point = self._todo.popleft()
-                if self._wants(point, now := self._state(point)):
-                    self._at_work[point.id], self._attempts[point.id] = point, now.attempts
-                    pool.start(point)
+                wanted = []
+                for point in self._take_alike(pool.size):
+                    if self._wants(point, now := self._state(point)):
+                        self._at_work[point.id], self._attempts[point.id] = point, now.attempts
+                        wanted.append(point)
+                if wanted:
+                    pool.start(wanted)
             for name, status in pool.finished(timeout=POLL_SECONDS):
                 if status == EXIT_FULL:
                     pool.stop()
@@ -169,6 +180,23 @@ class Runner:
                 self._decide(self._at_work.pop(name), status)
             if self.interrupted:
                 return pool.stop()
+
+    def _take_alike(self, workers: int) -> list[Point]:
+        """Take the next point from the queue, and others whose runs may be trained as one with its run.
+
+        Each worker shall have as much to do. A run whose process was killed goes on alone, so that it takes
+        no others with it.
+        """
+        first = self._todo.popleft()
+        kind = self._stacks[first.id]
+        if kind is None or first.id in self._deaths:
+            return [first]
+        alike = [x for x in self._todo if self._stacks[x.id] == kind and x.id not in self._deaths]
+        share = -(-(len(self._todo) + 1) // workers)
+        chosen = [first, *alike[: min(kind.most, share) - 1]]
+        taken = {point.id for point in chosen}
+        self._todo = deque(point for point in self._todo if point.id not in taken)
+        return chosen
 
     def _decide(self, point: Point, status: int) -> None:
         """Decide what becomes of a point whose processes have ended with `status`, a signal if negative."""

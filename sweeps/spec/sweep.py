@@ -48,6 +48,11 @@ def whole_seeds(name: str, value: Any) -> list[int]:
     return value
 
 
+def stack_size(name: str, value: Any) -> int | str:
+    """The check of the most runs of a stack."""
+    return "auto" if value == "auto" else int(whole(1)(f"{name}, if it is not auto,", value))
+
+
 @dataclass(frozen=True)
 class Replicate:
     """The section `replicate`: on how many fresh seeds each objective's winner is run again."""
@@ -96,6 +101,12 @@ class SweepSpec:
         (),
         "list of as many seeds of the order of the training data, one beside each of `seeds`; default: "
         "`base.data_seed` beside all, so that all runs of a search see one order",
+    )
+    stack: int | str = key(
+        stack_size,
+        "auto",
+        "so many runs of a small model that differ in seeds, rates and weight decay only are trained as one "
+        "by `sweep run`: a number, or `auto` (up to 16, where it is quicker); 1: none",
     )
     program: Any = key(mapping, None, "any training program in the place of ours, see below")
     text: str = ""

@@ -160,6 +160,7 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
         search=search,
         replicate=Replicate(**replicate),
         resources=of_all,
+        stack=given.get("stack", "auto"),
         text=text,
     )
     names = [block.name for block in spec.blocks]

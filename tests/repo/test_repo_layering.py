@@ -79,7 +79,8 @@ PICTURE = {
     ),
     "sweeps.run": (
         "harness.config harness.cost harness.data harness.errors harness.parallel harness.show "
-        "harness.store harness.system harness.tasks harness.train sweeps.plan sweeps.spec sweeps.studies"
+        "harness.store harness.system harness.tasks harness.train models optimizers sweeps.plan sweeps.spec "
+        "sweeps.studies"
     ),
     "sweeps.cluster": (
         "harness.config harness.errors harness.show harness.store harness.system "
@@ -140,12 +141,12 @@ TORCH = {
     "harness.data": ("augment images loss randaugment task text"),
     "harness.export": ("huggingface trained"),
     "harness.parallel": ("batch_norm device overlap sharding"),
-    "harness.train": ("building checkpoint curvature eager learner loop precision run spectra unfit"),
-    "models": ("gpt2 llama modded_gpt resnet transformer vit"),
+    "harness.train": ("building checkpoint curvature eager learner loop precision run spectra stack unfit"),
+    "models": ("gpt2 llama modded_gpt resnet stacked transformer vit"),
     "optimizers": (
         "adam adam_forms adopt assemble base cosmos cost elementwise galore groups hybrid linalg lion modes "
         "muon muown prodigy reach routing schedule_free scion soap soap_kin spectral stacks states steps "
-        "watch"
+        "together watch"
     ),
     "optimizers.spectral": (
         "aurora balance contra_muon dynmuon exact mix_power mix_weights newton_schulz ns_root polar products "

@@ -62,7 +62,7 @@ def test_runs_take_gpus_from_a_free_list_and_give_them_back(monkeypatch, tmp_pat
     assert Pool(tmp_path, workers=1).free_gpus == ["7", "9"], "a run of two processes needs both"
     for seed in (1, 2):
         config = resolve_config(tiny | {"seed": seed, "device": "cpu"})
-        pool.start(Point("tiny", "only", SEARCH, run_key(config), to_settings(config)))
+        pool.start([Point("tiny", "only", SEARCH, run_key(config), to_settings(config))])
     assert not pool.has_room_for(1) and {worker.gpu for worker in pool.running.values()} == {"7", "9"}
     ended = []
     while pool.running:
@@ -91,10 +91,10 @@ def test_where_servers_are_killed_a_run_starts_from_the_next_one(monkeypatch, tm
     point = Point("tiny", "only", SEARCH, run_key(config), to_settings(config))
     pool = Pool(tmp_path / "store", workers=1)
     with pytest.raises(RunFailedError, match="was killed 3 times in a row"):
-        pool.start(point)
+        pool.start([point])
     assert not pool.running
     deaths.write_text("2")
-    pool.start(point)
+    pool.start([point])
     assert "another one takes its place" in capfd.readouterr().err
     os.kill(pools.forkserver._forkserver._forkserver_pid, signal.SIGKILL)
     while not (ended := pool.finished(timeout=1.0)):
@@ -151,9 +151,9 @@ def test_runs_share_gpus_as_the_file_says(monkeypatch, tmp_path, write_spec, blo
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
     began, on, highest = Pool.start, {}, collections.Counter()
 
-    def start(pool, point):
-        began(pool, point)
-        on[point.id] = pool.running[point.id].gpu
+    def start(pool, points):
+        began(pool, points)
+        on.update((point.id, pool.running[points[0].id].gpu) for point in points)
         for gpu, runs in collections.Counter(worker.gpu for worker in pool.running.values()).items():
             highest[gpu] = max(highest[gpu], runs)
 

@@ -1,0 +1,239 @@
+"""Runs of one process that make each update together: their small models are one stack.
+
+Each run is trained by a thread of its own, with the code, the claim, the curve and the checkpoint that it has
+alone. One thread works at a time. It hands its turn on where it waits for the others before an update; the
+last one to come makes the update of all. So a run that ends, diverges or fails leaves the stack, and the
+others go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from htbench.harness.config.key import ResolvedRun
+from htbench.harness.data.task import Batch, Task
+from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.show.note import Note
+from htbench.harness.train import precision
+from htbench.harness.train.learner import Learner
+from htbench.harness.train.progress import Moment
+from htbench.models.stacked import StackedModel
+from htbench.optimizers.together import step_together
+
+log = logging.getLogger("htbench")
+
+
+class Stack:
+    """The meeting point of the runs of a stack.
+
+    Args:
+        runs: how many threads will be `joined`.
+
+    Attributes:
+        members: runs that have not ended.
+        numbers: of learners, in the order in which they are made.
+    """
+
+    def __init__(self, runs: int) -> None:
+        self.members = runs
+        self.numbers = itertools.count()
+        self._turn = threading.Condition()
+        self._due: dict[StackedLearner, int] = {}
+        self._losses: dict[StackedLearner, Tensor | Exception] = {}
+        self._stacked: _Stacked | None = None
+        self._can_stack = True
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """Work on one of the runs inside, whenever it is this thread's turn."""
+        with self._turn:
+            try:
+                yield
+            finally:
+                self.members -= 1
+                self._turn.notify_all()
+
+    def learner(
+        self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group = ALONE
+    ) -> StackedLearner:
+        """A model and its optimizer that are updated with those of the other runs; arguments of `Learner`."""
+        return StackedLearner(self, run, task, total, device, group)
+
+    def update(self, learner: StackedLearner, step: int) -> Tensor:
+        """Wait until all other runs want an update, too; see `Learner.update`."""
+        self._due[learner] = step
+        while learner in self._due and len(self._due) < self.members:
+            self._turn.wait()
+        if learner in self._due:
+            self._losses = self.update_all(self._due)
+            self._due = {}
+            self._turn.notify_all()
+        made = self._losses.pop(learner)
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def update_all(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
+        """Make these updates, of 0-based steps; return the loss of each, or why it has none."""
+        began, losses = Moment.now(), dict[StackedLearner, Tensor | Exception]()
+        if len(due) > 1 and self._can_stack:
+            losses |= self._update_stack(due)
+        for learner in due.keys() - losses.keys():
+            try:
+                losses[learner] = learner.update_alone(due[learner])
+            except Exception as error:  # it ends this run alone, in its own thread
+                losses[learner] = error
+        ended = Moment.now()
+        for learner in due:
+            learner.add_time((ended.wall - began.wall) / len(due), (ended.cpu - began.cpu) / len(due))
+        return losses
+
+    def _update_stack(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
+        """Make the update as one stack: on a CPU only if its numbers are those of its runs alone.
+
+        Returns:
+            nothing if it can't be made so: then each makes its own.
+        """
+        learners = sorted(due, key=lambda learner: learner.number)
+        if any(learner.wants_curvature(due[learner]) for learner in learners):
+            return {}
+        try:
+            losses = self._pass_through(learners, due)
+        except Exception as error:  # maybe of one run: it is to fail alone
+            log.warning("%s", Note("stack_impossible", runs=len(due), why=f"{type(error).__name__}: {error}"))
+            self._stacked = None
+        if self._stacked is None:
+            self._can_stack = False
+            for learner in learners:
+                learner.optimizer.zero_grad(set_to_none=True)
+            return {}
+        try:
+            self._stacked.step()
+        except Exception as error:  # nobody knows who has stepped
+            return dict.fromkeys(learners, error)
+        return dict(zip(learners, losses, strict=True))
+
+    def _pass_through(self, learners: list[StackedLearner], due: dict[StackedLearner, int]) -> list[Tensor]:
+        """Leave the gradients of all runs in their models, if they can be a stack; return the losses."""
+        for learner in learners:
+            learner.follow_schedules(due[learner])
+        batches = [learner.batches.at(due[learner]) for learner in learners]
+        if self._stacked is None or self._stacked.learners != learners:
+            self._stacked = _Stacked(learners)
+            if learners[0].device.type == "cpu" and not self._stacked.is_exact(batches):
+                log.warning("%s", Note("stack_not_exact", runs=len(learners)))
+                self._stacked = None
+                return []
+        return self._stacked.pass_through(batches)
+
+
+class StackedLearner(Learner):
+    """A model and its optimizer that are updated with those of other runs."""
+
+    def __init__(self, stack: Stack, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.stack, self.number = stack, next(stack.numbers)
+        self._spent = Moment(0.0, 0.0)
+
+    def update(self, step: int) -> Tensor:
+        """Make the update of 0-based `step` together with the other runs; see `Learner.update`."""
+        return self.stack.update(self, step)
+
+    def update_alone(self, step: int) -> Tensor:
+        """Make it without them."""
+        return super().update(step)
+
+    def now(self) -> Moment:
+        """The time of this run's updates so far: of those of a stack its equal share."""
+        return self._spent
+
+    def add_time(self, wall: float, cpu: float) -> None:
+        """Add a share of the seconds of an update."""
+        self._spent = Moment(self._spent.wall + wall, self._spent.cpu + cpu)
+
+
+class _Stacked:
+    """The models of some learners as one."""
+
+    def __init__(self, learners: list[StackedLearner]) -> None:
+        self.learners = learners
+        self.models = [learner.model for learner in learners]
+        self.model = StackedModel(self.models)
+        self.shares_rule, self.steps = True, 0
+
+    def step(self) -> None:
+        """Update each model by the gradients in it."""
+        for learner in self.learners:
+            learner.clip_gradients()
+        # After a first step there are states to compare.
+        compare = self.steps == 1 and self.learners[0].device.type == "cpu"
+        if self.steps and self.shares_rule:
+            self.shares_rule = step_together([x.optimizer for x in self.learners], compare=compare)
+        else:
+            for learner in self.learners:
+                learner.shards.step()
+        for learner in self.learners:
+            learner.drop_gradients()
+            learner.largest_stack = max(learner.largest_stack, len(self.learners))
+        self.steps += 1
+
+    def pass_through(self, batches: Sequence[Batch]) -> list[Tensor]:
+        """Leave the gradients of each learner's batch in its model; return the mean losses, on the device."""
+        first = self.learners[0]
+        parts = [batch.to(first.device) for batch in batches]
+        inputs = torch.cat([part.inputs for part in parts])
+
+        @functools.cache  # the first loss asks for it, and says with or without the head
+        def outputs(**head: bool) -> Sequence[Tensor]:
+            out = self.model.module(inputs, **head)
+            return out.chunk(len(parts)) if isinstance(out, Tensor) else out
+
+        with precision.of_the_model(first.config.precision):
+            with first.autocast:
+                losses = [
+                    learner.task.loss(_Part(learner.model, outputs, number), part) / part.count
+                    for number, (learner, part) in enumerate(zip(self.learners, parts, strict=True))
+                ]
+            torch.autograd.backward(losses)
+        self.model.give_gradients(self.models)
+        return [loss.detach() for loss in losses]
+
+    def is_exact(self, batches: Sequence[Batch]) -> bool:
+        """Whether losses and gradients of a batch are, bit for bit, those of each model alone."""
+        losses = self.pass_through(batches)
+        for learner, batch, loss in zip(self.learners, batches, losses, strict=True):
+            stacked = [p.grad for p in learner.model.parameters()]
+            learner.optimizer.zero_grad(set_to_none=True)
+            with precision.of_the_model(learner.config.precision):
+                alone = learner.pass_through(batch)
+            single = [p.grad for p in learner.model.parameters()]
+            learner.optimizer.zero_grad(set_to_none=True)
+            pairs = zip([loss, *stacked], [alone, *single], strict=True)
+            if not all(
+                a is b is None or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs
+            ):
+                return False
+        return True
+
+
+class _Part(nn.Module):
+    """One model of a stack, as a loss calls it: what it answers has been computed for all of them."""
+
+    def __init__(self, model: nn.Module, outputs: Callable[..., Sequence[Tensor]], number: int) -> None:
+        super().__init__()
+        self.splits_head = getattr(model, "splits_head", False)
+        self.get_output_embeddings = model.get_output_embeddings
+        self._outputs, self._number = outputs, number
+
+    def forward(self, inputs: Tensor, **head: bool) -> Tensor:
+        """The output for the inputs, which are those of the stack."""
+        return self._outputs(**head)[self._number]

@@ -1,0 +1,124 @@
+"""The optimizers of several models of one kind, stepped together: each operation of a rule for all of them.
+
+Rates and decays are each optimizer's own; all other hyperparameters must be the same for a rule to be shared.
+On a CPU the numbers are those of the optimizers alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from htbench.optimizers.base import UpdateRule, move
+from htbench.optimizers.hybrid import Hybrid
+from htbench.optimizers.stacks import divide, gather, parts, scatter
+from htbench.optimizers.zoo.spec import STEP
+
+_OWN = ("params", "lr", "weight_decay", "initial_lr")  # what may differ between groups that step together
+
+
+@torch.no_grad()
+def step_together(optimizers: Sequence[Optimizer], *, compare: bool = False) -> bool:
+    """Make the step of each optimizer.
+
+    Args:
+        optimizers: made alike, for models of one kind whose gradients are there.
+        compare: compute each parameter's direction alone, too, and step alone where it differs.
+
+    Returns:
+        whether none differed; True without `compare`.
+    """
+    is_equal = True
+    for same in zip(*(one.parts if isinstance(one, Hybrid) else (one,) for one in optimizers), strict=True):
+        rules = [part for part in same if isinstance(part, UpdateRule)]
+        if len(rules) == len(same) and _can_share(rules):
+            for groups in zip(*(rule.param_groups for rule in rules), strict=True):
+                is_equal &= _step_groups(rules, groups, compare)
+        else:
+            for part in same:
+                part.step()
+    return is_equal
+
+
+def _can_share(rules: Sequence[UpdateRule]) -> bool:
+    """Whether one direction serves all: it has the same settings but for rate and decay."""
+    first = rules[0]
+    if not first.separable or type(first).update is not UpdateRule.update:
+        return False
+    return all(
+        first.stackable(group)
+        and group.keys().isdisjoint(STEP)
+        and all(_settings(other.param_groups[i]) == _settings(group) for other in rules)
+        for i, group in enumerate(first.param_groups)
+    )
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name not in _OWN}
+
+
+def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], compare: bool) -> bool:
+    """Step one group of each rule; return whether no direction differed from that of a parameter alone."""
+    owners = {W: number for number, group in enumerate(groups) for W in group["params"]}
+    shared: list[Tensor] = []
+    for lists in zip(*map(UpdateRule.lists, rules, groups), strict=True):
+        W = lists[0][0]
+        if W.is_cuda or len(lists[0]) > 1 or rules[0].shows_rounding(groups[0]):
+            shared += [W for params in lists for W in params]
+        else:
+            for rule, params, group in zip(rules, lists, groups, strict=True):
+                rule.step_list(params, group)
+    states = {W: rules[owners[W]].state[W] for W in shared}
+    directions: dict[int, dict[Tensor, Tensor]] = defaultdict(dict)
+    is_equal = True
+    for params in divide(shared, states, lambda W: True):
+        state = gather([states[W] for W in params])
+        D = rules[0].direction(torch.stack([W.grad for W in params]), state, groups[0])  # type: ignore[misc]
+        moves = None if D is None else parts(D, state)
+        if compare and not _is_alone(rules[0], groups[0], params, states, moves, state):
+            is_equal = False
+            for W in params:
+                rules[owners[W]].step_list([W], groups[owners[W]])
+            continue
+        scatter(state, [states[W] for W in params])
+        for W, one in zip(params, moves or (), strict=moves is not None):
+            directions[owners[W]][W] = one
+    for owner, ours in directions.items():
+        move(list(ours), list(ours.values()), groups[owner])
+    return is_equal
+
+
+def _is_alone(
+    rule: UpdateRule,
+    group: dict[str, Any],
+    params: Sequence[Tensor],
+    states: dict[Tensor, dict[str, Any]],
+    moves: Sequence[Tensor] | None,
+    stack: dict[str, Any],
+) -> bool:
+    """Whether a stack has, bit for bit, the directions and states that its parameters have alone."""
+    for number, W in enumerate(params):
+        state = copy.deepcopy(states[W])
+        D = rule.direction(W.grad, state, group)  # type: ignore[arg-type]
+        if (D is None) != (moves is None) or (D is not None and not torch.equal(D, moves[number])):  # type: ignore[index]
+            return False
+        if not _has_part(stack, state, number):
+            return False
+    return True
+
+
+def _has_part(stack: dict[str, Any], state: dict[str, Any], number: int) -> bool:
+    """Whether the state of a parameter is the part of this number of a stack."""
+
+    def is_equal(whole: Any, one: Any) -> bool:
+        if isinstance(one, dict):
+            return _has_part(whole, one, number)
+        return torch.equal(whole[number], one) if isinstance(one, Tensor) else bool(whole == one)
+
+    return stack.keys() == state.keys() and all(is_equal(stack[key], one) for key, one in state.items())

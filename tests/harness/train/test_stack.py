@@ -1,0 +1,141 @@
+"""Runs that are trained as one stack have the numbers that they have alone, bit for bit, whatever happens."""
+
+import pytest
+import torch
+
+from htbench.harness.config.settings import resolve_config
+from htbench.harness.errors import RunFailedError, StoppedError
+from htbench.harness.show.status import Status
+from htbench.harness.store import Store, curve
+from htbench.harness.train import stack as stacks
+from tests.helpers.interrupting import StopAfter, finish
+from tests.helpers.stacking import train_together, weights_of
+
+BASE = {
+    "task": "pydocs",
+    "model": "llama-nano",
+    "batch_size": 2,
+    "seq_len": 16,
+    "steps": 100,
+    "grad_clip": 0.5,
+}
+BASE |= {"held_out_tokens": 64, "log_every": 10, "checkpoint.keep_weights": True}
+
+
+def configs(number=3, rates=(0.01, 0.02, 0.005), **settings):
+    """Runs that differ in seed, rate and weight decay."""
+    return [
+        resolve_config(
+            BASE
+            | {
+                "optimizer.name": "adamw",
+                "optimizer.lr": rates[i],
+                "optimizer.weight_decay": 0.1 * i,
+                "seed": i,
+            }
+            | settings
+        )
+        for i in range(number)
+    ]
+
+
+def assert_as_alone(records, root, alone_root, wanted):
+    for record, config in zip(records, wanted, strict=True):
+        alone, rows = finish(config, alone_root)
+        assert (record.key, record.status, record.metrics) == (alone.key, alone.status, alone.metrics)
+        assert curve.read(Store(root).files(record.key).metrics) == rows
+        if record.status is Status.COMPLETED:
+            expected, weights = weights_of(alone, alone_root), weights_of(record, root)
+            assert all(torch.equal(weights[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("model", ["llama-nano", "llama-s1"])
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "htmuon", "soap", "normuon"])
+def test_a_hundred_steps_of_a_stack_are_those_of_its_runs_alone(tmp_path, optimizer, model):
+    wanted = configs(2, model=model, **{"optimizer.name": optimizer})
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.environment["stack"] for record in records] == [2, 2]
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+def test_a_run_that_diverges_leaves_the_stack_and_the_others_do_not_notice(tmp_path):
+    wanted = configs(rates=(0.01, 1e9, 0.005), **{"optimizer.name": "sgdm", "grad_clip": None, "steps": 40})
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.status for record in records] == [Status.COMPLETED, Status.DIVERGED, Status.COMPLETED]
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+def test_runs_go_on_across_stacks_and_alone(tmp_path):
+    wanted = configs(**{"optimizer.name": "muon", "steps": 30})
+    ends = train_together(wanted, tmp_path / "stack", [StopAfter(10), StopAfter(20), StopAfter(10)])
+    assert [type(end) for end in ends] == [StoppedError] * 3
+    first, _ = finish(wanted[0], tmp_path / "stack")
+    records = [first, *train_together(wanted[1:], tmp_path / "stack")]
+    assert [record.attempts for record in records] == [2, 2, 2]
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+def test_a_checkpoint_of_a_stacked_run_is_no_larger_than_alone(tmp_path):
+    wanted = configs(steps=20)
+    train_together(wanted, tmp_path / "stack", [StopAfter(10) for _ in wanted])
+    with pytest.raises(StoppedError):
+        finish(wanted[0], tmp_path / "alone", monitor=StopAfter(10))
+    sizes = [
+        path.stat().st_size
+        for name in ("stack", "alone")
+        for path in (tmp_path / name).glob("runs/*/*/checkpoint.pt")
+    ]
+    assert len(sizes) == 4 and max(sizes) - min(sizes) < 1000
+
+
+def test_a_finished_run_is_not_in_the_stack(tmp_path):
+    wanted = configs(steps=20)
+    finish(wanted[1], tmp_path / "stack")
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.environment.get("stack", 1) for record in records] == [2, 1, 2]
+
+
+def test_a_run_that_fails_ends_alone(tmp_path, monkeypatch):
+    wanted = configs(**{"steps": 20, "optimizer.name": "muon"})
+    step, steps = stacks.StackedLearner.follow_schedules, []
+
+    def fail_once(learner, number):
+        if number == 5 and learner.config.seed == 1:
+            steps.append(number)
+            raise ValueError("of this run alone")
+        step(learner, number)
+
+    monkeypatch.setattr(stacks.StackedLearner, "follow_schedules", fail_once)
+    ends = train_together(wanted, tmp_path / "stack")
+    assert steps and isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
+    assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
+
+
+def test_runs_go_on_one_by_one_where_a_stack_rounds_in_another_way(tmp_path, monkeypatch, caplog):
+    wanted = configs(steps=20)
+    exact = stacks.StackedModel.give_gradients
+
+    def round_otherwise(model, models):
+        for weight in model.weights.values():
+            weight.grad *= 1 + 1e-6
+        exact(model, models)
+
+    monkeypatch.setattr(stacks.StackedModel, "give_gradients", round_otherwise)
+    records = train_together(wanted, tmp_path / "stack")
+    assert "one by one" in caplog.text and "stack" not in records[0].environment
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+@pytest.mark.parametrize("optimizer", ["sophia", "schedule_free", "prodigy", "cosmos", "mars", "htmuon_mix"])
+def test_other_rules_step_as_alone(tmp_path, optimizer):
+    wanted = configs(2, **{"optimizer.name": optimizer, "steps": 25, "optimizer.lr": 0.004})
+    wanted = [c for c in wanted]
+    records = train_together(wanted, tmp_path / "stack")
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+def test_each_log_has_the_words_of_its_run(tmp_path, monkeypatch):
+    wanted = configs(2, rates=(0.01, 1e9), **{"optimizer.name": "sgdm", "grad_clip": None, "steps": 30})
+    records = train_together(wanted, tmp_path)
+    log = Store(tmp_path).files(records[1].key).log
+    assert records[1].key in log.read_text() and records[0].key not in log.read_text()
