@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers import watch
-from htbench.optimizers.stacks import Stack, divide, gather, parts, scatter
+from htbench.optimizers.stacks import Stack, divide, gather, scatter
 from htbench.optimizers.states import check_state, name_rule
 from htbench.optimizers.steps import Update, shaped
 from htbench.optimizers.zoo.param import Param, resolve_value
@@ -79,7 +79,9 @@ class UpdateRule(torch.optim.Optimizer):
         shrink = 1 - group["lr"] * group["weight_decay"]
         if shrink != 1:
             torch._foreach_mul_(params, shrink)
-        moves = [one.reshape(W.shape) for W, one in zip(params, parts(D, state), strict=True)]
+        if D.is_cuda:  # in one piece, lest each part of a stack be added by a kernel of its own
+            D = D.contiguous()
+        moves = D.reshape(len(params), *params[0].shape).unbind()
         torch._foreach_add_(params, moves, alpha=-group["lr"])
 
     def stackable(self, group: dict[str, Any]) -> bool:
