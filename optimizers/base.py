@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers import watch
-from htbench.optimizers.stacks import Stack, divide, gather, parts, scatter
+from htbench.optimizers.stacks import Stack, divide, gather, scatter
 from htbench.optimizers.states import check_state, name_rule
 from htbench.optimizers.steps import Update, shaped
 from htbench.optimizers.zoo.param import Param, resolve_value
@@ -76,7 +76,7 @@ class UpdateRule(torch.optim.Optimizer):
         if D is None:
             return
         watch.note(D, state)
-        move(params, parts(D, state), group)
+        move(params, divide_direction(D, params), group)
 
     def stackable(self, group: dict[str, Any]) -> bool:
         """Whether `direction` or `update` takes a stack of parameters of this group."""
@@ -178,13 +178,19 @@ class UpdateRule(torch.optim.Optimizer):
         """
 
 
-def move(params: list[Tensor], directions: Sequence[Tensor], group: dict[str, Any]) -> None:
+def divide_direction(D: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
+    """What `UpdateRule.direction` gave for some parameters, for each in its shape."""
+    if D.is_cuda:  # in one piece, lest each part of a stack be added by a kernel of its own
+        D = D.contiguous()
+    return list(D.reshape(len(params), *params[0].shape).unbind())
+
+
+def move(params: list[Tensor], directions: list[Tensor], group: dict[str, Any]) -> None:
     """W <- W - lr (weight_decay W + direction), in place."""
     shrink = 1 - group["lr"] * group["weight_decay"]
     if shrink != 1:
         torch._foreach_mul_(params, shrink)
-    steps = [D.reshape(W.shape) for W, D in zip(params, directions, strict=True)]
-    torch._foreach_add_(params, steps, alpha=-group["lr"])
+    torch._foreach_add_(params, directions, alpha=-group["lr"])
 
 
 def evaluate(closure: Callable[[], float] | None) -> float | None:

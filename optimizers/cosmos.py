@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from htbench.optimizers.adam import adam_direction
-from htbench.optimizers.base import UpdateRule, ema, second_moment
+from htbench.optimizers.base import UpdateRule, ema, kept, second_moment
 from htbench.optimizers.linalg import gram_basis, hold_columns, precise, singular_vectors
 from htbench.optimizers.spectral.newton_schulz import QUINTIC
 from htbench.optimizers.spectral.products import DTYPES, fused, matmul
@@ -132,9 +132,7 @@ def _momentum(G: Tensor, state: dict[str, Any], b1: float, rule: str) -> tuple[T
         return precise(ema(state, "M", G, b1)), c
     if rule == "gradient":
         return precise(G) * ((1 - b1) / c), 1.0
-    if "M" not in state:
-        state["M"] = torch.zeros_like(G)
-    B: Tensor = state["M"].mul_(b1).add_(G)
+    B = kept(state, "M", G).mul_(b1).add_(G)
     return precise(G).add(B, alpha=b1).div_(1 + b1 * c / (1 - b1)), 1.0
 
 

@@ -99,7 +99,8 @@ def scatter(stack: State, states: Sequence[State]) -> None:
             for state in states:
                 state[key] = value
         elif key in states[0]:
-            torch._foreach_copy_([state[key] for state in states], value.unbind())
+            # Parts whose columns lie one after the other, as those of a QR, would be copied by a kernel each.
+            torch._foreach_copy_([state[key] for state in states], value.contiguous().unbind())
         else:
-            for state, part in zip(states, value.unbind(), strict=True):
+            for state, part in zip(states, value.contiguous().unbind(), strict=True):
                 state[key] = part.clone()  # a view would keep the whole stack alive, and save it

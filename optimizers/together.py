@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from htbench.optimizers.base import UpdateRule, move
+from htbench.optimizers.base import UpdateRule, divide_direction, move
 from htbench.optimizers.hybrid import Hybrid
-from htbench.optimizers.stacks import divide, gather, parts, scatter
+from htbench.optimizers.stacks import divide, gather, scatter
 from htbench.optimizers.zoo.spec import STEP
 
 _OWN = ("params", "lr", "weight_decay", "initial_lr")  # what may differ between groups that step together
@@ -80,7 +80,7 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
     for params in divide(shared, states, lambda W: True):
         state = gather([states[W] for W in params])
         D = rules[0].direction(torch.stack([W.grad for W in params]), state, groups[0])  # type: ignore[misc]
-        moves = None if D is None else parts(D, state)
+        moves = None if D is None else divide_direction(D, params)
         if compare and not _is_alone(rules[0], groups[0], params, states, moves, state):
             is_equal = False
             for W in params:
@@ -106,7 +106,9 @@ def _is_alone(
     for number, W in enumerate(params):
         state = copy.deepcopy(states[W])
         D = rule.direction(W.grad, state, group)  # type: ignore[arg-type]
-        if (D is None) != (moves is None) or (D is not None and not torch.equal(D, moves[number])):  # type: ignore[index]
+        if (D is None) != (moves is None) or (
+            D is not None and not torch.equal(D.reshape(W.shape), moves[number])
+        ):  # type: ignore[index]
             return False
         if not _has_part(stack, state, number):
             return False

@@ -99,7 +99,7 @@ def mix_power(
         A = gram(X)
     a, b, c = (w[-1] * one for one in steps[-1])
     O = fused(O, _add_identity(square(b, A, c), a + w[-2]), X)  # noqa: E741 - the last two iterates at once
-    return O.to(high).mul_(mu.to(high) ** p * s.to(high) ** p).to(M.dtype)  # mu s itself may overflow
+    return O.to(high).mul_(mu**p * s.to(high) ** p).to(M.dtype)  # mu s itself may overflow
 
 
 def _scaled(M: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -107,26 +107,26 @@ def _scaled(M: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
     By a power of two no rounding is added. In float16 ||X||_F is then 1, lest X X^T overflow.
     """
-    both = (-2, -1)
-    largest = torch.maximum(M.amax(both, keepdim=True), -M.amin(both, keepdim=True))
+    largest = M.abs().amax((-2, -1), keepdim=True)
     mu = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
     if dtype == torch.float16:
-        mu = mu * _or_one(matrix_norm(M / mu, keepdim=True))
+        mu = mu * _positive(matrix_norm(M / mu, keepdim=True))
         return (M / mu).to(dtype).contiguous(), mu
-    X = M.to(dtype, copy=True, memory_format=torch.contiguous_format)
+    # `contiguous` at first: a CPU transposes by blocks, but not while it rounds.
+    X = M.contiguous().to(dtype, copy=True, memory_format=torch.contiguous_format)
     return X.div_(mu.to(dtype)), mu
 
 
 def _normalised_gram(X: Tensor) -> tuple[Tensor, Tensor]:
     """X X^T / s^2 and s = ||X X^T||_F^(1/2). What s loses by rounding to the dtype of X does not matter."""
     A = gram(X)
-    s = _or_one(matrix_norm(A, keepdim=True)).sqrt()
+    s = _positive(matrix_norm(A, keepdim=True)).sqrt()
     return A.div_(s).div_(s), s
 
 
-def _or_one(x: Tensor) -> Tensor:
-    """x, or 1 where it is 0: what a zero matrix is divided by."""
-    return x.masked_fill(x == 0, 1)
+def _positive(norm: Tensor) -> Tensor:
+    """A norm that a matrix can be divided by: any that is met here is greater, but that of a zero matrix."""
+    return norm.clamp_min(2**-12)
 
 
 def _add_identity(B: Tensor, a: float) -> Tensor:

@@ -16,17 +16,19 @@ _NATIVE_BFLOAT16 = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "A
 
 def matmul(A: Tensor, B: Tensor) -> Tensor:
     """A B."""
-    return (A.float() @ B.float()).to(A.dtype) if _crawls(A) else A @ B
+    if _crawls(A):
+        return (A.float() @ B.float()).to(A.dtype)
+    return A.bmm(B) if A.ndim == 3 else A @ B  # `@` looks at the shapes for longer
 
 
 def fused(C: Tensor, A: Tensor, B: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta C + alpha A B, rounded once; of matrices or of equal stacks of them."""
     if _crawls(C):
         return fused(C.float(), A.float(), B.float(), beta, alpha).to(C.dtype)
-    if C.ndim == 2:
-        return torch.addmm(C, A, B, beta=beta, alpha=alpha)
-    stacks = (X.flatten(0, -3) for X in (C, A, B))
-    return torch.baddbmm(*stacks, beta=beta, alpha=alpha).view(C.shape)
+    if C.ndim > 3:
+        stacks = (X.flatten(0, -3) for X in (C, A, B))
+        return torch.baddbmm(*stacks, beta=beta, alpha=alpha).view(C.shape)
+    return (torch.addmm if C.ndim == 2 else torch.baddbmm)(C, A, B, beta=beta, alpha=alpha)
 
 
 def combine(a: float, X: Tensor, b: float, A: Tensor) -> Tensor:
@@ -44,7 +46,7 @@ def gram(X: Tensor) -> Tensor:
         return gram(X.float()).to(X.dtype)
     rows = _block_rows(X)
     if len(rows) == 1:
-        return X @ X.mT
+        return matmul(X, X.mT)
     A = X.new_empty(len(X), len(X))
     for start, end in rows:
         A[start:end, start:] = X[start:end] @ X[start:].mT
@@ -58,7 +60,7 @@ def square(a: float, A: Tensor, b: float) -> Tensor:
         return square(a, A.float(), b).to(A.dtype)
     rows = _block_rows(A)
     if len(rows) == 1:
-        return combine(a, A, b, A)
+        return fused(A, A, A, a, b)
     B = torch.empty_like(A)
     for start, end in rows:
         B[start:end, start:] = fused(A[start:end, start:], A[start:end], A[:, start:], a, b)
@@ -79,7 +81,8 @@ def _block_rows(X: Tensor) -> list[tuple[int, int]]:
     in float32. Not measured on a GPU, so not done there.
     """
     r, R = X.shape[-2:]
+    if X.ndim > 2 or X.device.type != "cpu":
+        return [(0, r)]
     worth = 2**27 if X.dtype == torch.bfloat16 else 2**25  # multiplications per block row
-    blocks = min(4, r * r * R // worth) if X.ndim == 2 and X.device.type == "cpu" else 1
-    step = -(-r // max(1, blocks))
-    return [(start, min(start + step, r)) for start in range(0, r, step)] or [(0, 0)]
+    step = -(-r // max(1, min(4, r * r * R // worth)))
+    return [(start, min(start + step, r)) for start in range(0, r, step)]
