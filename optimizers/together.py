@@ -106,9 +106,10 @@ def _is_alone(
     for number, W in enumerate(params):
         state = copy.deepcopy(states[W])
         D = rule.direction(W.grad, state, group)  # type: ignore[arg-type]
-        if (D is None) != (moves is None) or (
-            D is not None and not torch.equal(D.reshape(W.shape), moves[number])
-        ):  # type: ignore[index]
+        if D is None or moves is None:
+            if D is not moves:
+                return False
+        elif not torch.equal(D.reshape(W.shape), moves[number]):
             return False
         if not _has_part(stack, state, number):
             return False
