@@ -106,10 +106,9 @@ def _is_alone(
     for number, W in enumerate(params):
         state = copy.deepcopy(states[W])
         D = rule.direction(W.grad, state, group)  # type: ignore[arg-type]
-        if D is None or moves is None:
-            if D is not moves:
-                return False
-        elif not torch.equal(D.reshape(W.shape), moves[number]):
+        alone = [] if D is None else [D.reshape(W.shape)]
+        stacked = [] if moves is None else [moves[number]]
+        if len(alone) != len(stacked) or not all(map(torch.equal, alone, stacked)):
             return False
         if not _has_part(stack, state, number):
             return False

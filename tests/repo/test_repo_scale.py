@@ -6,9 +6,14 @@ from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 
 # It is to become 25,500 lines, 270,000 tokens and 2,500 functions, with 26,000 lines of tests; with what is
 # planned after that 26,500 and 285,000. The second numbers are what programs that are not ours take of this,
-# the third what is known of the classes of other packages: measured rates, their table, states.
-LINES, TOKENS, FUNCTIONS = 30_608 + 1_066 + 908, 329_518 + 11_300 + 9_950, 2_742 + 81 + 86
-TEST_LINES = 33_950 + 780 + 885
+# the third what is known of the classes of other packages: measured rates, their table, states; the fourth
+# runs that are trained as one, leaner steps, and pieces of so many minutes.
+LINES, TOKENS, FUNCTIONS = (
+    30_608 + 1_066 + 908 + 503,
+    329_518 + 11_300 + 9_950 + 5_742,
+    2_742 + 81 + 86 + 57,
+)
+TEST_LINES = 33_950 + 780 + 885 + 421
 
 
 def test_the_house_stays_small_enough_to_hold():
