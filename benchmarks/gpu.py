@@ -31,8 +31,9 @@ MINUTES = {
     "counts": 0.6,
     "training": 0.8,
     "headline": 2.0,
-    "compiled": 2.0,
-    "side-by-side": 1.2,
+    "stacks": 0.8,
+    "compiled": 1.6,
+    "side-by-side": 0.8,
     "memory": 0.7,
 }
 

@@ -4,6 +4,7 @@ All functions take the device and the folder of the figures. On a CPU they do th
 """
 
 import functools
+import itertools
 import json
 import math
 import multiprocessing
@@ -41,6 +42,7 @@ from htbench.harness.system.machine import usable_cores
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.monitor import Monitor
 from htbench.harness.train.run import run
+from htbench.harness.train.stack import Stack
 from htbench.optimizers import UpdateRule
 from tests.helpers.operations import Operations
 
@@ -327,7 +329,7 @@ def make_steps(model: nn.Module) -> dict[str, Callable[[], object]]:
     return made
 
 
-def measure_counts(device: str, folder: Path) -> Iterator[Counts]:
+def measure_counts(device: str, folder: Path) -> Iterator[Counts | Failed]:
     """Operators, launches and waits of these steps, and of a training step of the ladder's smallest model."""
     settings = settings_of_steps(device)
     model = models.build(settings.model, **settings.overrides).to(device, torch.bfloat16)
@@ -335,18 +337,25 @@ def measure_counts(device: str, folder: Path) -> Iterator[Counts]:
         p.grad = torch.randn_like(p)
     for subject, step in make_steps(model).items():
         yield count_step(subject, step, device)
-    learner, steps = ladder_learner(device), iter(range(99))
-    yield count_step("llama-s1 with muon, a training step", lambda: learner.update(next(steps)), device)
+    for name in STACKED_ROWS:
+        updates = map(ladder_learner(device, name).update, itertools.count())
+        subject = f"llama-s1 with {name}, a training step"
+        try:
+            yield count_step(subject, functools.partial(next, updates), device)
+        except RuntimeError as error:  # of a solver
+            yield Failed(subject, reason(error))
 
 
 # --- training steps ---
 
 
-def make_learner(task: TextTask, device: str, settings: Mapping[str, Any]) -> Learner:
+def make_learner(
+    task: TextTask, device: str, settings: Mapping[str, Any], make: Callable[..., Learner] = Learner
+) -> Learner:
     """A run's model and optimizer before its first step."""
     sizes = {"batch_size": task.batch_size, "seq_len": task.seq_len, "data_fingerprint": MADE_UP}
     config = resolve_config({**sizes, "steps": 9, "device": device, **settings})
-    return Learner(resolved(config), task, config.steps or 9, torch.device(device))
+    return make(resolved(config), task, config.steps or 9, torch.device(device))
 
 
 def learner_of(model: str, samples: int, length: int, device: str, **settings: Any) -> Learner:
@@ -357,15 +366,17 @@ def learner_of(model: str, samples: int, length: int, device: str, **settings: A
     return make_learner(task, device, named | settings)
 
 
-def ladder_learner(device: str) -> Learner:
-    """That of a run of the ladder's smallest model with muon."""
+def ladder_learner(
+    device: str, name: str = "muon", make: Callable[..., Learner] = Learner, **more: Any
+) -> Learner:
+    """That of a run of the ladder's smallest model."""
     file = read_yaml(SWEEPS / "ladder" / "ladder-gpu-s1.yaml")
-    (block,) = (block for block in file["blocks"] if block["name"] == "muon")
-    settings = flatten(file["base"]) | flatten(block["set"]) | {"task": "pysource", "device": device}
+    (block,) = (block for block in file["blocks"] if block["name"] == name)
+    settings = flatten(file["base"]) | flatten(block["set"]) | {"task": "pysource", "device": device} | more
     words, sizes = 320, {name: settings[name] for name in ("batch_size", "seq_len", "held_out_tokens")}
     tokens = np.random.default_rng(0).integers(0, words, 1_000_000).astype(np.uint16)
     task = TextTask(dict.fromkeys(SPLITS, tokens), np.ones(words), data_seed=0, **sizes)
-    return make_learner(task, device, settings)
+    return make_learner(task, device, settings, make)
 
 
 @dataclass(frozen=True)
@@ -610,6 +621,63 @@ def train_beside(device: str, seconds: float, together: Any, rates: Any) -> None
     rates.put(steps / (clock() - began))
 
 
+# --- small runs as one stack ---
+
+STACKED_ROWS = ("adamw", "muon", "htmuon")
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """Updates of so many runs of the ladder's smallest model as one, by run.
+
+    Attributes:
+        optimizer: of all runs.
+        runs: of the stack.
+        operators, launches, waits: as in `Counts`, of an update of one run.
+        memory: most bytes that an update holds besides what was there before, of one run.
+        runs_per_minute: at 1771 steps a run.
+    """
+
+    optimizer: str
+    runs: int
+    operators: float
+    launches: float | None
+    waits: float | None
+    memory: float | None
+    runs_per_minute: float
+
+
+def measure_stacks(device: str, folder: Path) -> Iterator[Stacked | Failed]:
+    """The ladder's smallest model in stacks of one process."""
+    sizes = [*((name, 16) for name in STACKED_ROWS), *(("muon", runs) for runs in (8, 32, 128))]
+    for optimizer, runs in on(device, sizes, [("muon", 2)]):
+        stack = Stack(runs)
+        try:
+            yield update_stack(device, optimizer, stack)
+        except RuntimeError as error:  # of a solver, or of memory
+            yield Failed(f"{optimizer}, {runs} runs", reason(error))
+
+
+def update_stack(device: str, optimizer: str, stack: Stack) -> Stacked:
+    """Count an update of all runs of a stack, and make more of them for some seconds."""
+    runs, steps = stack.members, itertools.count()
+    learners: Any = [ladder_learner(device, optimizer, stack.learner, seed=seed) for seed in range(runs)]
+
+    def update() -> None:
+        for loss in stack.update_all(dict.fromkeys(learners, next(steps))).values():
+            if isinstance(loss, Exception):
+                raise loss
+
+    counts, (_, clock) = count_step(optimizer, update, device), clock_of(device, 2)
+    began, first = clock(), next(steps)
+    while clock() < began + on(device, 4.0, 0.2):
+        for _ in range(5):
+            update()
+    rate = runs * (next(steps) - first - 1) / (clock() - began)
+    each = [None if x is None else x / runs for x in (counts.launches, counts.waits, counts.memory)]
+    return Stacked(optimizer, runs, counts.operators / runs, *each, 60 * rate / 1771)
+
+
 # --- by the names of their files; `MINUTES` of gpu.py has their order ---
 
 
@@ -621,6 +689,7 @@ PARTS: Mapping[str, Callable[[str, Path], Iterator[Any]]] = {
     "counts": measure_counts,
     "training": measure_training,
     "headline": measure_headline,
+    "stacks": measure_stacks,
     "compiled": measure_compiled,
     "side-by-side": measure_side_by_side,
     "memory": measure_memory,

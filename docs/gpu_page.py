@@ -43,6 +43,11 @@ COLUMNS: Mapping[str, Sequence[tuple[str, str, float]]] = {
         *(("block", "block", 1), ("milliseconds", "ms", 1), ("tokens_per_second", "tokens/s", 1)),
         *(("evaluation", "s/evaluation", 1), ("hours", "h/run", 1), ("runs", "runs", 1)),
     ],
+    "stacks": [
+        *(("optimizer", "optimizer", 1), ("runs", "runs as one", 1), ("operators", "operators", 1)),
+        *(("launches", "launches", 1), ("waits", "waits", 1), ("memory", "MiB", 2**20)),
+        ("runs_per_minute", "runs/min", 1),
+    ],
     "side-by-side": [
         *(("processes", "processes", 1), ("steps_per_second", "steps/s", 1)),
         ("runs_per_minute", "runs/min", 1),
