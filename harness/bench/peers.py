@@ -121,11 +121,16 @@ PEERS: Final = (
     Peer("muon", "torch.optim", "Muon", _rule, _MUON, lambda _: _ORIGINAL, 1.0, **_NS),
     Peer("muon", "timm.optim", "Muon", _flagged, _MUON, lambda _: _ORIGINAL | _TIMM, **_NS),
     Peer("muon", _KOZISTR, "Muon", _flagged, _MUON, **_NS),
-    # The second beta is of no use to it.
+    # The second beta is of no use to it. Its polynomials are fixed: the path is a third away from ours.
     Peer(
-        *("muon", "heavyball", "Muon", _rule, ("nesterov",)),
+        "muon",
+        "heavyball",
+        "Muon",
+        _rule,
+        ("nesterov",),
         lambda h: {"betas": (h["momentum"], 0.99)},
         **_NS,
+        variant="other polynomials",
     ),
     Peer("normuon", _KOZISTR, "NorMuon", _flagged, (*_MUON, "beta2", "eps"), at_most=1.0, **_NS),
     # Without the sign, the first without Nesterov momentum, too: two passes over memory less than ours.
