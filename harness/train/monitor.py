@@ -59,6 +59,7 @@ class Monitor:
         self.patience = patience
         self.stop_requested = False
         self.signals: set[int] = set()
+        self._others: Sequence[Monitor] = ()
 
     def stop_on_signals(self, *others: Monitor) -> None:
         """From now on signals ask for a stop at the next step boundary, also of the runs of other monitors.
@@ -67,12 +68,8 @@ class Monitor:
         only sets a flag: saving from inside one could interrupt a save that is under way.
         """
 
-        def request_stop(number: int, frame: FrameType | None) -> None:
-            for monitor in (self, *others):
-                monitor.stop_requested = True
-                monitor.signals.add(number)
-
-        handle(request_stop)
+        self._others = others
+        handle(self._request_stop)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # blocked until now
 
     @property
@@ -90,3 +87,8 @@ class Monitor:
         self.stop_requested = self.stop_requested or stop
         self.signals.update(number for number, wished in zip(STOP_SIGNALS, heard, strict=True) if wished)
         return stop
+
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        for monitor in (self, *self._others):
+            monitor.stop_requested = True
+            monitor.signals.add(number)

@@ -125,7 +125,7 @@ def test_a_run_on_two_processes_takes_two_gpus(monkeypatch, tmp_path, tiny):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7,9")
     settings = tiny | {"processes": 2, "device": "cpu"}
     pool = Pool(tmp_path, workers=3)
-    pool.start(Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings))
+    pool.start([Point("tiny", "only", SEARCH, run_key(resolve_config(settings)), settings)])
     (worker,) = pool.running.values()
     assert worker.gpu == "7,9" and pool.free_gpus == ["7"]
     assert pool.has_room_for(1) and not pool.has_room_for(2)

@@ -6,7 +6,7 @@ from htbench.harness.show.emit import as_text
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.judge import Kind
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load, load_rows
+from htbench.results.frames.load import load_rows
 from htbench.results.page import page
 from htbench.results.tables.answer import answers
 from htbench.results.tables.ledger import make_ledger
@@ -91,7 +91,7 @@ def test_rows_of_one_routing_share_a_line_that_does_not_warn(bench, make):
     report = GENERAL["main_result"](View(load_rows(store), store=store))
     for form in ("", "md", "json", "html"):
         assert "embedding and head included" in as_text([report], form), form
-    assert "embedding and head included" in page.write(store, load(store), {})
+    assert "embedding and head included" in page.write(store, load_rows(store), {})
 
 
 def test_rows_that_differ_in_it_are_a_danger_and_no_setting_of_unknown_meaning(bench, make):

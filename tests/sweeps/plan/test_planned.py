@@ -101,10 +101,10 @@ def test_replicas_are_in_the_plan_before_the_first_of_them_starts(write_spec, tm
     root, planned = tmp_path / "store", []
 
     class Recorder(Pool):
-        def start(self, point):
-            if point.stage == REPLICATE:
-                planned.append(point in read_points(root, "two"))
-            super().start(point)
+        def start(self, points):
+            fresh = [point for point in points if point.stage == REPLICATE]
+            planned.extend(point in read_points(root, "two") for point in fresh)
+            super().start(points)
 
     monkeypatch.setattr("htbench.sweeps.run.runner.Pool", Recorder)
     text = TEXT.replace(", 3]", "]").replace(", batch_size: [16, 32]", "")
@@ -120,9 +120,9 @@ def test_a_run_that_two_blocks_want_is_started_once(write_spec, tmp_path, monkey
     started = []
 
     class Recorder(Pool):
-        def start(self, point):
-            started.append(point.overrides["optimizer.lr"])
-            super().start(point)
+        def start(self, points):
+            started.extend(point.overrides["optimizer.lr"] for point in points)
+            super().start(points)
 
     monkeypatch.setattr("htbench.sweeps.run.runner.Pool", Recorder)
     runner = Runner(Store(tmp_path / "store"), [specs.load(write_spec(text + twin))], 3, quiet=True)
