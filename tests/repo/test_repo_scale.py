@@ -13,7 +13,7 @@ LINES, TOKENS, FUNCTIONS = (
     329_518 + 11_300 + 9_950 + 5_765,
     2_742 + 81 + 86 + 57,
 )
-TEST_LINES = 33_950 + 780 + 885 + 425
+TEST_LINES = 33_950 + 780 + 885 + 426
 
 
 def test_the_house_stays_small_enough_to_hold():
