@@ -36,6 +36,7 @@ class UpdateRule(torch.optim.Optimizer):
         separable: whether a step of one parameter depends on nothing of the others. Several processes may
             then step some of the parameters each.
         shaped: whether a step does not depend on W but for the decay, so that a group may have those words.
+        reads_rates: whether `direction` depends on lr or the weight decay.
         stacked: whether parameters of one shape step as one stack, where the rule can; None: where it is
             faster.
 
@@ -46,6 +47,7 @@ class UpdateRule(torch.optim.Optimizer):
     table: ClassVar[Mapping[str, Param]]
     separable: ClassVar[bool] = True
     shaped: ClassVar[bool] = True
+    reads_rates: ClassVar[bool] = False
     stacked: bool | None = None
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:

@@ -67,6 +67,7 @@ class COSMOS(UpdateRule):
     """
 
     table = COSMOS_TABLE
+    reads_rates = True
 
     def __init__(
         self,

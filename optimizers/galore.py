@@ -46,6 +46,7 @@ class GaLore(UpdateRule):
     """
 
     table = GALORE
+    reads_rates = True
 
     def __init__(
         self,

@@ -54,6 +54,7 @@ class SOAP(UpdateRule):
     """
 
     table = SOAP_TABLE
+    reads_rates = True
 
     def __init__(
         self,

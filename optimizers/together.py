@@ -20,7 +20,8 @@ from htbench.optimizers.hybrid import Hybrid
 from htbench.optimizers.stacks import divide, gather, scatter
 from htbench.optimizers.zoo.spec import STEP
 
-_OWN = ("params", "lr", "weight_decay", "initial_lr")  # what may differ between groups that step together
+_OWN = ("params", "initial_lr")  # what may differ between groups that step together
+_RATES = ("lr", "weight_decay")  # and these, unless a direction depends on them
 
 
 @torch.no_grad()
@@ -49,18 +50,19 @@ def step_together(optimizers: Sequence[Optimizer], *, compare: bool = False) -> 
 def _can_share(rules: Sequence[UpdateRule]) -> bool:
     """Whether one direction serves all: it has the same settings but for rate and decay."""
     first = rules[0]
+    own = _OWN if first.reads_rates else (*_OWN, *_RATES)
     if not first.separable or type(first).update is not UpdateRule.update:
         return False
     return all(
         first.stackable(group)
         and group.keys().isdisjoint(STEP)
-        and all(_settings(other.param_groups[i]) == _settings(group) for other in rules)
+        and all(_settings(other.param_groups[i], own) == _settings(group, own) for other in rules)
         for i, group in enumerate(first.param_groups)
     )
 
 
-def _settings(group: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in group.items() if name not in _OWN}
+def _settings(group: dict[str, Any], own: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name not in own}
 
 
 def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], compare: bool) -> bool:
@@ -81,7 +83,9 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
         state = gather([states[W] for W in params])
         D = rules[0].direction(torch.stack([W.grad for W in params]), state, groups[0])  # type: ignore[misc]
         moves = None if D is None else divide_direction(D, params)
-        if compare and not _is_alone(rules[0], groups[0], params, states, moves, state):
+        if compare and not _is_alone(
+            rules[0], [groups[owners[W]] for W in params], params, states, moves, state
+        ):
             is_equal = False
             for W in params:
                 rules[owners[W]].step_list([W], groups[owners[W]])
@@ -94,9 +98,14 @@ def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], 
     return is_equal
 
 
+def is_same(A: Tensor, B: Tensor) -> bool:
+    """Whether all entries are equal; what is not a number is equal to itself."""
+    return torch.equal(A, B) or torch.allclose(A, B, rtol=0, atol=0, equal_nan=True)
+
+
 def _is_alone(
     rule: UpdateRule,
-    group: dict[str, Any],
+    groups: Sequence[dict[str, Any]],
     params: Sequence[Tensor],
     states: dict[Tensor, dict[str, Any]],
     moves: Sequence[Tensor] | None,
@@ -105,10 +114,10 @@ def _is_alone(
     """Whether a stack has, bit for bit, the directions and states that its parameters have alone."""
     for number, W in enumerate(params):
         state = copy.deepcopy(states[W])
-        D = rule.direction(W.grad, state, group)  # type: ignore[arg-type]
+        D = rule.direction(W.grad, state, groups[number])  # type: ignore[arg-type]
         alone = [] if D is None else [D.reshape(W.shape)]
         stacked = [] if moves is None else [moves[number]]
-        if len(alone) != len(stacked) or not all(map(torch.equal, alone, stacked)):
+        if len(alone) != len(stacked) or not all(map(is_same, alone, stacked)):
             return False
         if not _has_part(stack, state, number):
             return False
@@ -121,6 +130,6 @@ def _has_part(stack: dict[str, Any], state: dict[str, Any], number: int) -> bool
     def is_equal(whole: Any, one: Any) -> bool:
         if isinstance(one, dict):
             return _has_part(whole, one, number)
-        return torch.equal(whole[number], one) if isinstance(one, Tensor) else bool(whole == one)
+        return is_same(whole[number], one) if isinstance(one, Tensor) else bool(whole == one)
 
     return stack.keys() == state.keys() and all(is_equal(stack[key], one) for key, one in state.items())

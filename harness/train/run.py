@@ -255,4 +255,5 @@ def _log_to(path: Path, group: Group) -> Iterator[None]:
             yield
         finally:
             log.removeHandler(handler)
-            log.setLevel(level)
+            if threading.current_thread() is threading.main_thread():  # others are at work beside this one
+                log.setLevel(level)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +29,7 @@ from htbench.harness.train import precision
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.progress import Moment
 from htbench.models.stacked import StackedModel
-from htbench.optimizers.together import step_together
+from htbench.optimizers.together import is_same, step_together
 
 log = logging.getLogger("htbench")
 
@@ -40,13 +42,14 @@ class Stack:
 
     Attributes:
         members: runs that have not ended.
+        turn: held by the thread that works.
         numbers: of learners, in the order in which they are made.
     """
 
     def __init__(self, runs: int) -> None:
         self.members = runs
         self.numbers = itertools.count()
-        self._turn = threading.Condition()
+        self.turn = threading.Condition()
         self._due: dict[StackedLearner, int] = {}
         self._losses: dict[StackedLearner, Tensor | Exception] = {}
         self._stacked: _Stacked | None = None
@@ -55,12 +58,12 @@ class Stack:
     @contextmanager
     def joined(self) -> Iterator[None]:
         """Work on one of the runs inside, whenever it is this thread's turn."""
-        with self._turn:
+        with self.turn:
             try:
                 yield
             finally:
                 self.members -= 1
-                self._turn.notify_all()
+                self.turn.notify_all()
 
     def learner(
         self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group = ALONE
@@ -72,11 +75,14 @@ class Stack:
         """Wait until all other runs want an update, too; see `Learner.update`."""
         self._due[learner] = step
         while learner in self._due and len(self._due) < self.members:
-            self._turn.wait()
+            self.turn.wait()
         if learner in self._due:
-            self._losses = self.update_all(self._due)
-            self._due = {}
-            self._turn.notify_all()
+            due, self._due = self._due, {}
+            try:
+                self._losses = self.update_all(due)
+            except Exception as error:
+                self._losses = dict.fromkeys(due, error)
+            self.turn.notify_all()
         made = self._losses.pop(learner)
         if isinstance(made, Exception):
             raise made
@@ -116,11 +122,8 @@ class Stack:
             for learner in learners:
                 learner.optimizer.zero_grad(set_to_none=True)
             return {}
-        try:
-            self._stacked.step()
-        except Exception as error:  # nobody knows who has stepped
-            return dict.fromkeys(learners, error)
-        return dict(zip(learners, losses, strict=True))
+        errors = self._stacked.step()
+        return {learner: errors.get(learner, loss) for learner, loss in zip(learners, losses, strict=True)}
 
     def _pass_through(self, learners: list[StackedLearner], due: dict[StackedLearner, int]) -> list[Tensor]:
         """Leave the gradients of all runs in their models, if they can be a stack; return the losses."""
@@ -170,21 +173,32 @@ class _Stacked:
         self.model = StackedModel(self.models)
         self.shares_rule, self.steps = True, 0
 
-    def step(self) -> None:
-        """Update each model by the gradients in it."""
+    def step(self) -> dict[StackedLearner, Exception]:
+        """Update each model by the gradients in it; return why some could not be."""
+        errors: dict[StackedLearner, Exception] = {}
+        is_shared = bool(self.steps and self.shares_rule)
         for learner in self.learners:
-            learner.clip_gradients()
-        # After a first step there are states to compare.
-        compare = self.steps == 1 and self.learners[0].device.type == "cpu"
-        if self.steps and self.shares_rule:
-            self.shares_rule = step_together([x.optimizer for x in self.learners], compare=compare)
-        else:
-            for learner in self.learners:
-                learner.shards.step()
-        for learner in self.learners:
+            try:
+                learner.clip_gradients()
+                if not is_shared:
+                    learner.shards.step()
+            except Exception as error:  # it ends this run alone, in its own thread
+                errors[learner] = error
+        moving = [learner for learner in self.learners if learner not in errors]
+        if is_shared and moving:
+            # After a first step there are states to compare.
+            compare = self.steps == 1 and moving[0].device.type == "cpu"
+            try:
+                self.shares_rule = step_together([x.optimizer for x in moving], compare=compare)
+            except Exception:
+                # Nobody knows what has moved. As after any death each goes on from its checkpoint.
+                log.exception("%s", Note("stack_torn", runs=len(moving)))
+                os.kill(os.getpid(), signal.SIGKILL)
+        for learner in moving:
             learner.drop_gradients()
             learner.largest_stack = max(learner.largest_stack, len(self.learners))
         self.steps += 1
+        return errors
 
     def pass_through(self, batches: Sequence[Batch]) -> list[Tensor]:
         """Leave the gradients of each learner's batch in its model; return the mean losses, on the device."""
@@ -219,7 +233,7 @@ class _Stacked:
             learner.optimizer.zero_grad(set_to_none=True)
             pairs = zip([loss, *stacked], [alone, *single], strict=True)
             if not all(
-                a is b is None or (a is not None and b is not None and torch.equal(a, b)) for a, b in pairs
+                a is b is None or (a is not None and b is not None and is_same(a, b)) for a, b in pairs
             ):
                 return False
         return True

@@ -4,6 +4,7 @@ The outcome is in the store and in the exit status. A point of a grid has its se
 asks its study for them.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -78,7 +79,7 @@ def execute_together(
     from htbench.harness.train.stack import Stack  # imports torch
 
     monitors[0].stop_on_signals(*monitors[1:])
-    stack, statuses = Stack(len(points)), [EXIT_ENDED] * len(points)
+    stack, statuses = Stack(0), [EXIT_ENDED] * len(points)
 
     def work(number: int) -> None:
         with stack.joined():
@@ -86,9 +87,11 @@ def execute_together(
             statuses[number] = _execute(root, points[number], monitors[number], say, train)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(points))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    with stack.turn, contextlib.suppress(RuntimeError):  # the system may allow no more threads
+        for thread in threads:
+            thread.start()
+            stack.members += 1
+    for thread in (thread for thread in threads if thread.ident is not None):
         thread.join()
     return max(statuses)
 

@@ -26,7 +26,7 @@ from htbench.harness.data.cache import under_way
 from htbench.harness.show.note import Note
 from htbench.harness.show.progress import Progress
 from htbench.harness.show.status import Status
-from htbench.harness.store import RunState, Store
+from htbench.harness.store import Reason, RunState, Store
 from htbench.harness.store import points as plans
 from htbench.harness.store.layout import cache_folder, runs_folder
 from htbench.harness.store.points import Point
@@ -84,6 +84,7 @@ class Runner:
         self._at_work: dict[str, Point] = {}
         self._attempts: dict[str, int] = {}  # at a run when it was last started here
         self._deaths: Counter[str] = Counter()
+        self._alone: set[str] = set()  # not in a stack
         self._elsewhere: dict[str, Point] = {}  # another process works on these
         self._studies_due = 0.0
 
@@ -165,13 +166,18 @@ class Runner:
             self._look_around(pool)
             self._time_is_up = time.monotonic() >= self._ends
             while self._todo and pool.has_room_for(self._todo[0].processes) and not self.interrupted:
-                wanted = []
-                for point in self._take_alike(pool.size):
-                    if self._wants(point, now := self._state(point)):
-                        self._at_work[point.id], self._attempts[point.id] = point, now.attempts
-                        wanted.append(point)
-                if wanted:
-                    pool.start(wanted)
+                alike = self._take_alike(pool.size)
+                states = {point.id: self._state(point) for point in alike}
+                wanted = [point for point in alike if self._wants(point, states[point.id])]
+                safe = [point for point in wanted if not self._has_died(point, states[point.id])]
+                started = safe if len(safe) > 1 else wanted[:1]
+                self._alone.update(point.id for point in wanted if point not in safe)
+                self._todo.extendleft(point for point in reversed(wanted) if point not in started)
+                for point in started:
+                    self._at_work[point.id] = point
+                    self._attempts[point.id] = states[point.id].attempts
+                if started:
+                    pool.start(started)
             for name, status in pool.finished(timeout=POLL_SECONDS):
                 if status == EXIT_FULL:
                     pool.stop()
@@ -189,14 +195,20 @@ class Runner:
         """
         first = self._todo.popleft()
         kind = self._stacks[first.id]
-        if kind is None or first.id in self._deaths:
+        if kind is None or first.id in self._alone:
             return [first]
-        alike = [x for x in self._todo if self._stacks[x.id] == kind and x.id not in self._deaths]
+        alike = [x for x in self._todo if self._stacks[x.id] == kind and x.id not in self._alone]
         share = -(-(len(self._todo) + 1) // workers)
         chosen = [first, *alike[: min(kind.most, share) - 1]]
         taken = {point.id for point in chosen}
         self._todo = deque(point for point in self._todo if point.id not in taken)
         return chosen
+
+    def _has_died(self, point: Point, now: RunState) -> bool:
+        """Whether a process of the run's last attempt has died, here or elsewhere."""
+        key = plans.filled(self.store.root, point).key
+        outcome = self.store.attempt(key, now.attempts).get("outcome") if now.attempts else {}
+        return outcome is None or outcome.get("reason") == Reason.DIED
 
     def _decide(self, point: Point, status: int) -> None:
         """Decide what becomes of a point whose processes have ended with `status`, a signal if negative."""

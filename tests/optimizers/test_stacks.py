@@ -195,3 +195,20 @@ def test_on_a_gpu_the_default_htmuon_calls_a_solver_once_for_a_stack(monkeypatch
             assert operations.seen["_linalg_eigh"] == 3 and operations.count("_linalg_svd", *ASKING) == 0
             assert operations.seen.total() < 300
     torch.testing.assert_close(*moved, rtol=1e-4, atol=1e-6)  # from the levels in float32
+
+
+@pytest.mark.parametrize("name", [name for name in STACKED if name not in ("sophia", "mars", "cautious")])
+def test_a_direction_depends_on_rate_and_decay_only_if_its_rule_says_so(name):
+    params, optimizer = started(name, stacked=False)
+    walk(params, optimizer, range(2))  # some rules begin with their states
+    parts = optimizer.parts if isinstance(optimizer, Hybrid) else [optimizer]
+    for rule in (part for part in parts if isinstance(part, UpdateRule)):
+        if type(rule).update is not UpdateRule.update:
+            continue
+        group, W = rule.param_groups[0], rule.param_groups[0]["params"][0]
+        G = torch.randn(W.shape, generator=torch.Generator().manual_seed(5))
+        rates = ({"lr": 0.01, "weight_decay": 0.0}, {"lr": 0.3, "weight_decay": 0.5})
+        one, other = (rule.direction(G, copy.deepcopy(rule.state[W]), {**group, **own}) for own in rates)
+        assert one is not None and other is not None
+        if not rule.reads_rates:
+            assert torch.equal(one, other)

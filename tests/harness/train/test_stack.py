@@ -139,3 +139,19 @@ def test_each_log_has_the_words_of_its_run(tmp_path, monkeypatch):
     records = train_together(wanted, tmp_path)
     log = Store(tmp_path).files(records[1].key).log
     assert records[1].key in log.read_text() and records[0].key not in log.read_text()
+
+
+def test_a_run_that_can_not_clip_fails_alone(tmp_path, monkeypatch):
+    wanted = configs(**{"steps": 20, "optimizer.name": "muon"})
+    clip, calls = stacks.StackedLearner.clip_gradients, []
+
+    def lack_memory(learner):
+        calls.append(learner.config.seed)
+        if learner.config.seed == 1 and len(calls) > 12:
+            raise torch.OutOfMemoryError("of this run alone")
+        clip(learner)
+
+    monkeypatch.setattr(stacks.StackedLearner, "clip_gradients", lack_memory)
+    ends = train_together(wanted, tmp_path / "stack")
+    assert isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
+    assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
