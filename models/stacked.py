@@ -118,16 +118,6 @@ class StackedModel:
             weight.grad = None
 
 
-def can_stack(model: nn.Module) -> bool:
-    """Whether `StackedModel` takes models of this kind: all that have weights are layers that it knows."""
-    if not hasattr(model, "get_output_embeddings"):
-        return False
-    having = [x for x in model.modules() if any(True for _ in x.parameters(recurse=False))]
-    plain = all(type(x) in _STACKED and getattr(x, "bias", None) is None for x in having)
-    tied = len(list(model.parameters())) < len(having)
-    return plain and not tied and not list(model.buffers())
-
-
 def _stacked_weight(layers: Sequence[nn.Module]) -> nn.Parameter:
     """The weights of some layers along a new first dimension; they become its parts."""
     weights: list[nn.Parameter] = [layer.weight for layer in layers]  # type: ignore[misc]

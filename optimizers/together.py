@@ -68,28 +68,29 @@ def _settings(group: dict[str, Any], own: Sequence[str]) -> dict[str, Any]:
 def _step_groups(rules: Sequence[UpdateRule], groups: Sequence[dict[str, Any]], compare: bool) -> bool:
     """Step one group of each rule; return whether no direction differed from that of a parameter alone."""
     owners = {W: number for number, group in enumerate(groups) for W in group["params"]}
-    shared: list[Tensor] = []
+    list_of: dict[Tensor, list[Tensor]] = {}  # of what is shared: those with which it steps alone
     for lists in zip(*map(UpdateRule.lists, rules, groups), strict=True):
         W = lists[0][0]
         if W.is_cuda or len(lists[0]) > 1 or rules[0].shows_rounding(groups[0]):
-            shared += [W for params in lists for W in params]
+            list_of |= {W: params for params in lists for W in params}
         else:
             for rule, params, group in zip(rules, lists, groups, strict=True):
                 rule.step_list(params, group)
-    states = {W: rules[owners[W]].state[W] for W in shared}
+    states = {W: rules[owners[W]].state[W] for W in list_of}
     directions: dict[int, dict[Tensor, Tensor]] = defaultdict(dict)
     is_equal = True
-    for params in divide(shared, states, lambda W: True):
+    for params in divide(list(list_of), states, lambda W: True):
         state = gather([states[W] for W in params])
         D = rules[0].direction(torch.stack([W.grad for W in params]), state, groups[0])  # type: ignore[misc]
         moves = None if D is None else divide_direction(D, params)
-        if compare and not _is_alone(
-            rules[0], [groups[owners[W]] for W in params], params, states, moves, state
-        ):
-            is_equal = False
-            for W in params:
-                rules[owners[W]].step_list([W], groups[owners[W]])
-            continue
+        if compare:
+            own = list({id(list_of[W]): list_of[W] for W in params}.values())
+            numbers = [owners[some[0]] for some in own]
+            if not _is_alone(rules[0], own, [groups[i] for i in numbers], states, moves, state):
+                is_equal = False
+                for some, i in zip(own, numbers, strict=True):
+                    rules[i].step_list(some, groups[i])
+                continue
         scatter(state, [states[W] for W in params])
         for W, one in zip(params, moves or (), strict=moves is not None):
             directions[owners[W]][W] = one
@@ -105,31 +106,38 @@ def is_same(A: Tensor, B: Tensor) -> bool:
 
 def _is_alone(
     rule: UpdateRule,
+    lists: Sequence[list[Tensor]],
     groups: Sequence[dict[str, Any]],
-    params: Sequence[Tensor],
     states: dict[Tensor, dict[str, Any]],
     moves: Sequence[Tensor] | None,
     stack: dict[str, Any],
 ) -> bool:
-    """Whether a stack has, bit for bit, the directions and states that its parameters have alone."""
-    for number, W in enumerate(params):
-        state = copy.deepcopy(states[W])
-        D = rule.direction(W.grad, state, groups[number])  # type: ignore[arg-type]
-        alone = [] if D is None else [D.reshape(W.shape)]
-        stacked = [] if moves is None else [moves[number]]
+    """Whether a stack has, bit for bit, the directions and states of the lists that step alone."""
+    number = 0
+    for params, group in zip(lists, groups, strict=True):
+        after = [copy.deepcopy(states[W]) for W in params]
+        state = after[0] if len(params) == 1 else gather(after)
+        G = params[0].grad if len(params) == 1 else torch.stack([W.grad for W in params])  # type: ignore[misc]
+        D = rule.direction(G, state, group)  # type: ignore[arg-type]
+        if len(params) > 1:
+            scatter(state, after)
+        alone = [] if D is None else divide_direction(D, params)
+        stacked = [] if moves is None else moves[number : number + len(params)]
         if len(alone) != len(stacked) or not all(map(is_same, alone, stacked)):
             return False
-        if not _has_part(stack, state, number):
+        if not all(_has_part(stack, one, number + i) for i, one in enumerate(after)):
             return False
+        number += len(params)
     return True
 
 
 def _has_part(stack: dict[str, Any], state: dict[str, Any], number: int) -> bool:
     """Whether the state of a parameter is the part of this number of a stack."""
-
-    def is_equal(whole: Any, one: Any) -> bool:
-        if isinstance(one, dict):
-            return _has_part(whole, one, number)
-        return is_same(whole[number], one) if isinstance(one, Tensor) else bool(whole == one)
-
-    return stack.keys() == state.keys() and all(is_equal(stack[key], one) for key, one in state.items())
+    return stack.keys() == state.keys() and all(
+        _has_part(stack[key], one, number)
+        if isinstance(one, dict)
+        else is_same(stack[key][number], one)
+        if isinstance(one, Tensor)
+        else stack[key] == one
+        for key, one in state.items()
+    )

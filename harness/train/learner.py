@@ -135,7 +135,7 @@ class Learner:
         self.follow_schedules(step)
         batch, rule = self.batches.at(step), self.optimizer
         with precision.of_the_model(self.config.precision):
-            if isinstance(rule, UpdateRule) and self.wants_curvature(step):
+            if isinstance(rule, UpdateRule) and rule.wants_curvature(step):
                 self._fitting(self._curvature, batch, step)
                 self.shards.drop_gradients()
                 rule.observe_curvature(batch.count)
@@ -143,10 +143,6 @@ class Learner:
             loss = self._fitting(self.pass_through, batch, step)
         self.apply_gradients()
         return loss
-
-    def wants_curvature(self, step: int) -> bool:
-        """Whether 0-based `step` has a pass for the curvature before its own."""
-        return isinstance(self.optimizer, UpdateRule) and self.optimizer.wants_curvature(step)
 
     def apply_gradients(self) -> None:
         """Clip the gradients in the parameters, step the optimizer, and drop them."""

@@ -21,14 +21,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from htbench.harness.config.key import ResolvedRun
-from htbench.harness.data.task import Batch, Task
-from htbench.harness.parallel.group import ALONE, Group
+from htbench.harness.data.task import Batch
 from htbench.harness.show.note import Note
 from htbench.harness.train import precision
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.progress import Moment
 from htbench.models.stacked import StackedModel
+from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.together import is_same, step_together
 
 log = logging.getLogger("htbench")
@@ -44,11 +43,13 @@ class Stack:
         members: runs that have not ended.
         turn: held by the thread that works.
         numbers: of learners, in the order in which they are made.
+        learner: makes a `StackedLearner` of the arguments of `Learner`.
     """
 
     def __init__(self, runs: int) -> None:
         self.members = runs
         self.numbers = itertools.count()
+        self.learner = functools.partial(StackedLearner, self)
         self.turn = threading.Condition()
         self._due: dict[StackedLearner, int] = {}
         self._losses: dict[StackedLearner, Tensor | Exception] = {}
@@ -64,12 +65,6 @@ class Stack:
             finally:
                 self.members -= 1
                 self.turn.notify_all()
-
-    def learner(
-        self, run: ResolvedRun, task: Task, total: int, device: torch.device, group: Group = ALONE
-    ) -> StackedLearner:
-        """A model and its optimizer that are updated with those of the other runs; arguments of `Learner`."""
-        return StackedLearner(self, run, task, total, device, group)
 
     def update(self, learner: StackedLearner, step: int) -> Tensor:
         """Wait until all other runs want an update, too; see `Learner.update`."""
@@ -100,7 +95,8 @@ class Stack:
                 losses[learner] = error
         ended = Moment.now()
         for learner in due:
-            learner.add_time((ended.wall - began.wall) / len(due), (ended.cpu - began.cpu) / len(due))
+            wall, cpu = (ended.wall - began.wall) / len(due), (ended.cpu - began.cpu) / len(due)
+            learner.spent = Moment(learner.spent.wall + wall, learner.spent.cpu + cpu)
         return losses
 
     def _update_stack(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
@@ -110,7 +106,8 @@ class Stack:
             nothing if it can't be made so: then each makes its own.
         """
         learners = sorted(due, key=lambda learner: learner.number)
-        if any(learner.wants_curvature(due[learner]) for learner in learners):
+        rules = [(x.optimizer, due[x]) for x in learners if isinstance(x.optimizer, UpdateRule)]
+        if any(rule.wants_curvature(step) for rule, step in rules):
             return {}
         try:
             losses = self._pass_through(learners, due)
@@ -145,7 +142,7 @@ class StackedLearner(Learner):
     def __init__(self, stack: Stack, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.stack, self.number = stack, next(stack.numbers)
-        self._spent = Moment(0.0, 0.0)
+        self.spent = Moment(0.0, 0.0)
 
     def update(self, step: int) -> Tensor:
         """Make the update of 0-based `step` together with the other runs; see `Learner.update`."""
@@ -157,11 +154,13 @@ class StackedLearner(Learner):
 
     def now(self) -> Moment:
         """The time of this run's updates so far: of those of a stack its equal share."""
-        return self._spent
+        return self.spent
 
-    def add_time(self, wall: float, cpu: float) -> None:
-        """Add a share of the seconds of an update."""
-        self._spent = Moment(self._spent.wall + wall, self._spent.cpu + cpu)
+    def take_gradients(self) -> list[Tensor]:
+        """The gradients in the model, which then has none."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        self.optimizer.zero_grad(set_to_none=True)
+        return gradients
 
 
 class _Stacked:
@@ -225,16 +224,10 @@ class _Stacked:
         """Whether losses and gradients of a batch are, bit for bit, those of each model alone."""
         losses = self.pass_through(batches)
         for learner, batch, loss in zip(self.learners, batches, losses, strict=True):
-            stacked = [p.grad for p in learner.model.parameters()]
-            learner.optimizer.zero_grad(set_to_none=True)
+            stacked = [loss, *learner.take_gradients()]
             with precision.of_the_model(learner.config.precision):
-                alone = learner.pass_through(batch)
-            single = [p.grad for p in learner.model.parameters()]
-            learner.optimizer.zero_grad(set_to_none=True)
-            pairs = zip([loss, *stacked], [alone, *single], strict=True)
-            if not all(
-                a is b is None or (a is not None and b is not None and is_same(a, b)) for a, b in pairs
-            ):
+                alone = [learner.pass_through(batch), *learner.take_gradients()]
+            if len(stacked) != len(alone) or not all(map(is_same, stacked, alone)):
                 return False
         return True
 

@@ -91,8 +91,9 @@ def execute_together(
         for thread in threads:
             thread.start()
             stack.members += 1
-    for thread in (thread for thread in threads if thread.ident is not None):
-        thread.join()
+    for thread in threads:
+        if thread.ident:
+            thread.join()
     return max(statuses)
 
 

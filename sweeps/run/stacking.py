@@ -35,7 +35,7 @@ def stack_kind(config: RunConfig, wanted: int | str, *, has_gpu: bool) -> Kind |
         wanted: `stack` of the sweep file.
         has_gpu: whether runs that may use a GPU get one.
     """
-    if config.program or wanted == 1 or not models.spec(config.model).stacks:
+    if config.program or wanted == 1 or not (model := models.spec(config.model)).stacks:
         return None
     on_gpu = has_gpu and config.device != "cpu"
     precision = config.precision
@@ -51,8 +51,7 @@ def stack_kind(config: RunConfig, wanted: int | str, *, has_gpu: bool) -> Kind |
         or optimizers.spec(config.optimizer.name).outside
     ):
         return None
-    width = models.spec(config.model).settings["hidden"]
-    if wanted == "auto" and width > (_WIDEST_ON_GPU if on_gpu else _WIDEST_ON_CPU):
+    if wanted == "auto" and model.settings["hidden"] > (_WIDEST_ON_GPU if on_gpu else _WIDEST_ON_CPU):
         return None
     rule = replace(config.optimizer, lr=0.0, weight_decay=0.0, aux_lr=None)
     common = replace(config, seed=0, data_seed=0, optimizer=rule)

@@ -4,7 +4,6 @@ import threading
 
 from htbench.harness.config.key import resolved
 from htbench.harness.store import Store
-from htbench.harness.train.checkpoint import load_weights
 from htbench.harness.train.monitor import Monitor
 from htbench.harness.train.run import run
 from htbench.harness.train.stack import Stack
@@ -29,7 +28,3 @@ def train_together(configs, root, monitors=None):
     for thread in threads:
         thread.join()
     return ends
-
-
-def weights_of(record, root):
-    return load_weights(Store(root).files(record.key))[0]

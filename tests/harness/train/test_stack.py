@@ -8,8 +8,10 @@ from htbench.harness.errors import RunFailedError, StoppedError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store, curve
 from htbench.harness.train import stack as stacks
+from htbench.harness.train.checkpoint import load_weights
+from htbench.optimizers import together
 from tests.helpers.interrupting import StopAfter, finish
-from tests.helpers.stacking import train_together, weights_of
+from tests.helpers.stacking import train_together
 
 BASE = {
     "task": "pydocs",
@@ -45,7 +47,8 @@ def assert_as_alone(records, root, alone_root, wanted):
         assert (record.key, record.status, record.metrics) == (alone.key, alone.status, alone.metrics)
         assert curve.read(Store(root).files(record.key).metrics) == rows
         if record.status is Status.COMPLETED:
-            expected, weights = weights_of(alone, alone_root), weights_of(record, root)
+            files = (Store(place).files(record.key) for place in (alone_root, root))
+            expected, weights = (load_weights(one)[0] for one in files)
             assert all(torch.equal(weights[name], expected[name]) for name in expected)
 
 
@@ -80,11 +83,7 @@ def test_a_checkpoint_of_a_stacked_run_is_no_larger_than_alone(tmp_path):
     train_together(wanted, tmp_path / "stack", [StopAfter(10) for _ in wanted])
     with pytest.raises(StoppedError):
         finish(wanted[0], tmp_path / "alone", monitor=StopAfter(10))
-    sizes = [
-        path.stat().st_size
-        for name in ("stack", "alone")
-        for path in (tmp_path / name).glob("runs/*/*/checkpoint.pt")
-    ]
+    sizes = [path.stat().st_size for path in tmp_path.glob("*/runs/*/*/checkpoint.pt")]
     assert len(sizes) == 4 and max(sizes) - min(sizes) < 1000
 
 
@@ -97,17 +96,16 @@ def test_a_finished_run_is_not_in_the_stack(tmp_path):
 
 def test_a_run_that_fails_ends_alone(tmp_path, monkeypatch):
     wanted = configs(**{"steps": 20, "optimizer.name": "muon"})
-    step, steps = stacks.StackedLearner.follow_schedules, []
+    step = stacks.StackedLearner.follow_schedules
 
     def fail_once(learner, number):
         if number == 5 and learner.config.seed == 1:
-            steps.append(number)
             raise ValueError("of this run alone")
         step(learner, number)
 
     monkeypatch.setattr(stacks.StackedLearner, "follow_schedules", fail_once)
     ends = train_together(wanted, tmp_path / "stack")
-    assert steps and isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
+    assert isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
     assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
 
 
@@ -129,9 +127,16 @@ def test_runs_go_on_one_by_one_where_a_stack_rounds_in_another_way(tmp_path, mon
 @pytest.mark.parametrize("optimizer", ["sophia", "schedule_free", "prodigy", "cosmos", "mars", "htmuon_mix"])
 def test_other_rules_step_as_alone(tmp_path, optimizer):
     wanted = configs(2, **{"optimizer.name": optimizer, "steps": 25, "optimizer.lr": 0.004})
-    wanted = [c for c in wanted]
     records = train_together(wanted, tmp_path / "stack")
     assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+def test_where_stacked_directions_differ_each_steps_with_its_own_lists(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "_is_alone", lambda *arguments: False)
+    wanted = configs(2, **{"optimizer.name": "muon", "steps": 20})
+    assert_as_alone(
+        train_together(wanted, tmp_path / "stack"), tmp_path / "stack", tmp_path / "alone", wanted
+    )
 
 
 def test_each_log_has_the_words_of_its_run(tmp_path, monkeypatch):
