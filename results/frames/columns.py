@@ -71,7 +71,7 @@ def read_record(record: RunRecord) -> dict[str, Any]:
     ran = where.get("imports")  # `harness.config.parts.unseen`
     noted, reach = where.get("outside"), where.get("reach")
     percent = reach.get("percent") if isinstance(reach, Mapping) else None
-    stack = where.get("stack", 1)
+    stack = where["stack"] if isinstance(where.get("stack"), int) else 1
     is_noted = isinstance(noted, Mapping) and isinstance(noted.get("defaults"), Mapping)
     columns = {name: parts[part].get(key) for name, part, key in _PLACES} | {
         "device": "cuda" if where.get("gpu") else "cpu",

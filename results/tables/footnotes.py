@@ -264,7 +264,8 @@ def complete_section(section: Section, part: Frame) -> Section:
         compiled = "compiled" if any(run.get("compile") is True for run in runs) else ""
         fields = {name: _list_values(runs, name) for name in _MADE_BY}
         data = _list_values(runs, DATA)
-        notes.append(Note("made_by", runs=len(runs), compiled=compiled, data=data, **fields))
+        stacks = sorted({*_list_values(runs, "stack")} - {"1"}, key=int)
+        notes.append(Note("made_by", runs=len(runs), compiled=compiled, stacks=stacks, data=data, **fields))
     mixture = [Note("mixture_section", section=section.title, differences=differences)] if differences else []
     below, last = (*section.notes, *notes), (*section.footer, *footer)
     brief = None if section.brief is None else replace(section.brief, notes=below, footer=last)

@@ -229,6 +229,7 @@ def timed(bench, make, **of_muon):
         ({"environment": {"cpu": "Testium 9"}}, "machine=Testium 9"),
         ({"config": {"compile": True}}, "compile=True"),
         ({"environment": {"world_size": 2}}, "processes=2"),
+        ({"environment": {"stack": 4}}, "stack=4"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

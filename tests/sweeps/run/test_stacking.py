@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -81,8 +80,8 @@ def test_a_sweep_of_stacks_is_that_of_its_runs_alone_and_a_kill_loses_nothing(tm
     wait_for(lambda: list((tmp_path / "stacked").glob("runs/*/*/checkpoint.pt")))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    attempts = map(Path.read_text, (tmp_path / "stacked").glob("runs/*/*/attempts/1.json"))
-    owners = [json.loads(text)["owner"]["pid"] for text in attempts]
+    attempts = stacked.root.glob("runs/*/*/attempts/1.json")
+    owners = [json.loads(path.read_text())["owner"]["pid"] for path in attempts]
     assert len(set(owners)) < len(owners), "several runs are of one process"
     stacked("sweep", "run", file, "--workers", 2)
     check_whole(tmp_path / "stacked")
