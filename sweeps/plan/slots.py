@@ -16,6 +16,7 @@ import math
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,11 @@ class Study:
     def url(self) -> str:
         """The storage as SQLAlchemy takes it. Raises UsageError if the environment lacks a part of it."""
         return database.resolved(self.storage)
+
+    @property
+    def name_in_database(self) -> str:
+        """Its name in a database, which may serve several stores."""
+        return f"{self.name}.{self.nonce}"
 
     @property
     def shown_url(self) -> str:
@@ -176,6 +182,11 @@ def _nonce(root: Path) -> str:
 def _known(root: Path, sweep: str, name: str) -> Study | None:
     study = typed.make(Study, plans.read_study(root, sweep, name))
     return study if study is not None and study.name == name and study.trials > 0 else None
+
+
+def locked(root: Path, study: Study) -> AbstractContextManager[None]:
+    """Hold the lock of a study's slots."""
+    return atomic.locked(study_path(root, study.sweep, study.name).with_name(".lock"))
 
 
 def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:

@@ -110,6 +110,6 @@ def _check_kind(url: str, text: str) -> None:
         )
     if url.lower().startswith("sqlite"):
         raise UsageError(
-            f"search.storage '{masked(text)}' can't be used: SQLite gives one setting to several workers; "
+            f"search.storage '{masked(text)}' can't be used: SQLite is not made for several machines; "
             "leave the key out for a journal file, or use PostgreSQL."
         )

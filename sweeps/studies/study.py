@@ -1,6 +1,5 @@
 """Runs and points in the form of Optuna: studies and their descriptions, trials and their curves."""
 
-import contextlib
 import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -10,22 +9,22 @@ from typing import Any
 import optuna
 from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import BasePruner
-from optuna.storages import BaseStorage
+from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig, Value, programs
-from htbench.harness.config.settings import to_settings
+from htbench.harness.config.settings import resolve_config, to_settings
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store, curve
-from htbench.harness.store.points import SEED_FIELDS
+from htbench.harness.store.points import SEARCH, SEED_FIELDS
 from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFolder
 from htbench.sweeps.plan.planned import Planned
-from htbench.sweeps.plan.slots import Axis
-from htbench.sweeps.studies.drawing import encode_value, make_axis, make_distribution
-from htbench.sweeps.studies.storage import write_journal
+from htbench.sweeps.plan.slots import Axis, Study
+from htbench.sweeps.studies.drawing import encode_value, make_axis, make_distribution, make_pruner
+from htbench.sweeps.studies.storage import write_journal, write_to_database
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -63,22 +62,16 @@ class Description:
         self.metric, self.attributes = f"val_{task.metric}", {**more, **shared}
         self._direction = StudyDirection.MAXIMIZE if task.higher_is_better else StudyDirection.MINIMIZE
 
-    def open(self, name: str, storage: BaseStorage, pruner: BasePruner | None = None) -> optuna.Study:
-        """The study of this name, which is created if the storage lacks it, with its attributes."""
-        study = None
-        with contextlib.suppress(KeyError):  # a journal would note that somebody wanted to create it again
-            study = optuna.load_study(study_name=name, storage=storage, pruner=pruner)
-        study = study or optuna.create_study(
-            study_name=name, storage=storage, direction=self._direction, pruner=pruner, load_if_exists=True
+    def create(self, name: str, storage: BaseStorage, pruner: BasePruner | None = None) -> optuna.Study:
+        """A new study of this name in a storage, with its attributes and without trials."""
+        study = optuna.create_study(
+            study_name=name, storage=storage, direction=self._direction, pruner=pruner
         )
-        if study.metric_names != [self.metric]:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExperimentalWarning)
-                study.set_metric_names([self.metric])
-        stored = study.user_attrs
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            study.set_metric_names([self.metric])
         for attribute, value in self.attributes.items():
-            if attribute not in stored or stored[attribute] != value:
-                study.set_user_attr(attribute, value)
+            study.set_user_attr(attribute, value)
         return study
 
 
@@ -113,7 +106,7 @@ def number_or_nan(value: float | None) -> float:
 
 
 def read_reports(folder: Path, metric: str, record: RunRecord | None) -> dict[int, float]:
-    """The evaluations of a run that are reported, by step. The last of a completed run is its value."""
+    """The evaluations of a run by step. The last of a completed run, if its record is given, is its value."""
     last = record.steps if record is not None and record.status is Status.COMPLETED else math.inf
     return {
         row["step"]: number_or_nan(row[metric])
@@ -131,9 +124,8 @@ def make_trial(
     axes: Mapping[str, Axis],
     settings: Mapping[str, Value],
     attributes: Mapping[str, Any],
-    after_tell: bool = False,
 ) -> FrozenTrial:
-    """The trial of a run, from its run folder.
+    """The trial of a run, from its run folder, with value and constraints as if Optuna had been told.
 
     Args:
         record: of the run; None if it has not ended for the study.
@@ -143,11 +135,9 @@ def make_trial(
         axes: the parameters.
         settings: of the run, those on the axes among them.
         attributes: for people, who see them in the dashboard.
-        after_tell: have the value and the constraints that Optuna gives a trial when it is told, on which the
-            next draws depend.
     """
     state, value = judge_trial(record, metric) if record is not None else (without_record, None)
-    if after_tell and state is TrialState.PRUNED and curve:
+    if state is TrialState.PRUNED and curve:
         value = curve[max(curve)]
     return create_trial(
         state=state,
@@ -156,7 +146,7 @@ def make_trial(
         distributions={name: make_distribution(axis) for name, axis in axes.items()},
         intermediate_values=dict(curve),
         user_attrs=dict(attributes),
-        constraints=find_violations(record, metric) if after_tell and record is not None else None,
+        constraints=find_violations(record, metric) if record is not None else None,
     )
 
 
@@ -191,16 +181,70 @@ def write_grid(
         remark = record.note if record is not None else state.message
         attributes = {"key": key, "status": state.status.value} | ({"remark": remark} if remark else {})
         attributes |= {name: _to_json(value) for name, value in settings.items() if name not in shared}
-        evaluations = curve.read(RunFolder(store.run_folder(key)).metrics) if record is not None else []
         trials.append(
             make_trial(
                 record,
                 metric,
                 without_record=_WITHOUT_RECORD.get(state.status, TrialState.WAITING),
-                curve={row["step"]: row[metric] for row in evaluations if row.get(metric) is not None},
+                curve=read_reports(store.run_folder(key), metric, None) if record is not None else {},
                 axes=axes,
                 settings=settings,
                 attributes=attributes,
             )
         )
-    write_journal(path, lambda storage: description.open(path.stem, storage), trials)
+    write_journal(path, lambda storage: description.create(path.stem, storage), trials)
+
+
+# --- a search ---
+
+
+def load_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]]) -> optuna.Study:
+    """The study of a search, in memory.
+
+    Args:
+        store: where the runs are.
+        study: which study.
+        filled: its slots, as `slots.read_slots` returns them.
+    """
+    description = _describe_search(study)
+    loaded = description.create(study.name, InMemoryStorage(), make_pruner(study))
+    loaded.add_trials(_make_search_trials(store, study, filled, description.metric))
+    return loaded
+
+
+def write_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]], path: Path) -> None:
+    """Write the study of a search to its database, or to this journal if it has none."""
+    description = _describe_search(study)
+    trials = _make_search_trials(store, study, filled, description.metric)
+    if study.storage:
+        name = study.name_in_database
+        write_to_database(study, lambda storage: description.create(name, storage), trials)
+    else:
+        write_journal(path, lambda storage: description.create(study.name, storage), trials)
+
+
+def _describe_search(study: Study) -> Description:
+    about = {"sweep": study.sweep, "block": study.block, "stage": SEARCH}
+    return Description(resolve_config(study.fixed), about, without=study.axes)
+
+
+def _make_search_trials(
+    store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]], metric: str
+) -> list[FrozenTrial]:
+    """The trials of the slots by number. A number that is in no slot has failed."""
+    numbers = [content["trial"] for content in filled.values()]
+    trials = [create_trial(state=TrialState.FAIL) for _ in range(max(numbers, default=-1) + 1)]
+    for content in filled.values():
+        key = content["key"]
+        record = store.record(key)
+        record = record if record is not None and record.ends(study.name) else None
+        trials[content["trial"]] = make_trial(
+            record,
+            metric,
+            without_record=TrialState.RUNNING,
+            curve=read_reports(store.run_folder(key), metric, record),
+            axes=study.axes,
+            settings=content["overrides"],
+            attributes={"key": key} | ({"status": record.status} if record else {}),
+        )
+    return trials

@@ -1,6 +1,8 @@
 """Shared by the tests of searches: sweep files, workers without training, and what must hold in the end."""
 
 import optuna
+from optuna.storages import RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalStorage
 from optuna.trial import TrialState
 
 from htbench.harness.store import Store
@@ -10,7 +12,8 @@ from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.planned import search_points
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec import sweep_file as specs
-from htbench.sweeps.studies.connection import Connection
+from htbench.sweeps.studies import refresh
+from htbench.sweeps.studies.study import encode_params, load_search
 
 SEARCH = """
 name: tiny
@@ -56,15 +59,15 @@ def check_search(root, study):
     assert sorted(content["trial"] for content in filled.values()) == list(range(study.trials))
     keys = [content["key"] for content in filled.values()]
     assert len(set(keys)) == study.trials, "distinct points"
-    connection = Connection(root, study)
-    found = connection.list_trials()
-    assert connection.has_slots(filled), "the same settings there and here"
+    found = trials(root, study)
     assert [trial.number for trial in found] == list(range(study.trials))
     for content in filled.values():
         trial, record = found[content["trial"]], store.record(content["key"])
         assert record is not None and record.ends(study.name)
         assert trial.state is (TrialState.COMPLETE if record.status == "completed" else TrialState.PRUNED)
         assert trial.user_attrs["key"] == content["key"]
+        params = encode_params(study.axes, content["overrides"])
+        assert trial.params == params, "the same settings there and here"
         if record.status == "completed":
             assert trial.value == record.metrics["val_accuracy"]
     points = [point for point in read_points(root, study.sweep) if point.study == study.name]
@@ -73,16 +76,43 @@ def check_search(root, study):
 
 def state_of(study, root):
     """All that a study knows, as plain values."""
-    return [
-        (t.number, t.state.name, t.params, t.value, t.intermediate_values)
-        for t in Connection(root, study).list_trials()
-    ]
+    return as_values(trials(root, study))
+
+
+def as_values(trials):
+    return [(t.number, t.state.name, t.params, t.value, t.intermediate_values) for t in trials]
+
+
+def trials(root, study):
+    """The trials of a study, from slots and run folders."""
+    return load_search(Store(root), study, slots.read_slots(root, study)).trials
+
+
+def written(root, study):
+    """The trials of a study as it was written last, read by Optuna alone."""
+    storage = RDBStorage(study.url) if study.storage else journal(root, study)
+    name = study.name_in_database if study.storage else study.name
+    return optuna.load_study(study_name=name, storage=storage).trials
+
+
+def journal(root, study):
+    return JournalStorage(JournalFileBackend(str(journal_path(root, study))))
+
+
+def journal_path(root, study):
+    return root / "studies" / f"{study.name}.journal"
+
+
+def bring_up_to_date(root, study, **options):
+    """As every command on a sweep does it."""
+    place = refresh.refresh_search(Store(root), study, **options)
+    assert repr(as_values(written(root, study))) == repr(state_of(study, root)), "NaN equals nothing"
+    return place
 
 
 def forget(root, study):
     """Delete a study, wherever it is kept."""
-    connection = Connection(root, study)
     if study.storage:
-        optuna.delete_study(study_name=connection.home.study_name, storage=connection.storage)
+        optuna.delete_study(study_name=study.name_in_database, storage=RDBStorage(study.url))
     else:
-        connection.home.path.unlink()
+        journal_path(root, study).unlink()

@@ -31,7 +31,7 @@ from tests.helpers import prepared
 PRELOAD = (
     "htbench.sweeps.run.preload",
     "htbench.sweeps.commands",
-    "htbench.sweeps.studies.connection",
+    "htbench.sweeps.studies.trial",
     "htbench.results.commands",
 )
 # To resolve these takes the digests of most of the code that makes numbers; a process keeps them.

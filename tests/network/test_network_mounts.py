@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from htbench.harness.store import Store
 from htbench.harness.store.index import Index, Mark
 from htbench.harness.system import atomic
-from htbench.sweeps.studies import trial
 from tests.helpers.command import Htbench
 from tests.helpers.records import record
-from tests.helpers.searching import SEARCH, check_search, join, plan, trained
+from tests.helpers.searching import SEARCH, bring_up_to_date, check_search, join, plan, trained
 from tests.helpers.slot_worker import Worker
 from tests.helpers.sweeping import SPEC, carried_out, check_whole, results
 from tests.helpers.waiting import wait_for
@@ -42,7 +40,7 @@ def test_workers_of_two_nodes_share_a_study(nodes, write_spec):
     )
     join(*(Worker(root) for root in (here, there) * 3))
     for root in nodes:
-        trial.reconcile(Store(root), "tiny", study.name)
+        bring_up_to_date(root, study)
         check_search(root, study)
     keys = [row["key"] for row in trained(here)]
     assert len(keys) == len(set(keys)) == 40, "no run was made twice"

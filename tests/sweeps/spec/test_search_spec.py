@@ -73,7 +73,7 @@ def test_the_order_of_the_axes_in_the_file_decides_nothing(write_spec):
         ("trials: 4", "trials: 4, seed: x", "search.seed must be a whole number from 0, not 'x'"),
         ("trials: 4", "trials: 4, pruner: [asha]", "must be one pruner"),
         ("trials: 4", "trials: 4, pruner: {asha: {reduction_factor: 1}}", "reduction_factor.*from 2, not 1"),
-        ("mode: tpe", "mode: tpe, storage: 'sqlite:///a.db'", "SQLite gives one setting to several workers"),
+        ("mode: tpe", "mode: tpe, storage: 'sqlite:///a.db'", "SQLite is not made for several machines"),
         ("mode: tpe", "mode: tpe, storage: here", "must be a database URL.*'here'"),
         ("mode: tpe", "mode: grid", "search.trials means nothing to mode 'grid'"),
         ("base:", "seeds: [0, 1]\nbase:", "one seed, not on"),

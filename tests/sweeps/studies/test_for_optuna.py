@@ -17,14 +17,12 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store, layout
 from htbench.harness.store.points import Point
 from htbench.harness.store.record import RunRecord
-from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.planned import Planned, search_points
 from htbench.sweeps.plan.replicas import everything
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.studies import refresh
 from htbench.sweeps.studies import trial as jobs
-from htbench.sweeps.studies.connection import Connection
-from tests.helpers.searching import SEARCH, plan, state_of
+from tests.helpers.searching import SEARCH, bring_up_to_date, journal_path, plan, state_of
 
 GRID = """
 name: own
@@ -172,7 +170,7 @@ def test_a_search_says_the_same_of_itself_and_has_replicas_too(tmp_path, write_s
     _, told = opened(replicated(tmp_path, path))
     assert told.study_name == f"{study.name}-replicas" and told.user_attrs["stage"] == "replicate"
     assert [t.user_attrs["seed"] for t in told.trials] == [1000]
-    _, searched = opened(Connection(tmp_path, study).home.path)
+    _, searched = opened(journal_path(tmp_path, study))
     assert searched.best_params == told.trials[0].params
     assert searched.metric_names == ["val_accuracy"] and len(searched.trials) == study.trials
     said = searched.user_attrs
@@ -180,19 +178,18 @@ def test_a_search_says_the_same_of_itself_and_has_replicas_too(tmp_path, write_s
     assert "optimizer.lr" not in said and {tuple(t.params) for t in searched.trials} == {("optimizer.lr",)}
 
 
-def test_a_search_that_an_earlier_version_began_goes_on_with_its_trials(tmp_path, write_spec):
+def test_a_search_that_an_earlier_version_began_goes_on_and_its_journal_is_replaced(tmp_path, write_spec):
     (study,) = plan(tmp_path, write_spec(SEARCH))
     taken = jobs.take(Store(tmp_path), study.sweep, study.slot(0))
-    lost, _ = Connection(tmp_path, study).ask(slots.read_slots(tmp_path, study))
-    before = state_of(study, tmp_path)
-    journal = Connection(tmp_path, study).home.path
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(b"".join(line for line in lines if json.loads(line)["op_code"] not in SAID))
-    assert opened(journal)[1].metric_names is None, "as it was"
+    bring_up_to_date(tmp_path, study)
+    before, path = state_of(study, tmp_path), journal_path(tmp_path, study)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(line for line in lines if json.loads(line)["op_code"] not in SAID))
+    assert opened(path)[1].metric_names is None, "as it was"
     again = jobs.take(Store(tmp_path), study.sweep, study.slot(1))
-    assert [t[:3] for t in state_of(study, tmp_path)] == [t[:3] for t in before], "the lost one is taken"
-    assert (again._number, again.key == taken.key) == (lost, False)
-    assert opened(journal)[1].metric_names == ["val_accuracy"]
+    bring_up_to_date(tmp_path, study)
+    assert state_of(study, tmp_path)[:1] == before and (again._number, again.key == taken.key) == (1, False)
+    assert opened(path)[1].metric_names == ["val_accuracy"]
 
 
 # --- the dashboard ---

@@ -7,11 +7,19 @@ import signal
 
 import pytest
 
-from htbench.harness.store import Store
 from htbench.sweeps.plan import slots
-from htbench.sweeps.studies import trial
 from tests.helpers.crash_points import CRASH_POINTS
-from tests.helpers.searching import SEARCH, check_search, forget, join, plan, state_of, studies, trained
+from tests.helpers.searching import (
+    SEARCH,
+    bring_up_to_date,
+    check_search,
+    forget,
+    join,
+    plan,
+    state_of,
+    studies,
+    trained,
+)
 from tests.helpers.slot_worker import Worker
 
 PRUNED = SEARCH.replace("steps: 8", "steps: 81").replace(
@@ -56,7 +64,7 @@ def test_dying_there_leaves_the_same_search(tmp_path, write_spec, undisturbed, i
     (study,) = plan(tmp_path, path)
     assert Worker(tmp_path, in_order=True, crash=instant).wait() == -signal.SIGKILL
     join(Worker(tmp_path, in_order=True))
-    trial.reconcile(Store(tmp_path), "tiny", study.name)
+    bring_up_to_date(tmp_path, study)
     check_search(tmp_path, study)
     assert outcome(tmp_path, study) == undisturbed
     assert not [path for path in tmp_path.rglob("*.tmp")]
@@ -83,9 +91,9 @@ def test_a_damaged_or_lost_file_is_mended(tmp_path, write_spec, undisturbed, pat
     broken.write_bytes(damage(broken.read_bytes())) if damage else broken.unlink()
     (study,) = plan(tmp_path, path)  # as `sweep run` does
     if index:
-        trial.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
+        bring_up_to_date(tmp_path, study, rebuild=True)
     join(Worker(tmp_path, in_order=True))
-    trial.reconcile(Store(tmp_path), "tiny", study.name)
+    bring_up_to_date(tmp_path, study)
     check_search(tmp_path, study)
     assert outcome(tmp_path, study) == undisturbed
 

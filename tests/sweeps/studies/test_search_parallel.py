@@ -7,9 +7,16 @@ import time
 
 import pytest
 
-from htbench.harness.store import Store
-from htbench.sweeps.studies import trial
-from tests.helpers.searching import SEARCH, check_search, forget, join, plan, state_of, trained
+from tests.helpers.searching import (
+    SEARCH,
+    bring_up_to_date,
+    check_search,
+    forget,
+    join,
+    plan,
+    state_of,
+    trained,
+)
 from tests.helpers.slot_worker import Worker
 from tests.helpers.waiting import wait_for
 
@@ -47,7 +54,7 @@ def test_workers_that_share_a_study_and_one_that_dies_everywhere(tmp_path, write
     for crash in ("ask.before", "claimed", "record.after", "tell"):
         assert Worker(tmp_path, crash=crash).wait() == -signal.SIGKILL
     join(*(Worker(tmp_path) for _ in range(3)))
-    trial.reconcile(Store(tmp_path), "tiny", study.name)  # what the dead had not told
+    bring_up_to_date(tmp_path, study)  # what the dead had not told
     check_once(tmp_path, study)
 
 
@@ -67,7 +74,7 @@ def test_a_study_that_is_lost_comes_back_from_the_folders_and_a_slot_from_the_st
     before = state_of(study, tmp_path)
     assert {state for _, state, *_ in before} == {"COMPLETE", "PRUNED"}
     forget(tmp_path, study)
-    trial.reconcile(Store(tmp_path), "tiny", study.name)
+    bring_up_to_date(tmp_path, study)
     assert state_of(study, tmp_path) == before
 
     slot = tmp_path / "sweeps" / "tiny" / "slots" / study.name / "4.json"
@@ -93,7 +100,7 @@ def run_under_fire(root, study, count, deaths):
         killed += workers[number].kill()
         workers[number] = Worker(root, retry=True)
     join(*workers)
-    trial.reconcile(Store(root), "tiny", study.name)
+    bring_up_to_date(root, study)
     check_search(root, study)
     # Killed after the line of `trained.jsonl` and before its record, a run is rightly made again.
     keys = [row["key"] for row in trained(root)]

@@ -1,4 +1,4 @@
-"""The two kinds of storage do the same: create, open again, rebuild. Here a database is a file of SQLite."""
+"""Where a study is written: a journal file or a database, here a file of SQLite. Both say the same."""
 
 import dataclasses
 import re
@@ -10,67 +10,58 @@ from htbench.harness.errors import UsageError
 from htbench.harness.store import Store
 from htbench.harness.store.importing import import_store
 from htbench.sweeps.plan import slots
-from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.studies import refresh
 from htbench.sweeps.studies import trial as jobs
-from htbench.sweeps.studies.connection import Connection
-from htbench.sweeps.studies.storage import Database, JournalFile
-from tests.helpers.searching import SEARCH, plan
-
-KEY = "0123456789ab"
+from tests.helpers.searching import SEARCH, as_values, bring_up_to_date, journal_path, plan, state_of, written
 
 
-@pytest.fixture(params=[JournalFile, Database])
+@pytest.fixture(params=["journal", "database"])
 def study(request, tmp_path, write_spec):
-    (found,) = slots.studies(specs.load(write_spec(SEARCH)))
-    url = f"sqlite:///{tmp_path}/studies.db" if request.param is Database else ""
+    (found,) = plan(tmp_path, write_spec(SEARCH))
+    url = f"sqlite:///{tmp_path}/studies.db" if request.param == "database" else ""
     return dataclasses.replace(found, storage=url, nonce="abc")
 
 
-def numbers(connection):
-    return [trial.number for trial in connection.list_trials()]
+def test_a_study_is_written_again_with_each_slot_and_keeps_its_trials(study, tmp_path):
+    store = Store(tmp_path)
+    for number in range(3):
+        taken = jobs.take(store, study.sweep, study.slot(number))
+        place = bring_up_to_date(tmp_path, study)
+        found = written(tmp_path, study)
+        assert [trial.number for trial in found] == list(range(number + 1))
+        assert found[number].user_attrs == {"key": taken.key}
+    assert ("studies.db" if study.storage else ".journal") in place
+    before = as_values(written(tmp_path, study))
+    (tmp_path / "sweeps" / "tiny" / "slots" / study.name / "1.json").unlink()
+    bring_up_to_date(tmp_path, study)
+    first, lost, last = as_values(written(tmp_path, study))
+    assert [first, last] == [before[0], before[2]] and lost[1] == "FAIL", "others keep their numbers"
 
 
-def test_a_study_is_created_once_opened_again_and_rebuilt(study, tmp_path):
-    first = Connection(tmp_path, study)
-    assert isinstance(first.home, Database if study.storage else JournalFile)
-    number, chosen = first.ask({})
-    first.store_key(number, KEY)
-    again = Connection(tmp_path, study)
-    assert numbers(again) == [0] and again.list_trials()[0].user_attrs == {"key": KEY}
-    filled = {0: {"trial": 2, "key": KEY, "overrides": chosen}}
-    assert not again.has_slots(filled)
-    again.rebuild(filled)
-    assert numbers(again) == [0, 1, 2] and again.has_slots(filled)
-    first.store_key(2, KEY)
-    assert numbers(first) == [0, 1, 2], "the first connection sees the rebuilt study"
-    for connection in (first, again):
-        connection.release()
-    assert first._find_id(0) is not None, "usable after it was released"
-    assert ("studies.db" if study.storage else ".journal") in again.home.address
-
-
-def test_a_database_that_does_not_answer_is_one_sentence(study, tmp_path):
+def test_a_database_that_does_not_answer_is_one_sentence_and_a_run_does_without(study, tmp_path, caplog):
     nowhere = dataclasses.replace(study, storage=f"sqlite:///{tmp_path}/no/folder/studies.db")
     with pytest.raises(UsageError, match=r"The storage of study 'tiny.* can't be used \(\w+Error: "):
-        Connection(tmp_path, nowhere)
+        refresh.refresh_search(Store(tmp_path), nowhere)
+    taken = jobs.take(Store(tmp_path), study.sweep, study.slot(0))
+    taken._search = nowhere
+    taken.report(1, {"val_accuracy": 0.5})
+    taken.tell(type("Record", (), {"key": taken.key}))
+    assert "can't be used" in caplog.text and taken.key in caplog.text
 
 
 @pytest.mark.parametrize("damage", [lambda data: b"garbage\n", lambda data: data + b'{"op_code": 4, "torn'])
 def test_a_journal_that_cannot_be_read_is_made_again_from_the_slots(tmp_path, write_spec, damage):
     (study,) = plan(tmp_path, write_spec(SEARCH))
-    store = Store(tmp_path)
-    first = jobs.take(store, study.sweep, study.slot(0))
-    journal = Connection(tmp_path, study).home.path
+    jobs.take(Store(tmp_path), study.sweep, study.slot(0))
+    bring_up_to_date(tmp_path, study)
+    journal = journal_path(tmp_path, study)
+    whole = as_values(written(tmp_path, study))
     journal.write_bytes(damage(journal.read_bytes()))
-    with pytest.raises(ValueError):
-        Connection(tmp_path, study)
-    first.report(1, {"val_accuracy": 0.5})  # is in the curve for later: a run does not depend on its study
-    jobs.take(store, study.sweep, study.slot(1))
-    trials = Connection(tmp_path, study).list_trials()
-    assert [(trial.number, trial.user_attrs["key"] == first.key) for trial in trials] == [
-        (0, True),
-        (1, False),
-    ]
+    bring_up_to_date(tmp_path, study)
+    assert as_values(written(tmp_path, study)) == whole == state_of(study, tmp_path)
+    before = journal.read_bytes()
+    bring_up_to_date(tmp_path, study)
+    assert journal.read_bytes() == before, "nothing is written while nothing changes"
 
 
 # --- two stores and one database ---
@@ -79,7 +70,7 @@ def test_a_journal_that_cannot_be_read_is_made_again_from_the_slots(tmp_path, wr
 def planned(root, path):
     """The name in the database of a sweep's study, after the sweep was planned in a store."""
     (found,) = plan(root, path)
-    return Database(found).study_name
+    return found.name_in_database
 
 
 @pytest.fixture
@@ -109,7 +100,7 @@ def test_stores_that_are_imported_from_one_another_have_studies_of_their_own(swe
 def read(root):
     """The name in the database for a job, which does not plan."""
     (folder,) = root.glob("sweeps/tiny/slots/*/")
-    return Database(slots.read_study(root, "tiny", folder.name)).study_name
+    return slots.read_study(root, "tiny", folder.name).name_in_database
 
 
 def test_the_nonce_of_a_store_is_made_once_and_again_if_it_is_damaged(sweep, tmp_path):

@@ -1,7 +1,6 @@
 """What a study hears of its runs: the same whether it is told, or written anew from the folders."""
 
 import dataclasses
-import os
 
 import pytest
 
@@ -13,10 +12,11 @@ from htbench.harness.store.curve import MetricsFile
 from htbench.harness.store.points import read_points
 from htbench.harness.store.record import RunRecord
 from htbench.harness.train.monitor import Monitor
+from htbench.sweeps.plan import slots
 from htbench.sweeps.run.execute import execute
 from htbench.sweeps.studies import trial as trials
-from htbench.sweeps.studies.connection import Connection
-from tests.helpers.searching import SEARCH, forget, plan, state_of
+from htbench.sweeps.studies.study import load_search
+from tests.helpers.searching import SEARCH, as_values, bring_up_to_date, forget, plan, state_of, written
 from tests.helpers.slot_worker import made_up
 
 LONG = SEARCH.replace("steps: 8", "steps: 81").replace("mode: tpe", "mode: random")
@@ -29,10 +29,11 @@ def work_on_all(root, sweep):
 
 
 def rebuilt(root, study):
-    """What the study knows after it was lost."""
+    """What the study says after it was lost."""
+    bring_up_to_date(root, study)
     forget(root, study)
-    trials.reconcile(Store(root), study.sweep, study.name)
-    return state_of(study, root)
+    bring_up_to_date(root, study)
+    return as_values(written(root, study))
 
 
 def taken(root, study, number=0):
@@ -104,8 +105,8 @@ def test_tpe_is_not_attracted_by_runs_that_diverge_late(tmp_path, write_spec):
         """Those that TPE takes for the good ones."""
         from optuna.samplers._tpe.sampler import _split_trials
 
-        connection = Connection(tmp_path, study)
-        good, _ = _split_trials(connection.optuna, connection.list_trials(), 3)
+        loaded = load_search(Store(tmp_path), study, slots.read_slots(tmp_path, study))
+        good, _ = _split_trials(loaded, loaded.trials, 3)
         return [one.params["optimizer.lr"] for one in good]
 
     first = ranks()
@@ -130,17 +131,3 @@ def test_a_trial_is_judged_by_the_step_it_is_at(tmp_path, write_spec):
     evaluate(last, attempt, 3, 0.5)
     with pytest.raises(PrunedError, match="step 9"):
         evaluate(last, attempt, 9, 0.5)
-
-
-def test_a_connection_notices_a_new_journal_even_under_the_old_number_of_its_file(tmp_path, write_spec):
-    (study,) = plan(tmp_path, write_spec(LONG))
-    trial, attempt = taken(tmp_path, study)
-    for step in range(1, 9):
-        trial.report(step, {"val_accuracy": 0.5})
-    journal = Connection(tmp_path, study).home.path
-    os.link(journal, tmp_path / "spare")
-    trials.reconcile(Store(tmp_path), "tiny", study.name, rebuild=True)
-    (tmp_path / "spare").write_bytes(journal.read_bytes())
-    os.replace(tmp_path / "spare", journal)
-    evaluate(trial, attempt, 20, 0.6)
-    assert trial._connection.list_trials()[0].intermediate_values == {20: 0.6}
