@@ -181,16 +181,6 @@ def index(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -
     return 0
 
 
-def reap(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:
-    """Clear away what dead processes left behind."""
-    from htbench.sweeps.cluster import reap
-
-    for spec in loaded:
-        if notes := reap.reap(store, spec, everything(store, spec), replace=args.replace):
-            emit(Report("sweep reap", "", notes=notes), args)
-    return 0
-
-
 def preview_sweeps(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> Iterator[Preview]:
     """The runs of each sweep that are not finished, with their cost."""
     from htbench.sweeps.screens import plan as screen

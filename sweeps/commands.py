@@ -99,9 +99,6 @@ ACTIONS = {
         _JSON | _switch("--watch", "again and again, until all is done") | {"--every": _EVERY},
         of_all=True,
     ),
-    "reap": Action(
-        actions.reap, "tidy up after dead processes and jobs that nobody needs any more", _REPLACE
-    ),
     "cancel": Action(
         actions.cancel, "take the sweep's jobs out of SLURM's queue; runs at work save first", _BLOCK
     ),

@@ -198,7 +198,7 @@ def writes_anew(folder: Path) -> str:
 
 @contextlib.contextmanager
 def submitting(root: Path) -> Iterator[None]:
-    """Hold the lock for submitting, reaping and clearing, and see what other nodes wrote before."""
+    """Hold the lock for submitting and clearing, and see what other nodes wrote before."""
     with atomic.locked(root / ".submit.lock"):
         atomic.refresh_file_cache(sweeps_folder(root))
         for folder in sweeps_folder(root).glob("*"):

@@ -69,11 +69,11 @@ class Array:
 
     resources: Resources
     points: tuple[Point, ...]
-    processes: int = 1
 
-    def take_first(self, jobs: int) -> Array:
-        """An array of so many of its first jobs."""
-        return replace(self, points=self.points[:jobs])
+    @property
+    def processes(self) -> int:
+        """Of each run."""
+        return self.points[0].processes
 
 
 @dataclass
@@ -171,21 +171,17 @@ def check_names(root: Path, spec: SweepSpec) -> None:
 
 
 def select_pending(
-    store: Store,
     planned: Sequence[Planned],
     point_jobs: Mapping[str, Job],
     run_states: Mapping[str, RunState],
-    retry: bool,
     ending: Collection[str] = (),
 ) -> tuple[Report, list[Point]]:
     """Select the points that need a job.
 
     Args:
-        store: where the runs are.
         planned: the sweep's points.
         point_jobs: the jobs in the queue by their points.
         run_states: the states, read after the queue: a job that ends in between leaves a record.
-        retry: whether failed runs need one.
         ending: jobs that were cancelled and still save; their runs need a new one.
     """
     report, pending = Report(), []
@@ -199,7 +195,7 @@ def select_pending(
             report.queued += 1
         elif is_running and not is_ending:
             report.live += 1
-        elif state.status is Status.FAILED and not (retry and store.reset_failure(point.key)):
+        elif state.status is Status.FAILED:
             report.failed[point.id] = state.reason
         else:
             report.ending += is_running
@@ -213,8 +209,8 @@ def group_into_arrays(spec: SweepSpec, points: Sequence[Point], largest: int) ->
     for point in {point.id: point for point in points}.values():  # two blocks may want the same run
         classes.setdefault((block_of(spec, point).resources, point.processes), []).append(point)
     return [
-        Array(resources, tuple(members[first : first + largest]), processes)
-        for (resources, processes), members in classes.items()
+        Array(resources, tuple(members[first : first + largest]))
+        for (resources, _), members in classes.items()
         for first in range(0, len(members), largest)
     ]
 
@@ -224,9 +220,9 @@ def apply_submit_limit(arrays: Sequence[Array], queued: int) -> list[Array]:
     allowed = []
     for array in arrays:
         limit = array.resources.submit_limit
-        part = array if limit is None else array.take_first(max(0, limit - queued))
-        queued += len(part.points)
-        allowed += [part] if part.points else []
+        part = array.points if limit is None else array.points[: max(0, limit - queued)]
+        queued += len(part)
+        allowed += [replace(array, points=part)] if part else []
     return allowed
 
 
@@ -258,16 +254,15 @@ def submit(
         queue.recover_ids(store.root, jobs)
         run_states = states(store, points)  # after the queue: a job that ends in between leaves a record
         troubles_before = troubles.find_troubles(store, spec, points, run_states, jobs)
-        retried = [p.point for p in selected if options.retry]
-        failed = {p.id: p for p in retried if run_states[p.id].status is Status.FAILED}
-        arrays = submissions.read_all(store.root)
-        point_jobs = queue.map_jobs(arrays, jobs)
-        for _, id, job in queue.match_jobs(arrays, jobs):
-            if job.pending and id in failed:
-                store.reset_failure(failed[id].key)  # for this job
-        run_states |= states(store, [*failed.values()])
+        queue.cancel_pending([jobs[id] for id in troubles_before.removed])
+        failed = [p.point for p in selected if run_states[p.point.id].status is Status.FAILED]
+        if options.retry:
+            for point in failed:
+                store.reset_failure(point.key)
+            run_states |= states(store, failed)
+        point_jobs = queue.map_jobs(submissions.read_all(store.root), jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
-        report, pending = select_pending(store, selected, point_jobs, run_states, options.retry, ending)
+        report, pending = select_pending(selected, point_jobs, run_states, ending)
         report.troubles = troubles_before
         user_jobs = sum(job.user == current_user() for job in jobs.values())
         if pending:
@@ -313,7 +308,7 @@ def submit_array(root: Path, code: Snapshot, spec: SweepSpec, array: Array, repo
             raise UsageError(f"SLURM does not take the jobs of '{spec.name}': {error}{already}.") from None
         report.refusal = str(error)
         if jobs > 1:
-            submit_array(root, code, spec, array.take_first(jobs // 2), report)
+            submit_array(root, code, spec, replace(array, points=array.points[: jobs // 2]), report)
         return
     atomic.crash_point("submit.after")
     submissions.answer(root, submission, job=job)
@@ -343,7 +338,7 @@ def write_scripts(
         largest, jobs = max_array_size(), slurm.queue()
     point_jobs = queue.map_jobs(submissions.read_all(store.root), jobs)
     run_states = states(store, [p.point for p in planned])
-    _, pending = select_pending(store, options.select(planned), point_jobs, run_states, retry=False)
+    _, pending = select_pending(options.select(planned), point_jobs, run_states)
     code = snapshot.name_snapshot(store.root, [p.config for p in planned])
     user_jobs = sum(job.user == current_user() for job in jobs.values())
     scripts = []

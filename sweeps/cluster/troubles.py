@@ -1,4 +1,4 @@
-"""Jobs that went wrong or are no longer wanted, for `status`, `submit` and `reap`."""
+"""Jobs that went wrong or are no longer wanted, for `status` and `submit`."""
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence

@@ -79,7 +79,7 @@ LOOKS = (
     "export {key} ../exported",
     "data ls",
     "cost task=digits model=resnet-nano steps=5",
-    *(f"sweep {action} evil" for action in ("status", "status --json", "plan", "index", "reap", "cancel")),
+    *(f"sweep {action} evil" for action in ("status", "status --json", "plan", "index", "cancel")),
     "sweep status ../store/sweeps/evil/spec.yaml",
 )
 

@@ -10,12 +10,9 @@ import pytest
 
 from htbench.harness.cli import main
 from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
-from htbench.harness.store import Store
 from htbench.harness.store.submissions import WORD, word_of
 from htbench.harness.system.finding import Finding
-from htbench.sweeps.cluster import probe, reap
-from htbench.sweeps.plan.planned import search_points
-from htbench.sweeps.spec import sweep_file as specs
+from htbench.sweeps.cluster import probe
 from htbench.sweeps.spec.resources import Resources
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.json_fields import promised
@@ -130,13 +127,11 @@ def test_ctrl_c_cancels_the_job(cluster, htbench, write_spec):
 
 
 def test_its_job_is_none_of_the_sweep(cluster, root, write_spec):
-    spec = specs.load(write_spec(SPEC))
-    planned = search_points(spec)
     name = f"{probe.NAME}-0123abcd"
     assert not re.fullmatch(WORD, word_of(name))
     assert main(["sweep", "submit", str(write_spec(SPEC)), "--root", str(root)]) == 0
     cluster._write(cluster._read() | {"99": ["PENDING", name]})
-    reap.reap(Store(root), spec, planned)
+    assert main(["sweep", "submit", str(write_spec(SPEC)), "--root", str(root)]) == 0
     assert main(["sweep", "cancel", str(write_spec(SPEC)), "--root", str(root)]) == 0
     assert list(cluster.jobs()) == ["99"]
 

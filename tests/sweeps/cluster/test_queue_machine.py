@@ -1,6 +1,6 @@
 """Whatever happens to jobs and to who submits them: each point has one job at most, and none is forgotten.
 
-People submit, cancel, reap and edit their file in any order. Between these jobs begin, end well, fail or die,
+People submit, cancel and edit their file in any order. Between these jobs begin, end well, fail or die,
 and submitters die before they note what they have submitted.
 """
 
@@ -19,7 +19,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Reason, Store, submissions
 from htbench.harness.store.points import sweep_folder
 from htbench.harness.system import slurm
-from htbench.sweeps.cluster import queue, reap, submit
+from htbench.sweeps.cluster import queue, submit
 from htbench.sweeps.cluster.snapshot import Snapshot
 from htbench.sweeps.cluster.submit import SubmitOptions
 from htbench.sweeps.plan.planned import search_points, states
@@ -108,6 +108,8 @@ class Sweep(RuleBasedStateMachine):
         told = (report.finished, report.queued, report.live, len(report.failed), report.submitted)
         assert sum(told) == len(wanted) and not report.left
         taken = {id for _, id in self.shares}
+        planned = {point.id for point in self.points}
+        assert not any(job.pending and id not in planned for job, id in self.shares)
         for one in wanted:
             state = self._states()[one.point.id]
             assert state.is_settled or one.point.id in taken, "nothing that waits is left without a job"
@@ -120,19 +122,6 @@ class Sweep(RuleBasedStateMachine):
         note = queue.cancel(self.store.root, "tiny", mine if block else None)
         left = {id for _, id in self.shares}
         assert note["others"] == 0 and (left.isdisjoint(mine) if block else not left)
-
-    @rule()
-    @precondition(lambda self: (self.store.root / "sweeps").is_dir())
-    def reap(self):
-        reap.reap(self.store, self.spec, self.planned, replace=True)
-        wanted = {point.id for point in self.points}
-        known = self._states()
-        for job, id in self.shares:
-            useless = id not in wanted or known[id].is_settled
-            assert not (job.pending and useless)
-        self.check_numbers()
-        again = {note.kind for note in reap.reap(self.store, self.spec, self.planned)}
-        assert again <= {"reaped_abandoned", "reaped_leftovers", "reaped_studies"}, "nothing of the queue"
 
     @rule()
     @precondition(lambda self: submissions.read_all(self.store.root))

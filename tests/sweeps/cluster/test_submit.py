@@ -192,10 +192,12 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     alive.add(keys[1])
     taken = {keys[3]: job("7_0", "x")}
     known = states(store, [one.point for one in planned])
-    report, todo = submit.select_pending(store, planned, taken, known, retry=False)
+    report, todo = submit.select_pending(planned, taken, known)
     assert report.failed == {keys[0]: "oom"} and (report.live, report.queued) == (1, 1)
     assert [point.key for point in todo] == [keys[2], *keys[4:]]
-    _, todo = submit.select_pending(store, planned, taken, known, retry=True)
+    assert store.reset_failure(keys[0])  # as `--retry` does
+    known = states(store, [one.point for one in planned])
+    _, todo = submit.select_pending(planned, taken, known)
     assert [point.key for point in todo] == [keys[0], keys[2], *keys[4:]]
 
 

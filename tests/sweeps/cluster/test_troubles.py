@@ -39,18 +39,16 @@ def sweep(htbench, write_spec, cluster):
 # --- points that are gone ---
 
 
-def test_jobs_of_points_that_the_file_has_lost_are_named_and_reaped(sweep, cluster):
+def test_jobs_of_points_that_the_file_has_lost_are_named_and_cancelled(sweep, cluster):
     cluster.change("8_1", state="RUNNING")
-    for words in (["status"], ["submit", "--replace"]):
-        (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer plans" in line]
-        assert line.startswith("tiny: 2 jobs in the queue are for runs that the sweep no longer plans; ")
-        assert line.endswith("`htbench sweep reap` cancels those that wait")
     (row,) = json.loads("\n".join(sweep("status", FEWER, "--json")))
     promised("sweep status", [row])
     assert row["jobs"]["removed"] == ["8_1", "8_2"]
-    assert "tiny: 1 job of runs that the sweep no longer plans cancelled" in sweep("reap", FEWER)
+    for words in (["status"], ["submit", "--replace"]):
+        (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer plans" in line]
+        assert line.startswith("tiny: 2 jobs in the queue are for runs that the sweep no longer plans; ")
+        assert line.endswith("`submit` with the file cancels those that wait")
     assert cluster.jobs() == {"8_0": "PENDING", "8_1": "RUNNING"}, "a run at work is worth its result"
-    assert not any("cancelled" in line for line in sweep("reap", FEWER))
 
 
 def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
@@ -62,7 +60,7 @@ def test_nothing_is_said_of_a_file_that_is_as_it_was(sweep):
 def test_a_job_that_another_sweep_of_the_store_waits_for_stays(sweep, cluster, htbench, write_spec):
     other = write_spec(SPEC.replace("name: tiny", "name: other"), "other.yaml")
     assert "3 in the queue already" in htbench("sweep", "submit", other).stdout
-    lines = sweep("reap", FEWER, "--replace") + sweep("status", FEWER)
+    lines = sweep("submit", FEWER, "--replace") + sweep("status", FEWER)
     assert not any("no longer plans" in line for line in lines)
     assert len(cluster.jobs()) == 3
 

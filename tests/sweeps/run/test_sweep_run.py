@@ -96,7 +96,7 @@ def test_a_smoke_test_of_another_length_is_refused_and_costs_no_checkpoint(htben
     spec = write_spec(LONG)
     die_at_each(["checkpoint.after"], htbench, "sweep", "run", spec)
     before = files(htbench.root)
-    for action in ("run", "retry", "replicate", "submit", "index", "reap"):
+    for action in ("run", "retry", "replicate", "submit", "index"):
         refused = htbench("sweep", action, spec, "steps=5")
         assert refused.returncode == EXIT_USAGE and len(refused.stderr.splitlines()) == 1, action
         assert files(htbench.root) == before, action
