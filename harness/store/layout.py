@@ -22,7 +22,6 @@ store.json          the format of all of it, and what tells the store from other
 
 import os
 import re
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -97,28 +96,18 @@ def cache_folder(root: Path) -> Path:
 def about(root: Path) -> dict[str, Any]:
     """What the store says of itself; empty if it says nothing that can be read.
 
-    It is the store's `format`; and its `nonce`, if it has searches in a database.
+    It is the store's `format`, and what earlier versions said besides.
     """
     content = atomic.read_json(OwnFile(root, STORE))
     return content if isinstance(content, dict) else {}
-
-
-def note(root: Path, **more: Any) -> None:
-    """Let the store say its format, and more. The caller holds the lock."""
-    atomic.write_json(OwnFile(root, STORE), about(root) | {"format": FORMAT} | more)
-
-
-def locked(root: Path) -> AbstractContextManager[None]:
-    """Hold the lock of what the store says of itself."""
-    return atomic.locked(root / f".{Path(STORE).stem}.lock")
 
 
 def begin(root: Path) -> None:
     """Let a store say its format, before the first run is written."""
     if about(root).get("format") != FORMAT:
         make_folder(root)
-        with locked(root):
-            note(root)
+        with atomic.locked(root / f".{Path(STORE).stem}.lock"):
+            atomic.write_json(OwnFile(root, STORE), about(root) | {"format": FORMAT})
 
 
 def check_format(root: Path) -> None:

@@ -14,7 +14,6 @@ import itertools
 import json
 import math
 import re
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ from htbench.harness.config.key import identity, run_key
 from htbench.harness.config.settings import param_of, resolve_config
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.store import layout
 from htbench.harness.store import points as plans
 from htbench.harness.store.points import SEARCH, Point, is_tuned, study_path
 from htbench.harness.system import atomic, seal, typed
@@ -55,9 +53,7 @@ class Study:
         storage: URL as written (`sweeps.spec.database`), or empty for a journal file.
         fixed: settings that all trials share.
         axes: the searched settings.
-        nonce: tells studies of two stores apart in one database: that of the store, but of a study that an
-            earlier version began its own, which is in its file.
-        rest: what newer code has written besides, by name.
+        rest: what older or newer code has written besides, by name.
     """
 
     name: str
@@ -71,18 +67,12 @@ class Study:
     storage: str
     fixed: dict[str, Value]
     axes: dict[str, Axis]
-    nonce: str = field(default="", compare=False)
     rest: dict[str, Any] = field(default_factory=dict, compare=False, metadata=typed.REST)
 
     @property
     def url(self) -> str:
         """The storage as SQLAlchemy takes it. Raises UsageError if the environment lacks a part of it."""
         return database.resolved(self.storage)
-
-    @property
-    def name_in_database(self) -> str:
-        """Its name in a database, which may serve several stores."""
-        return f"{self.name}.{self.nonce}"
 
     @property
     def shown_url(self) -> str:
@@ -146,7 +136,7 @@ def write_studies(root: Path, spec: SweepSpec) -> None:
         if known != study:
             path = study_path(root, spec.name, study.name)
             make_folder(path.parent)
-            value = dataclasses.asdict(dataclasses.replace(study, nonce=known.nonce if known else ""))
+            value = dataclasses.asdict(study)
             value |= value.pop("rest") | (known.rest if known else {})
             atomic.write_json(path, seal.sealed(value))
 
@@ -161,22 +151,7 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     if study is None:
         path = study_path(root, sweep, name)
         raise UsageError(str(Note("study_missing", path=path, sweep=sweep)))
-    return dataclasses.replace(study, nonce=study.nonce or _nonce(root)) if study.storage else study
-
-
-def _nonce(root: Path) -> str:
-    """The nonce of a store, made when it is first needed. With another one its studies are made again."""
-
-    def stored() -> str:
-        nonce = layout.about(root).get("nonce")
-        return nonce if isinstance(nonce, str) and re.fullmatch("[0-9a-f]{8}", nonce) else ""
-
-    if nonce := stored():
-        return nonce
-    with layout.locked(root):
-        nonce = stored() or uuid.uuid4().hex[:8]
-        layout.note(root, nonce=nonce)
-    return nonce
+    return study
 
 
 def _known(root: Path, sweep: str, name: str) -> Study | None:

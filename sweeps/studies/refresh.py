@@ -50,7 +50,7 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
     Args:
         store: the store.
         study: which study.
-        rebuild: write it even if nothing has changed; a database is always written.
+        rebuild: write its journal even if nothing has changed.
 
     Returns:
         where `optuna-dashboard` finds it.

@@ -1,9 +1,8 @@
 """Where studies are kept for people: a journal file of the store, or a database.
 
-A study is made from slots and run folders and written whole, by one process at a time. No code reads it back.
+A study is made from slots and run folders, by one process at a time. No code goes by what is written there.
 """
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -42,7 +41,14 @@ def write_journal(path: Path, create: Create, trials: Sequence[FrozenTrial]) -> 
 
 
 def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial]) -> None:
-    """Replace a study in its database by one with these trials.
+    """Add those trials that have ended, and that it lacks, to a study in its database.
+
+    Stores that share a database add to the same study: its name tells all of its settings.
+
+    Args:
+        study: which study.
+        create: creates it, if it is not there.
+        trials: all of it; those of slots have a key.
 
     Raises:
         UsageError: the database does not answer.
@@ -50,9 +56,13 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
     url = study.url
     try:
         storage = RDBStorage(url)
-        with contextlib.suppress(KeyError):
-            optuna.delete_study(study_name=study.name_in_database, storage=storage)
-        create(storage).add_trials(trials)
+        try:
+            stored = optuna.load_study(study_name=study.name, storage=storage)
+        except KeyError:
+            stored = create(storage)
+        known = {t.user_attrs.get("key") for t in stored.get_trials(deepcopy=False) if t.state.is_finished()}
+        ended = [trial for trial in trials if trial.state.is_finished() and "key" in trial.user_attrs]
+        stored.add_trials(trial for trial in ended if trial.user_attrs["key"] not in known)
         storage.engine.dispose()
     except Exception as error:  # of whatever class: drivers and databases differ
         reason = database.without_secrets(str(error).partition("\n")[0], url)

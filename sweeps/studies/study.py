@@ -83,23 +83,6 @@ def _to_json(value: Value) -> Any:
 # --- a trial ---
 
 
-def judge_trial(record: RunRecord, metric: str) -> tuple[TrialState, float | None]:
-    """State and value of a trial. A run without a finite metric has not failed: its trial is pruned."""
-    value = record.metrics.get(metric)
-    if record.status is Status.COMPLETED and value is not None:
-        return TrialState.COMPLETE, value
-    return TrialState.PRUNED, None
-
-
-def find_violations(record: RunRecord, metric: str) -> dict[str, float]:
-    """The violated constraints of a trial: one without a finite metric has one, so TPE ranks it last.
-
-    TPE prefers pruned trials that have come far, so without this it would prefer late divergences.
-    """
-    good = record.status is Status.PRUNED or judge_trial(record, metric)[0] is TrialState.COMPLETE
-    return {} if good else {"diverged": 1.0}
-
-
 def number_or_nan(value: float | None) -> float:
     """A metric for Optuna: NaN if it is not finite, for which a curve on disk has null."""
     return value if value is not None and math.isfinite(value) else math.nan
@@ -125,7 +108,9 @@ def make_trial(
     settings: Mapping[str, Value],
     attributes: Mapping[str, Any],
 ) -> FrozenTrial:
-    """The trial of a run, from its run folder, with value and constraints as if Optuna had been told.
+    """The trial of a run, from its run folder, as if Optuna had been told.
+
+    A run without a finite metric has not failed: its trial is pruned.
 
     Args:
         record: of the run; None if it has not ended for the study.
@@ -136,9 +121,17 @@ def make_trial(
         settings: of the run, those on the axes among them.
         attributes: for people, who see them in the dashboard.
     """
-    state, value = judge_trial(record, metric) if record is not None else (without_record, None)
-    if state is TrialState.PRUNED and curve:
-        value = curve[max(curve)]
+    value = record.metrics.get(metric) if record is not None else None
+    violations: dict[str, float] | None = {}
+    if record is None:
+        state, violations = without_record, None
+    elif record.status is Status.COMPLETED and value is not None:
+        state = TrialState.COMPLETE
+    else:
+        state, value = TrialState.PRUNED, curve[max(curve)] if curve else None
+        if record.status is not Status.PRUNED:
+            # TPE prefers pruned trials that have come far; one without a finite metric shall rank last.
+            violations = {"diverged": 1.0}
     return create_trial(
         state=state,
         value=None if value is None or math.isnan(value) else value,
@@ -146,7 +139,7 @@ def make_trial(
         distributions={name: make_distribution(axis) for name, axis in axes.items()},
         intermediate_values=dict(curve),
         user_attrs=dict(attributes),
-        constraints=find_violations(record, metric) if record is not None else None,
+        constraints=violations,
     )
 
 
@@ -214,13 +207,16 @@ def load_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, An
 
 def write_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]], path: Path) -> None:
     """Write the study of a search to its database, or to this journal if it has none."""
+
+    def create(storage: BaseStorage) -> optuna.Study:
+        return description.create(study.name, storage)
+
     description = _describe_search(study)
     trials = _make_search_trials(store, study, filled, description.metric)
     if study.storage:
-        name = study.name_in_database
-        write_to_database(study, lambda storage: description.create(name, storage), trials)
+        write_to_database(study, create, trials)
     else:
-        write_journal(path, lambda storage: description.create(study.name, storage), trials)
+        write_journal(path, create, trials)
 
 
 def _describe_search(study: Study) -> Description:

@@ -91,8 +91,7 @@ def trials(root, study):
 def written(root, study):
     """The trials of a study as it was written last, read by Optuna alone."""
     storage = RDBStorage(study.url) if study.storage else journal(root, study)
-    name = study.name_in_database if study.storage else study.name
-    return optuna.load_study(study_name=name, storage=storage).trials
+    return optuna.load_study(study_name=study.name, storage=storage).trials
 
 
 def journal(root, study):
@@ -106,13 +105,21 @@ def journal_path(root, study):
 def bring_up_to_date(root, study, **options):
     """As every command on a sweep does it."""
     place = refresh.refresh_search(Store(root), study, **options)
-    assert repr(as_values(written(root, study))) == repr(state_of(study, root)), "NaN equals nothing"
+    there, here = written(root, study), trials(root, study)
+    if study.storage:  # it has the trials that have ended, in their order
+        there = sorted(there, key=lambda trial: trial.user_attrs["key"])
+        ended = [trial for trial in here if trial.state.is_finished() and "key" in trial.user_attrs]
+        here = sorted(ended, key=lambda trial: trial.user_attrs["key"])
+        there, here = ([values[1:] for values in as_values(found)] for found in (there, here))
+    else:
+        there, here = as_values(there), as_values(here)
+    assert repr(there) == repr(here), "NaN equals nothing"
     return place
 
 
 def forget(root, study):
     """Delete a study, wherever it is kept."""
     if study.storage:
-        optuna.delete_study(study_name=study.name_in_database, storage=RDBStorage(study.url))
+        optuna.delete_study(study_name=study.name, storage=RDBStorage(study.url))
     else:
         journal_path(root, study).unlink()

@@ -1,41 +1,74 @@
 """Where a study is written: a journal file or a database, here a file of SQLite. Both say the same."""
 
 import dataclasses
-import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.importing import import_store
-from htbench.sweeps.plan import slots
+from htbench.harness.store.record import RunRecord
 from htbench.sweeps.studies import refresh
 from htbench.sweeps.studies import trial as jobs
-from tests.helpers.searching import SEARCH, as_values, bring_up_to_date, journal_path, plan, state_of, written
+from tests.helpers.searching import (
+    SEARCH,
+    as_values,
+    bring_up_to_date,
+    forget,
+    journal_path,
+    plan,
+    state_of,
+    written,
+)
 
 
 @pytest.fixture(params=["journal", "database"])
 def study(request, tmp_path, write_spec):
     (found,) = plan(tmp_path, write_spec(SEARCH))
     url = f"sqlite:///{tmp_path}/studies.db" if request.param == "database" else ""
-    return dataclasses.replace(found, storage=url, nonce="abc")
+    return dataclasses.replace(found, storage=url)
 
 
-def test_a_study_is_written_again_with_each_slot_and_keeps_its_trials(study, tmp_path):
-    store = Store(tmp_path)
+def finish(root, study, number):
+    taken = jobs.take(Store(root), study.sweep, study.slot(number))
+    attempt = Store(root).claim(taken.key, "", taken.study)
+    config = dataclasses.asdict(resolve_config(taken.settings))
+    figures = {"val_accuracy": number / 10}
+    record = RunRecord(taken.key, config, Status.COMPLETED, figures, 8, 0.0, None, 0, {}, 1, {})
+    attempt.finish(record)
+    taken._search = study
+    taken.tell(record)
+    return taken
+
+
+def test_a_study_learns_of_each_run_that_ends_and_is_made_again_when_it_is_lost(study, tmp_path):
     for number in range(3):
-        taken = jobs.take(store, study.sweep, study.slot(number))
-        place = bring_up_to_date(tmp_path, study)
+        taken = finish(tmp_path, study, number)
         found = written(tmp_path, study)
         assert [trial.number for trial in found] == list(range(number + 1))
-        assert found[number].user_attrs == {"key": taken.key}
+        assert found[number].user_attrs == {"key": taken.key, "status": "completed"}
+        assert found[number].value == number / 10 and found[number].params
+    before = as_values(written(tmp_path, study))
+    place = bring_up_to_date(tmp_path, study)
     assert ("studies.db" if study.storage else ".journal") in place
+    bring_up_to_date(tmp_path, study, rebuild=True)
+    assert as_values(written(tmp_path, study)) == before
+    forget(tmp_path, study)
+    bring_up_to_date(tmp_path, study)
+    assert as_values(written(tmp_path, study)) == before
+
+
+def test_a_slot_that_is_lost_leaves_the_numbers_of_the_others(tmp_path, write_spec):
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    for number in range(3):
+        finish(tmp_path, study, number)
     before = as_values(written(tmp_path, study))
     (tmp_path / "sweeps" / "tiny" / "slots" / study.name / "1.json").unlink()
     bring_up_to_date(tmp_path, study)
     first, lost, last = as_values(written(tmp_path, study))
-    assert [first, last] == [before[0], before[2]] and lost[1] == "FAIL", "others keep their numbers"
+    assert [first, last] == [before[0], before[2]] and lost[1] == "FAIL"
 
 
 def test_a_database_that_does_not_answer_is_one_sentence_and_a_run_does_without(study, tmp_path, caplog):
@@ -67,16 +100,21 @@ def test_a_journal_that_cannot_be_read_is_made_again_from_the_slots(tmp_path, wr
 # --- two stores and one database ---
 
 
-def planned(root, path):
-    """The name in the database of a sweep's study, after the sweep was planned in a store."""
-    (found,) = plan(root, path)
-    return found.name_in_database
-
-
-@pytest.fixture
-def sweep(tmp_path, write_spec):
-    storage = f"postgresql://nobody@127.0.0.1:1/{tmp_path.name}"
-    return write_spec(SEARCH.replace("mode: tpe", f"mode: tpe, storage: '{storage}'"))
+def test_stores_that_share_a_database_add_to_one_study_and_each_run_once(tmp_path, write_spec):
+    path = write_spec(SEARCH)
+    first, second = (
+        dataclasses.replace(plan(tmp_path / name, path)[0], storage=f"sqlite:///{tmp_path}/studies.db")
+        for name in ("first", "second")
+    )
+    for number in range(3):
+        finish(tmp_path / "first", first, number)
+    assert imported(tmp_path / "first", tmp_path / "second") == []
+    for number in range(4):
+        finish(tmp_path / "second", second, number)
+    keys = [trial.user_attrs["key"] for trial in written(tmp_path, first)]
+    assert len(keys) == len(set(keys)) == 4
+    refresh.refresh_search(Store(tmp_path / "first"), first, rebuild=True)
+    assert [trial.user_attrs["key"] for trial in written(tmp_path, first)] == keys
 
 
 def imported(other, root):
@@ -84,35 +122,3 @@ def imported(other, root):
     done = import_store(Store(root), other)
     assert not done.remarks
     return done.sweeps
-
-
-def test_stores_that_are_imported_from_one_another_have_studies_of_their_own(sweep, tmp_path):
-    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
-    name = planned(first, sweep)
-    assert imported(first, second) == imported(second, third) == ["tiny"]
-    names = [name, read(second), read(third)]
-    assert len(set(names)) == 3
-    assert [planned(root, sweep) for root in (first, second, third)] == names
-    assert imported(second, first) == imported(first, second) == [], "the sweeps do not differ"
-    assert [planned(root, sweep) for root in (first, second, third)] == names
-
-
-def read(root):
-    """The name in the database for a job, which does not plan."""
-    (folder,) = root.glob("sweeps/tiny/slots/*/")
-    return slots.read_study(root, "tiny", folder.name).name_in_database
-
-
-def test_the_nonce_of_a_store_is_made_once_and_again_if_it_is_damaged(sweep, tmp_path):
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(lambda _: planned(tmp_path / "s", sweep), range(8)))) == 1
-    before = read(tmp_path / "s")
-    for damage in ("", "[]", '{"nonce": "../x"}', '{"nonce": 1}'):
-        (tmp_path / "s" / "store.json").write_text(damage)
-        assert read(tmp_path / "s") == read(tmp_path / "s") != before
-        assert re.fullmatch(r"tiny\.sgdm\.\w{6}\.[0-9a-f]{8}", read(tmp_path / "s"))
-
-
-def test_a_store_without_a_database_has_no_nonce(write_spec, tmp_path):
-    plan(tmp_path / "s", write_spec(SEARCH))
-    assert not (tmp_path / "s" / "store.json").exists()
