@@ -24,7 +24,7 @@ from htbench.harness.system.folders import make_folder
 from htbench.sweeps.plan.planned import filled, search_points, states
 from htbench.sweeps.plan.replicas import everything, everything_with_states
 from htbench.sweeps.plan.start import check_start
-from htbench.sweeps.plan.stored import searched, stored, trained_again, write_plan
+from htbench.sweeps.plan.stored import read_plan, searched, trained_again, write_plan
 from htbench.sweeps.spec.sweep import SweepSpec
 
 if TYPE_CHECKING:
@@ -240,5 +240,5 @@ def status(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
 
 def _read_points(store: Store, spec: SweepSpec) -> list[Point]:
     """The points of the stored plan, which is quick; planned again if file or words are new."""
-    points = stored(store.root, spec)
+    points = read_plan(store.root, spec)
     return [p.point for p in everything(store, spec)] if points is None else points

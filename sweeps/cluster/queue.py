@@ -130,17 +130,6 @@ def cancel(root: Path, sweep: str, points: Collection[str] | None = None) -> Not
     return Note("jobs_cancelled", sweep=sweep, jobs=len(user_jobs), others=len(jobs) - len(user_jobs))
 
 
-def cancel_pending(jobs: Sequence[Job]) -> int:
-    """Cancel those jobs of this user that have not begun; returns their number. One that begins now saves.
-
-    Raises:
-        SlurmError: SLURM does not answer.
-    """
-    ids = [job.id for job in jobs if job.pending and job.user == current_user()]
-    scancel(ids)
-    return len(ids)
-
-
 def scancel(ids: Sequence[str]) -> None:
     """Cancel jobs, in batches. Raises SlurmError after the last batch if one was refused."""
     refused = None

@@ -254,7 +254,8 @@ def submit(
         queue.recover_ids(store.root, jobs)
         run_states = states(store, points)  # after the queue: a job that ends in between leaves a record
         troubles_before = troubles.find_troubles(store, spec, points, run_states, jobs)
-        queue.cancel_pending([jobs[id] for id in troubles_before.removed])
+        unwanted = [jobs[id] for id in troubles_before.removed]
+        queue.scancel([job.id for job in unwanted if job.pending and job.user == current_user()])
         failed = [p.point for p in selected if run_states[p.point.id].status is Status.FAILED]
         if options.retry:
             for point in failed:

@@ -19,7 +19,7 @@ from htbench.sweeps.plan.planned import (
     replica_seeds,
     states,
 )
-from htbench.sweeps.plan.stored import kept, searched
+from htbench.sweeps.plan.stored import replicas_to_keep, searched
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import Settings, SweepSpec
 
@@ -47,7 +47,7 @@ def everything_with_states(store: Store, spec: SweepSpec) -> tuple[list[Planned]
             else:
                 extra += replicas(spec, group, records)
                 break
-    extra += kept(store.root, spec, planned + extra)
+    extra += replicas_to_keep(store.root, spec, planned + extra)
     return planned + extra, known | states(store, [p.point for p in extra])
 
 

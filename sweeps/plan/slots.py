@@ -29,7 +29,6 @@ from htbench.harness.store import points as plans
 from htbench.harness.store.points import SEARCH, Point, is_tuned, study_path
 from htbench.harness.system import atomic, seal, typed
 from htbench.harness.system.folders import make_folder
-from htbench.sweeps.spec import database
 from htbench.sweeps.spec.search import Range
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
@@ -68,16 +67,6 @@ class Study:
     fixed: dict[str, Value]
     axes: dict[str, Axis]
     rest: dict[str, Any] = field(default_factory=dict, compare=False, metadata=typed.REST)
-
-    @property
-    def url(self) -> str:
-        """The storage as SQLAlchemy takes it. Raises UsageError if the environment lacks a part of it."""
-        return database.resolved(self.storage)
-
-    @property
-    def shown_url(self) -> str:
-        """The storage for people."""
-        return database.masked(database.with_driver(self.storage))
 
     def slot(self, number: int) -> str:
         """The id of a slot."""

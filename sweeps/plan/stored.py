@@ -58,7 +58,7 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         root: the store.
         spec: the sweep.
         planned: its points as far as they are known. Stored replicas of an objective that has none among
-            them stay (`kept`); other stored points that are not among them are dropped.
+            them stay (`replicas_to_keep`); other stored points that are not among them are dropped.
         replace: whether stored points that the file lacks may be dropped.
 
     Raises:
@@ -73,7 +73,9 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         if spec.search.has_slots:
             slots.write_studies(root, spec)
         before = plans.sound_points(root, spec.name)
-        wanted = looked(root, [p.point for p in [*planned, *kept(root, spec, planned)]], before)
+        wanted = number_looks(
+            root, [p.point for p in [*planned, *replicas_to_keep(root, spec, planned)]], before
+        )
         ids = {point.id for point in wanted}
         others = {point.id: point for point in before if point.id not in ids}
         dropped = [dataclasses.replace(point, stage=DROPPED) for point in others.values()]
@@ -83,7 +85,7 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
             atomic.write_text(copy, spec.text)
 
 
-def looked(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -> list[Point]:
+def number_looks(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -> list[Point]:
     """The points with the `look` of each: who adds replicas after a look at the first may stop when it suits.
 
     A replica that is planned keeps its look. A new one has one more than the last replica of its setting that
@@ -192,7 +194,7 @@ class Difference:
     gone: int = 0
 
 
-def stored(root: Path, spec: SweepSpec) -> list[Point] | None:
+def read_plan(root: Path, spec: SweepSpec) -> list[Point] | None:
     """The points that a sweep wants as last planned, if that was the plan of the same file.
 
     Nothing is resolved for it, so jobs at work are seen under the keys that they were submitted with,
@@ -219,7 +221,7 @@ def difference(root: Path, spec: SweepSpec, points: Sequence[Point]) -> Differen
     return Difference(len(now - before), len(before - now)) if before else Difference()
 
 
-def kept(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Planned]:
+def replicas_to_keep(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Planned]:
     """Stored replicas of objectives that have none among `planned`: they count until a winner is decided."""
     before = [point for point in plans.sound_points(root, spec.name) if point.stage == REPLICATE]
     decided = {objective(p.point, spec) for p in planned if p.point.stage == REPLICATE}

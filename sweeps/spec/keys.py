@@ -32,7 +32,7 @@ def declared(part: type) -> dict[str, dataclasses.Field[Any]]:
 
 
 def read(
-    part: type, tree: Mapping[str, Any], where: str, *, before: str = "", after: str = "", what: str = "key"
+    part: type, tree: Mapping[str, Any], where: str, *, before: str = "", after: str = ""
 ) -> dict[str, Any]:
     """The keys that a part of a file sets, each checked. An empty one counts as not set.
 
@@ -42,13 +42,12 @@ def read(
         where: the part in words, to follow "in".
         before: what sentences have before a key.
         after: what they have after it.
-        what: a key is called.
 
     Raises:
         UsageError: an unknown key, with the nearest one, or a value that can't be; one sentence.
     """
     fields = declared(part)
-    check_names(tree, fields, where, what)
+    check_names(tree, fields, where, "key")
     given = {}
     for name, value in tree.items():
         if value is not None:

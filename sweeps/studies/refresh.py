@@ -22,6 +22,7 @@ from htbench.harness.system.folders import make_folder
 from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.planned import Planned, block_of, objective, states
 from htbench.sweeps.plan.slots import Study, replicas_of, study_name
+from htbench.sweeps.spec import database
 from htbench.sweeps.spec.sweep import SweepSpec
 
 
@@ -69,7 +70,7 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
         filled = slots.read_slots(store.root, study)
         if study.storage:
             write()
-            return study.shown_url
+            return database.masked(database.with_driver(study.storage))
         text = ""
         for content in filled.values():
             record = store.record(content["key"])

@@ -53,7 +53,7 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
     Raises:
         UsageError: the database does not answer.
     """
-    url = study.url
+    url = database.resolved(study.storage)
     try:
         storage = RDBStorage(url)
         try:

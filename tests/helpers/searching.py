@@ -11,6 +11,7 @@ from htbench.harness.system.atomic import read_json_lines
 from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.planned import search_points
 from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.spec import database
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.studies import refresh
 from htbench.sweeps.studies.study import encode_params, load_search
@@ -90,7 +91,7 @@ def trials(root, study):
 
 def written(root, study):
     """The trials of a study as it was written last, read by Optuna alone."""
-    storage = RDBStorage(study.url) if study.storage else journal(root, study)
+    storage = RDBStorage(database.resolved(study.storage)) if study.storage else journal(root, study)
     return optuna.load_study(study_name=study.name, storage=storage).trials
 
 
@@ -120,6 +121,6 @@ def bring_up_to_date(root, study, **options):
 def forget(root, study):
     """Delete a study, wherever it is kept."""
     if study.storage:
-        optuna.delete_study(study_name=study.name, storage=RDBStorage(study.url))
+        optuna.delete_study(study_name=study.name, storage=RDBStorage(database.resolved(study.storage)))
     else:
         journal_path(root, study).unlink()

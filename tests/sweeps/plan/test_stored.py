@@ -205,9 +205,9 @@ def test_a_writer_that_dies_halfway_leaves_a_plan_that_the_same_command_complete
     monkeypatch.undo()
     old = specs.load(sweep_folder(root, "one") / "spec.yaml")
     assert old.text == SEARCH_TEXT, "the file comes last: it stands for what is there"
-    for point in stored.stored(root, old):
+    for point in stored.read_plan(root, old):
         assert point.block == "sgdm"
-    assert stored.stored(root, specs.load(root.parent / "tiny.yaml")) is None
+    assert stored.read_plan(root, specs.load(root.parent / "tiny.yaml")) is None
     plan(then, replace=True)
     assert len(read_points(root, "one")) == 4 and len(ever_planned(root, "one")) == 8
     assert Store(root).run_folder(key).exists()
@@ -227,13 +227,13 @@ def test_a_damaged_plan_keeps_the_points_that_can_be_read(plan, root):
 def test_what_is_stored_answers_for_its_own_file_only(plan, root, write_spec):
     plan(GRID)
     spec = specs.load(write_spec(GRID))
-    assert [point.key for point in stored.stored(root, spec)] == [p.key for p in read_points(root, "one")]
+    assert [point.key for point in stored.read_plan(root, spec)] == [p.key for p in read_points(root, "one")]
     other = specs.load(write_spec(GRID.replace("[0.03, 0.1]", "[0.1, 0.3]")))
-    assert stored.stored(root, other) is None
+    assert stored.read_plan(root, other) is None
     points = [one.point for one in search_points(other)]
     assert stored.difference(root, other, points) == Difference(new=1, gone=1)
     assert stored.difference(root, spec, read_points(root, "one")) == Difference()
-    assert stored.stored(root, specs.load(write_spec(GRID), ["steps=5"])) is None
+    assert stored.read_plan(root, specs.load(write_spec(GRID), ["steps=5"])) is None
 
 
 def test_replicas_are_due_from_the_beginning_and_of_the_winner_once_it_is_known(plan, root):
