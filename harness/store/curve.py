@@ -25,10 +25,15 @@ TAIL = 4096  # bytes that hold some rows
 _NUMBERS = frozenset({int, float, type(None)})
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All valid rows, sorted by step. Of two with the same step, layer and names the later one counts."""
+def read(path: Path, name: str = "") -> list[dict[str, Any]]:
+    """All valid rows, sorted by step. Of two with the same step, layer and names the later one counts.
+
+    Args:
+        path: the file.
+        name: only the rows in which this word stands; of evaluations that takes a tenth of the time.
+    """
     rows: dict[tuple[int, str, frozenset[str]], dict[str, Any]] = {}
-    for row in atomic.read_json_lines(path):
+    for row in atomic.json_objects(line for line in atomic.read_lines(path) if name.encode() in line):
         if is_row(row):
             rows[row["step"], row.get("layer", ""), frozenset(row)] = row
     return sorted(rows.values(), key=lambda row: int(row["step"]))

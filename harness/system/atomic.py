@@ -229,7 +229,7 @@ def read_json(path: Path) -> Any | None:
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON-lines file without its damaged lines; none if there is no file."""
-    return json_objects(_lines(path))
+    return json_objects(read_lines(path))
 
 
 def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
@@ -253,10 +253,11 @@ def _one_by_one(lines: Iterable[bytes]) -> list[Any]:
 
 def count_lines(path: Path) -> int:
     """The number of lines of a file, damaged ones included; 0 if there is no file."""
-    return len(_lines(path))
+    return len(read_lines(path))
 
 
-def _lines(path: Path) -> list[bytes]:
+def read_lines(path: Path) -> list[bytes]:
+    """The lines of a file; none if there is no file."""
     try:
         return _content(path).splitlines()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

@@ -93,7 +93,7 @@ def read_reports(folder: Path, metric: str, record: RunRecord | None) -> dict[in
     last = record.steps if record is not None and record.status is Status.COMPLETED else math.inf
     return {
         row["step"]: number_or_nan(row[metric])
-        for row in curve.read(RunFolder(folder).metrics)
+        for row in curve.read(RunFolder(folder).metrics, metric)
         if metric in row and 0 < row["step"] < last
     }
 
