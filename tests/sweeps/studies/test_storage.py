@@ -8,7 +8,6 @@ from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import UsageError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.harness.store.importing import import_store
 from htbench.harness.store.record import RunRecord
 from htbench.sweeps.studies import refresh
 from htbench.sweeps.studies import trial as jobs
@@ -108,17 +107,9 @@ def test_stores_that_share_a_database_add_to_one_study_and_each_run_once(tmp_pat
     )
     for number in range(3):
         finish(tmp_path / "first", first, number)
-    assert imported(tmp_path / "first", tmp_path / "second") == []
     for number in range(4):
         finish(tmp_path / "second", second, number)
     keys = [trial.user_attrs["key"] for trial in written(tmp_path, first)]
     assert len(keys) == len(set(keys)) == 4
     refresh.refresh_search(Store(tmp_path / "first"), first, rebuild=True)
     assert [trial.user_attrs["key"] for trial in written(tmp_path, first)] == keys
-
-
-def imported(other, root):
-    """Import a store; what the command said of sweeps."""
-    done = import_store(Store(root), other)
-    assert not done.remarks
-    return done.sweeps
