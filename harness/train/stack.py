@@ -169,7 +169,8 @@ class _Stacked:
     """The models of some learners as one.
 
     On a CPU it has the numbers of its runs alone, bit for bit. Where it can't promise that, which is on a GPU
-    and compiled, the runs have one loss in common, unless that makes the logits of each run itself.
+    and compiled, losses and lengths of gradients are those of all runs in one operation, too, unless a loss
+    makes the logits of its run itself.
     """
 
     def __init__(self, learners: list[StackedLearner]) -> None:
@@ -197,7 +198,8 @@ class _Stacked:
         is_shared = bool(self.steps and self.shares_rule)
         for learner in learners:
             try:
-                learner.clip_gradients()
+                if not self.joins_losses:
+                    learner.clip_gradients()
                 if not is_shared:
                     learner.shards.step()
             except Exception as error:  # it ends this run alone, in its own thread
@@ -234,6 +236,8 @@ class _Stacked:
                 else:
                     losses = self._losses(moved(inputs, first.device), parts)
             torch.autograd.backward(losses.sum())
+        if self.joins_losses and first.config.grad_clip is not None:
+            _clip_each([weight.grad for weight in self.model.weights.values()], first.config.grad_clip)
         self.model.give_gradients(self.models)
         means = zip(self.learners, losses.detach().unbind(), strict=True)
         return {learner: loss for learner, loss in means if learner in batches}
@@ -272,6 +276,19 @@ def _joint_losses(
     losses = cross_entropies(logits_of(model, batch), batch.targets.flatten())
     counted = (batch.targets != IGNORED).view(runs, -1).sum(1)
     return losses.view(runs, -1).sum(1) / counted
+
+
+@torch.no_grad()
+def _clip_each(gradients: Sequence[Tensor | None], limit: float) -> None:
+    """Make the gradients of each model, parts of these stacks (K, ...), no longer than the limit together.
+
+    It is what `torch.nn.utils.clip_grad_norm_` does for one model.
+    """
+    stacks = [gradient for gradient in gradients if gradient is not None]
+    lengths = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in stacks])
+    factors = (limit / (torch.linalg.vector_norm(lengths, dim=0) + 1e-6)).clamp_(max=1)
+    for gradient in stacks:
+        gradient.mul_(factors.view(-1, *(1 for _ in gradient.shape[1:])))
 
 
 class _Part(nn.Module):
