@@ -20,7 +20,7 @@ from htbench.harness.system import atomic, slurm
 from htbench.harness.system.finding import Finding, note, ok, problem
 from htbench.harness.system.folders import make_folder
 from htbench.sweeps.cluster import job_log, sbatch, snapshot
-from htbench.sweeps.cluster.sbatch import RefusedError, UnsureError
+from htbench.sweeps.cluster.sbatch import RefusedError
 from htbench.sweeps.plan.planned import block_of, search_points
 from htbench.sweeps.spec import sweep_file
 from htbench.sweeps.spec.resources import Resources, words
@@ -39,7 +39,8 @@ def probe_nodes(root: Path, arguments: Sequence[str], patience: float) -> list[F
         patience: seconds that jobs may wait in the queue.
 
     Raises:
-        UsageError: there is no SLURM, the store is not writable, or the file is wrong.
+        UsageError: there is no SLURM, or it gives a job no number, the store is not writable, or the file is
+            wrong.
     """
     from htbench.sweeps.cluster import job_array  # imports submitit
 
@@ -52,8 +53,7 @@ def probe_nodes(root: Path, arguments: Sequence[str], patience: float) -> list[F
     logs, name = root / NAME, f"{NAME}-{uuid.uuid4().hex[:8]}"
     make_folder(logs)
     command = ("-m", "htbench", "doctor", "--root", str(root))
-    jobs, findings = dict[str, str](), list[Finding]()
-    unsure, in_queue = dict[str, str](), {name: ""}  # what may be in the queue
+    jobs, findings, in_queue = dict[str, str](), list[Finding](), {name: ""}  # what may be in the queue
     try:
         for resources, kind in kinds.items():
             # A user who waits for the job would not know why it starts again.
@@ -64,10 +64,7 @@ def probe_nodes(root: Path, arguments: Sequence[str], patience: float) -> list[F
                 jobs[sbatch.submit(script)] = kind
             except RefusedError as error:
                 findings.append(problem("job", Note("probe_refused", kind=kind, why=str(error))))
-            except UnsureError as error:
-                unsure[name] = ""
-                findings.append(problem("job", Note("probe_without_number", kind=kind, why=str(error))))
-        in_queue = _wait_for_jobs(jobs, patience) | unsure
+        in_queue = _wait_for_jobs(jobs, patience)
     finally:
         if in_queue:
             _cancel_jobs(name)

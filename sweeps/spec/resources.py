@@ -126,16 +126,12 @@ class Resources:
     @property
     def interpreter(self) -> str:
         """The interpreter of a job; default: that of the submitter, in a container that of the image."""
-        return self.python or ("python3" if self.contained else sys.executable)
+        in_image = self.container or self._in_pyxis
+        return self.python or ("python3" if in_image else sys.executable)
 
     @property
     def _in_pyxis(self) -> bool:
         return any(part.startswith(_PYXIS) for part in self.srun_args)
-
-    @property
-    def contained(self) -> bool:
-        """Whether a job runs in a container, of apptainer or of pyxis."""
-        return bool(self.container) or self._in_pyxis
 
     @property
     def warning_seconds(self) -> int:

@@ -32,18 +32,16 @@ class Range:
     def points(self) -> list[float]:
         """`num` points from low to high, rounded to four significant digits so that people can type them."""
         parts = [i / (self.num - 1) if self.num > 1 else 0.0 for i in range(self.num)]
-        return [float(f"{self.at(part):.4g}") for part in parts]
+        if self.log:
+            values = [self.low * (self.high / self.low) ** part for part in parts]
+        else:
+            values = [self.low + (self.high - self.low) * part for part in parts]
+        return [float(f"{value:.4g}") for value in values]
 
     def octaves(self) -> list[float]:
         """Values from low, each twice the one before, until one is at high or above."""
         count = math.ceil(round(math.log2(self.high) - math.log2(self.low), 2)) + 1
         return [float(f"{self.low * 2**n:.4g}") for n in range(min(count, _MOST_VALUES))]
-
-    def at(self, part: float) -> float:
-        """The value at the fraction `part` of the way from low to high, in [0, 1]."""
-        if self.log:
-            return self.low * float((self.high / self.low) ** part)
-        return self.low + (self.high - self.low) * part
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ PICTURE = {
     ),
     "sweeps.cluster": (
         "harness.config harness.errors harness.show harness.store harness.system "
-        "harness.train sweeps.plan sweeps.run sweeps.spec sweeps.studies"
+        "harness.train sweeps.plan sweeps.run sweeps.spec"
     ),
     "sweeps.screens": (
         "harness.choice harness.config harness.cost harness.errors harness.show harness.store "
