@@ -74,10 +74,7 @@ def test_a_database_that_does_not_answer_is_one_sentence_and_a_run_does_without(
     nowhere = dataclasses.replace(study, storage=f"sqlite:///{tmp_path}/no/folder/studies.db")
     with pytest.raises(UsageError, match=r"The storage of study 'tiny.* can't be used \(\w+Error: "):
         refresh.refresh_search(Store(tmp_path), nowhere)
-    taken = jobs.take(Store(tmp_path), study.sweep, study.slot(0))
-    taken._search = nowhere
-    taken.report(1, {"val_accuracy": 0.5})
-    taken.tell(type("Record", (), {"key": taken.key}))
+    taken = finish(tmp_path, nowhere, 0)
     assert "can't be used" in caplog.text and taken.key in caplog.text
 
 
