@@ -3,6 +3,7 @@
 import io
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.style
@@ -28,19 +29,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": DRAWN_BY},
     "pdf": {"Creator": DRAWN_BY, "CreationDate": None, "Producer": None},
 }
-_LOOK = {
-    **{"font.family": "DejaVu Sans", "font.size": 8, "axes.labelsize": 7.5, "axes.titlesize": _TITLE},
-    **{"xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "legend.fontsize": 7.5, "pdf.fonttype": 42},
-    **{"axes.grid": True, "grid.color": "0.92", "grid.linewidth": 0.8, "axes.axisbelow": True},
-    **{"axes.linewidth": 0.8, "axes.edgecolor": "0.15", "axes.labelcolor": "0.15", "text.color": "0.15"},
-    **{f"axes.spines.{side}": False for side in ("top", "right")},
-    **{f"{axis}tick.color": "0.15" for axis in "xy"},
-    **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
-    **{f"{axis}tick.minor.width": 0.6 for axis in "xy"},
-    **{"lines.markersize": 4.8, "lines.solid_capstyle": "round"},
-    "text.parse_math": False,  # names may hold any signs: two dollars would be a formula, or end the drawing
-    "axes.formatter.useoffset": False,  # a number that is added to all labels is overlooked
-}
+_LOOK = Path(__file__).with_name("figures.mplstyle")
 
 
 def render(picture: Picture) -> dict[str, bytes]:

@@ -247,10 +247,12 @@ def draw_rows(ax: Any, panel: Panel) -> None:
     if kind.x_scale == "log" or _is_wide(near["y"], near["y_low"], near["y_high"]):
         ax.set_xscale("log")
         label_log(ax.xaxis)
+    values = drawn[drawn["y"].notna()]
+    is_published = (values["role"] == kinds.DOT) & (values["source"] == PUBLISHED)
     for role, style in _IN_ROWS.items():
-        if drawn.loc[drawn["role"] == role, "y"].notna().any():
+        if (values.loc[~is_published, "role"] == role).any():
             _explain(ax, kind.words[role], **style)
-    if (drawn.loc[drawn["role"] == kinds.DOT, "source"] == PUBLISHED).any():
+    if is_published.any():
         _explain(ax, "published", **_IN_ROWS[kinds.DOT] | {"markerfacecolor": "white"})
     if beyond:
         _explain(ax, "beyond the axis", **arrow)
