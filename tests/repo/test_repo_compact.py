@@ -67,8 +67,7 @@ def test_a_thinned_curve_still_vouches_for_its_record(brief):
 
 
 def test_its_figure_has_no_holes_and_nearly_the_same_averages(whole, brief):
-    loss = FIGURES["loss"].sweeps
-    for panels in zip(loss(load(whole), whole), loss(load(brief), brief), strict=True):
+    for panels in zip(*(FIGURES["loss"].sweeps(load(store), store) for store in (whole, brief)), strict=True):
         before, after = (
             {name: own.set_index("x")["y"].astype(float) for name, own in one.frame.groupby("series")}
             for one in panels

@@ -107,9 +107,7 @@ def test_published_values_are_those_of_the_tables(tmp_path):
 
 def test_missing_values_say_why(nano_store, nano_frame):
     (group,) = panels("optimizer_variants", nano_frame, nano_store, "runs")
-    values = group[0].of(DOT)
-    missing = values[values["y"].isna()]
-    states = dict(zip(missing["optimizer"], missing["text"], strict=True))
+    states = {row.optimizer: row.text for row in group[0].of(DOT).query("y != y").itertuples()}
     assert states == {"soap": "diverged", "cosmos": "not run yet"}
     assert set(group[0].about.seeds) == {2} and str(group[0].about.facts[-1]) == "1 diverged, 1 not run yet"
 

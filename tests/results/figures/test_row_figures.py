@@ -5,28 +5,13 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures.kinds import (
-    DOT,
-    MARK,
-    MISSED,
-    POINT,
-    PUBLISHED,
-    SPAN,
-    About,
-    Panel,
-    Row,
-    tidy,
-)
-from htbench.results.figures.marks import _find_beyond
+from htbench.results.figures.kinds import DOT, MARK, MISSED, POINT, PUBLISHED, SPAN, About, Panel, Row, tidy
+from htbench.results.figures.marks import _find_beyond, draw_rows
 from htbench.results.figures.registry import FIGURES
-from htbench.results.figures.run_figures import (
-    _SECONDS,
-    choose_unit,
-    make_entry,
-    published_widths,
-)
+from htbench.results.figures.run_figures import _SECONDS, choose_unit, make_entry, published_widths
 from htbench.results.figures.style import label_log
 from htbench.results.frames.load import load
 
@@ -206,8 +191,6 @@ def test_one_very_bad_result_is_left_to_a_mark_at_the_end():
 
 
 def shown_ticks(*limits):
-    from matplotlib.figure import Figure as Canvas
-
     axis = Canvas(figsize=(3.3, 2.1)).subplots().xaxis
     axis.axes.set(xscale="log", xlim=limits)
     label_log(axis)
@@ -234,10 +217,6 @@ def test_units_are_the_largest_that_can_be_read():
 
 
 def drawn_rows(kind, rows):
-    from matplotlib.figure import Figure as Canvas
-
-    from htbench.results.figures.marks import draw_rows
-
     ax = Canvas().subplots()
     draw_rows(ax, Panel(kind, About("t"), tidy(rows)))
     return ax, list(dict.fromkeys(ax.get_legend_handles_labels()[1]))
@@ -258,13 +237,10 @@ def test_the_drawing_has_every_row_and_explains_what_it_shows():
 
 
 def test_a_row_beyond_the_axis_has_a_mark_at_its_end():
-    values = {"muon": 2.0, "htmuon": 2.1, "adamw": 2.2, "sgdm": 9.0}
-    run = {"seed": 1, "key": "a"}
-    rows = [
-        row
-        for name, value in values.items()
-        for row in make_entry("seeds", Row("x", name, "", value, text=str(value)), dots=[(value, run, True)])
-    ]
+    rows = []
+    for name, value in (("muon", 2.0), ("htmuon", 2.1), ("adamw", 2.2), ("sgdm", 9.0)):
+        mark = Row("x", name, "", value, text=str(value))
+        rows += make_entry("seeds", mark, dots=[(value, {"seed": 1, "key": "a"}, True)])
     ax, labels = drawn_rows("seeds", rows)
     assert [text.get_text() for text in ax.texts] == ["mean ± sd", "2.0", "2.1", "2.2", "9.0"]
     assert labels == ["mean", "one run", "beyond the axis"]

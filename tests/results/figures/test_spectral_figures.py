@@ -36,11 +36,8 @@ def two(bench, make):
 def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
     (panel,) = alpha_layers(load(two.store), two.store)
     lines = dict(list(panel.of(POINT, LEFT_OUT).groupby("series")))
-    assert panel.labels == ("layer", "alpha (hill_mid)") and list(lines["adamw"]["x"]) == [
-        "0 q",
-        "0 up",
-        "1 q",
-    ]
+    assert panel.labels == ("layer", "alpha (hill_mid)")
+    assert list(lines["adamw"]["x"]) == ["0 q", "0 up", "1 q"]
     assert list(lines["adamw"]["y"]) == pytest.approx([1.9, 2.2, 2.0])
     assert list(lines["adamw"]["y_low"]) == pytest.approx([1.9, 2.1, 2.0])
     assert list(lines["adamw"]["y_high"]) == pytest.approx([1.9, 2.3, 2.0])
