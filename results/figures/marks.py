@@ -41,7 +41,7 @@ _ARROW: Style = _NO_LINE | {"markersize": 3.5}
 _DIGIT: Style = _NO_LINE | {"marker": "$5$", "color": GREY, "markersize": 4.5, "markeredgewidth": 0}
 _IN_ROWS: dict[str, Style] = {
     MARK: _NO_LINE | {"marker": "|", "markersize": 7, "markeredgewidth": 1.2, "color": "black", "zorder": 3},
-    kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 3.8, "markeredgewidth": 0.6, "zorder": 4},
+    kinds.DOT: _NO_LINE | {"marker": "o", "markersize": 4.4, "markeredgewidth": 0.8, "zorder": 4},
     kinds.MISSED: _NO_LINE | {"marker": "x", "markersize": 4.2, "markeredgewidth": 1.2, "zorder": 4},
 }
 _THIN, _THICK = 1.1, 4.5  # points; of the widest range in a row, and of those within it
