@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig
 from htbench.harness.cost import shapes
-from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.from_runs import from_store
 from htbench.harness.cost.run_class import Cost, Counted, count_steps, run_class
 from htbench.harness.cost.shapes import NotEstimatedError
 from htbench.harness.errors import reason
@@ -64,7 +64,7 @@ def estimate(config: RunConfig, store: Store, device: str) -> RunCost:
         NotEstimatedError: the update of the run can't be made.
     """
     counted, sizes = count(config, device), shapes.of(config)
-    cost = from_records(store, (record for _, record in store.index.rows().values())).get(run_class(config))
+    cost = from_store(store).get(run_class(config))
     steps = count_steps(config, cache_folder(store.root))
     row, work = tasks.spec(config.task), counted.flops_per_step + counted.optimizer_flops_per_step
     samples = None if steps is None else steps * config.batch_size * (config.seq_len or row.seq_len or 1)

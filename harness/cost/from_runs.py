@@ -17,6 +17,11 @@ LOOKED_AT = 20  # so many of the latest runs of a class are enough
 # --- what a run of a class takes ---
 
 
+def from_store(store: Store) -> dict[RunClass, Cost]:
+    """What the finished runs of a store tell, by class."""
+    return from_records(store, (record for _, record in store.index.rows().values()))
+
+
 def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, Cost]:
     """What finished runs tell, by class. Of several processors the one with most runs counts."""
     records_by_class: dict[tuple[RunClass, str], list[RunRecord]] = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig, parts
-from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.from_runs import from_store
 from htbench.harness.cost.probe import NotProbedError, probe
 from htbench.harness.cost.run_class import Cost, RunClass, count_steps, run_class
 from htbench.harness.show.emit import say
@@ -142,8 +142,7 @@ class Costs:
 
     def __init__(self, store: Store, measure: bool) -> None:
         self.store, self.measure = store, measure
-        records = [record for _, record in store.index.rows().values()]
-        self.known: dict[RunClass, Cost] = {**from_records(store, records)}
+        self.known = from_store(store)
         self.unknown: dict[RunClass, Note] = {}
 
     def make_rows(self, works: Sequence[Work]) -> list[Row]:

@@ -14,7 +14,7 @@ from typing import Any
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config import RunConfig
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.cost.from_runs import LOOKED_AT, from_pace, from_records
+from htbench.harness.cost.from_runs import LOOKED_AT, from_pace, from_store
 from htbench.harness.cost.run_class import Cost, RunClass, count_steps, run_class
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
@@ -186,7 +186,7 @@ class Estimator:
     @functools.cached_property
     def finished(self) -> dict[RunClass, Cost]:
         """Costs from all finished runs of the store, read only if a run is not finished."""
-        return from_records(self.store, [record for _, record in self.store.index.rows().values()])
+        return from_store(self.store)
 
     def count_steps(self, point: Point) -> int | None:
         """Updates of a point's run; None if unknown."""

@@ -121,7 +121,7 @@ PICTURE = {
         "results.frames"
     ),
     "results.tables": (
-        "harness.choice harness.config harness.cost harness.paper harness.show harness.store "
+        "harness.choice harness.config harness.paper harness.show harness.store "
         "results.compare results.frames"
     ),
     "results.commands": (
