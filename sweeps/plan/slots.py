@@ -16,7 +16,6 @@ import math
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,65 +26,14 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store import layout
 from htbench.harness.store import points as plans
-from htbench.harness.store.points import SEARCH, Point, is_tuned, study_path
-from htbench.harness.system import atomic, seal, typed
+from htbench.harness.store.points import SEARCH, Point, is_tuned
+from htbench.harness.store.study import Axis, Study, find_study, study_path
+from htbench.harness.system import atomic, seal
 from htbench.harness.system.folders import make_folder
-from htbench.sweeps.spec import database
 from htbench.sweeps.spec.search import Range
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
 LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
-Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
-
-
-@dataclass(frozen=True)
-class Study:
-    """One objective's search, in plain values.
-
-    Attributes:
-        name: `<sweep>.<block>[.<fixed axes>].<digest>`, see `study_name`.
-        sweep: the sweep's name.
-        block: the block's name.
-        trials: how many slots it has.
-        mode: a row of `sweeps.spec.search.MODES`.
-        seed: of the draws.
-        pruner: a row of `sweeps.spec.search.PRUNERS`, or empty.
-        pruner_options: its options.
-        storage: URL as written (`sweeps.spec.database`), or empty for a journal file.
-        fixed: settings that all trials share.
-        axes: the searched settings.
-        nonce: tells studies of two stores apart in one database: that of the store, but of a study that an
-            earlier version began its own, which is in its file.
-        rest: what newer code has written besides, by name.
-    """
-
-    name: str
-    sweep: str
-    block: str
-    trials: int
-    mode: str
-    seed: int
-    pruner: str
-    pruner_options: dict[str, int]
-    storage: str
-    fixed: dict[str, Value]
-    axes: dict[str, Axis]
-    nonce: str = field(default="", compare=False)
-    rest: dict[str, Any] = field(default_factory=dict, compare=False, metadata=typed.REST)
-
-    @property
-    def url(self) -> str:
-        """The storage as SQLAlchemy takes it. Raises UsageError if the environment lacks a part of it."""
-        return database.resolved(self.storage)
-
-    @property
-    def shown_url(self) -> str:
-        """The storage for people."""
-        return database.masked(database.with_driver(self.storage))
-
-    def slot(self, number: int) -> str:
-        """The id of a slot."""
-        return f"{self.name}/{number}"
 
 
 def study_name(words: Iterable[str]) -> str:
@@ -136,7 +84,7 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
 def write_studies(root: Path, spec: SweepSpec) -> None:
     """Write the file of every study. The caller holds the sweep's lock."""
     for study in studies(spec):
-        known = _known(root, spec.name, study.name)
+        known = find_study(root, spec.name, study.name)
         if known != study:
             path = study_path(root, spec.name, study.name)
             make_folder(path.parent)
@@ -151,7 +99,7 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     Raises:
         UsageError: it was never planned, or its file is damaged.
     """
-    study = _known(root, sweep, name)
+    study = find_study(root, sweep, name)
     if study is None:
         path = study_path(root, sweep, name)
         raise UsageError(str(Note("study_missing", path=path, sweep=sweep)))
@@ -171,11 +119,6 @@ def _nonce(root: Path) -> str:
         nonce = stored() or uuid.uuid4().hex[:8]
         layout.note(root, nonce=nonce)
     return nonce
-
-
-def _known(root: Path, sweep: str, name: str) -> Study | None:
-    study = typed.make(Study, plans.read_study(root, sweep, name))
-    return study if study is not None and study.name == name and study.trials > 0 else None
 
 
 def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:

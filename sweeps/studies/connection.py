@@ -16,7 +16,7 @@ from htbench.harness.config.settings import resolve_config
 from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH
 from htbench.harness.store.record import RunRecord
-from htbench.sweeps.plan.slots import Study
+from htbench.harness.store.study import Study
 from htbench.sweeps.studies import drawing
 from htbench.sweeps.studies.drawing import NoRepeats, make_distribution
 from htbench.sweeps.studies.storage import Database, JournalFile

@@ -23,10 +23,10 @@ from optuna.trial import FrozenTrial
 
 from htbench.harness.errors import UsageError
 from htbench.harness.store.layout import studies_folder
+from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import make_folder
 from htbench.harness.system.links import LinkError
-from htbench.sweeps.plan.slots import Study
 from htbench.sweeps.spec import database
 
 Load: TypeAlias = Callable[[BaseStorage], optuna.Study]  # loads the study, or creates it
@@ -92,8 +92,8 @@ class Database:
 
     def __init__(self, study: Study) -> None:
         self.study_name = f"{study.name}.{study.nonce}"
-        self.address = study.shown_url
-        self._study, self._url = study, study.url
+        self.address = database.masked(database.with_driver(study.storage))
+        self._study, self._url = study, database.resolved(study.storage)
 
     def connect(self, load: Load) -> Opened:
         """Open the study, which is created if it is not there.

@@ -23,11 +23,11 @@ from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import PrunedError
 from htbench.harness.store import Store
-from htbench.harness.store.points import slot_path, study_path
+from htbench.harness.store.points import slot_path
 from htbench.harness.store.record import RunRecord
+from htbench.harness.store.study import Study, study_path
 from htbench.harness.system import atomic, seal
 from htbench.sweeps.plan import slots
-from htbench.sweeps.plan.slots import Study
 from htbench.sweeps.studies.connection import Connection
 from htbench.sweeps.studies.storage import journal_path
 from htbench.sweeps.studies.study import number_or_nan

@@ -80,8 +80,8 @@ def test_what_the_environment_says_reaches_no_file(tmp_path, monkeypatch, write_
     assert {path.name for path in files} >= {SPEC, POINTS, "study.json"}
     assert not [path for path in files if SECRET in path.read_text()]
     (study,) = slots.studies(spec)
-    assert study.url == f"postgresql+psycopg://me:{SECRET}@host:1/name?token={SECRET}"
-    assert SECRET not in study.shown_url and SECRET not in repr(Database(study).address)
+    assert database.resolved(study.storage) == f"postgresql+psycopg://me:{SECRET}@host:1/name?token={SECRET}"
+    assert SECRET not in repr(Database(study).address)
     (stored,) = tmp_path.rglob("study.json")
     assert (
         slots.read_study(tmp_path, "tiny", study.name) == study
