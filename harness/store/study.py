@@ -65,6 +65,5 @@ def study_path(root: Path, sweep: str, study: str) -> Path:
 
 
 def find_study(root: Path, sweep: str, name: str) -> Study | None:
-    """A study as planned; None if its file is missing or damaged."""
-    study = typed.make(Study, read_sealed(study_path(root, sweep, name)))
-    return study if study is not None and study.name == name and study.trials > 0 else None
+    """What the file of a study says; None if it is missing or damaged."""
+    return typed.make(Study, read_sealed(study_path(root, sweep, name)))

@@ -84,7 +84,7 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
 def write_studies(root: Path, spec: SweepSpec) -> None:
     """Write the file of every study. The caller holds the sweep's lock."""
     for study in studies(spec):
-        known = find_study(root, spec.name, study.name)
+        known = _known(root, spec.name, study.name)
         if known != study:
             path = study_path(root, spec.name, study.name)
             make_folder(path.parent)
@@ -99,7 +99,7 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
     Raises:
         UsageError: it was never planned, or its file is damaged.
     """
-    study = find_study(root, sweep, name)
+    study = _known(root, sweep, name)
     if study is None:
         path = study_path(root, sweep, name)
         raise UsageError(str(Note("study_missing", path=path, sweep=sweep)))
@@ -119,6 +119,11 @@ def _nonce(root: Path) -> str:
         nonce = stored() or uuid.uuid4().hex[:8]
         layout.note(root, nonce=nonce)
     return nonce
+
+
+def _known(root: Path, sweep: str, name: str) -> Study | None:
+    study = find_study(root, sweep, name)
+    return study if study is not None and study.name == name and study.trials > 0 else None
 
 
 def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:
