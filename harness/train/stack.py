@@ -186,10 +186,10 @@ class _Stacked:
     def serves(self, learners: list[StackedLearner]) -> bool:
         """Whether these can be updated.
 
-        Another size has to be compiled, so in a compiled stack less than half of the places may be empty.
+        Another size has to be compiled, so in a compiled stack half of the places may be empty.
         """
         if self.compiles:
-            return 2 * len(learners) > len(self.learners) and set(learners) <= set(self.learners)
+            return 2 * len(learners) >= len(self.learners) and set(learners) <= set(self.learners)
         return learners == self.learners
 
     def step(self, learners: list[StackedLearner]) -> dict[StackedLearner, Exception]:
