@@ -5,17 +5,16 @@ Only the counting (`harness/cost/update.py`) loads torch.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from dataclasses import dataclass
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig
 from htbench.harness.cost import shapes
-from htbench.harness.cost.from_runs import from_records
-from htbench.harness.cost.run_class import Cost, Counted, run_class
+from htbench.harness.cost.from_runs import from_store
+from htbench.harness.cost.run_class import Cost, Counted, count_steps, run_class
 from htbench.harness.cost.shapes import NotEstimatedError
-from htbench.harness.errors import UsageError, reason
+from htbench.harness.errors import reason
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store
 from htbench.harness.store.layout import cache_folder
@@ -65,13 +64,8 @@ def estimate(config: RunConfig, store: Store, device: str) -> RunCost:
         NotEstimatedError: the update of the run can't be made.
     """
     counted, sizes = count(config, device), shapes.of(config)
-    cost = from_records(store, (record for _, record in store.index.rows().values())).get(run_class(config))
-    steps = config.steps
-    if not steps:
-        with contextlib.suppress(UsageError):  # the data may not be here
-            options = tasks.options(config.task, config)
-            size = tasks.train_size(config.task, cache_folder(store.root), config.seq_len, **options)
-            steps = config.updates(size) if size else None
+    cost = from_store(store).get(run_class(config))
+    steps = count_steps(config, cache_folder(store.root))
     row, work = tasks.spec(config.task), counted.flops_per_step + counted.optimizer_flops_per_step
     samples = None if steps is None else steps * config.batch_size * (config.seq_len or row.seq_len or 1)
     assumed_sizes = [f"{name} {size}" for name, size in sizes.options.items()] if sizes.assumed else []

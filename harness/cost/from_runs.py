@@ -17,6 +17,11 @@ LOOKED_AT = 20  # so many of the latest runs of a class are enough
 # --- what a run of a class takes ---
 
 
+def from_store(store: Store) -> dict[RunClass, Cost]:
+    """What the finished runs of a store tell, by class."""
+    return from_records(store, (record for _, record in store.index.rows().values()))
+
+
 def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, Cost]:
     """What finished runs tell, by class. Of several processors the one with most runs counts."""
     records_by_class: dict[tuple[RunClass, str], list[RunRecord]] = {}
@@ -28,17 +33,13 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
     for (kind, where), records_of_class in sorted(records_by_class.items(), key=lambda item: len(item[1])):
         latest = records_of_class[-LOOKED_AT:]
         last = latest[-1]
-        epochs = last.config.get("epochs")
         seconds = [record.useful_seconds / _count_updates(record) for record in records_of_class]
         costs[kind] = Cost(
-            parameters=int(last.cost.get("parameters", 0)),
             step=statistics.median(seconds),
             evaluation=0.0 if last.config.get("program") else _evaluation(store, latest),
-            overhead_seconds=0.0,
-            startup_seconds=0.0,
             peak_memory=max(record.peak_memory for record in latest),
             gpu="gpu" in last.environment,
-            epoch_size=last.steps * last.config["batch_size"] / epochs if epochs else None,
+            parameters=int(last.cost.get("parameters", 0)),
             processor=where,
             runs=len(records_of_class),
         )
@@ -95,7 +96,7 @@ def from_pace(runs: Iterable[RunFolder], warm_up: int = 0) -> Cost | None:
     paces = [seconds for seconds in (pace(files, warm_up) for files in runs) if seconds is not None]
     if not paces:
         return None
-    return Cost(0, statistics.median(paces), 0.0, 0.0, 0.0, 0, False, None, "", len(paces))
+    return Cost(statistics.median(paces), runs=len(paces))
 
 
 def pace(files: RunFolder, warm_up: int = 0) -> float | None:

@@ -3,12 +3,16 @@
 The time of a run is that of its steps, of its passes over held-out data, and of everything around them.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from htbench.harness import tasks
 from htbench.harness.config import RunConfig
 from htbench.harness.config.settings import stored_form
+from htbench.harness.errors import UsageError
 from htbench.harness.store.record import RunRecord
 
 
@@ -52,40 +56,30 @@ class Cost:
     """What runs of a class take.
 
     Attributes:
-        parameters: of the model.
         step: seconds of one update, the mean over a run: some optimizers do their dear work now and then.
-        evaluation: seconds of one pass over a held-out split.
-        overhead_seconds: seconds before the first step and after the last evaluation.
-        startup_seconds: seconds that a fresh Python takes before that; a pool has none, as its processes
-            are forked.
+        evaluation: seconds of one pass over a held-out split, with its share of all that is no step.
+        startup_seconds: seconds of a fresh Python that are neither; a pool has none, as its processes are
+            forked.
         peak_memory: bytes, on the GPU if there is one.
         gpu: whether it is a GPU's.
-        epoch_size: samples of an epoch; None if not known.
+        parameters: of the model.
         processor: where it was seen.
         runs: how many finished runs say so; 0: it was measured.
     """
 
-    parameters: int
     step: float
-    evaluation: float
-    overhead_seconds: float
-    startup_seconds: float
-    peak_memory: int
-    gpu: bool
-    epoch_size: float | None
-    processor: str
+    evaluation: float = 0.0
+    startup_seconds: float = 0.0
+    peak_memory: int = 0
+    gpu: bool = False
+    parameters: int = 0
+    processor: str = ""
     runs: int = 0
 
-    def steps(self, config: RunConfig) -> int | None:
-        """The updates of a run; None if nothing tells the size of an epoch. A program's run counts as one."""
-        if config.program:
-            return 1
-        return config.steps if self.epoch_size is None else config.updates(self.epoch_size)
-
     def seconds(self, config: RunConfig, steps: int) -> float:
-        """How long a run takes from its first action to its record."""
+        """How long a run takes from its first action to its record, without `startup_seconds`."""
         every, untrained = config.evaluation.every, config.evaluation.untrained
-        return self.overhead_seconds + steps * self.step + passes(steps, every, untrained) * self.evaluation
+        return steps * self.step + passes(steps, every, untrained) * self.evaluation
 
 
 @dataclass(frozen=True)
@@ -113,6 +107,22 @@ class Counted:
     gradients: int
     states: int
     peak: int
+
+
+def count_steps(config: RunConfig, cache: Path) -> int | None:
+    """The updates of a run; None if nothing tells the size of an epoch. A program's run counts as one.
+
+    Args:
+        config: resolved.
+        cache: of prepared data, which may tell that size; it need not exist.
+    """
+    if config.program or config.steps:
+        return config.steps or 1
+    with contextlib.suppress(UsageError):  # the data may not be here
+        options = tasks.options(config.task, config)
+        size = tasks.train_size(config.task, cache, config.seq_len, **options)
+        return config.updates(size) if size else None
+    return None
 
 
 def passes(steps: int, every: int, untrained: bool = False) -> int:

@@ -11,7 +11,6 @@ of the device (`optimizers/spectral/exact.py`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -80,18 +79,18 @@ def count(config: RunConfig, sizes: Shapes, device: str) -> Counted:
     """Make the update of a process's micro-batch, and the steps, as on "cpu" or "cuda"."""
     share = -(-config.batch_size // config.processes)
     samples = min(share, config.micro_batch or share)
-    model, mode = _make_model(config, sizes, samples)
+    model, mode = make_model(config, sizes, samples)
     task, watch = fake_task(sizes), Watch()
     watch.follow([*model.parameters(), *model.buffers()])
     weights = watch.live
-    with mode, watch, _as_on_a_gpu() if device == "cuda" else nullcontext():
+    with mode, watch, as_on_a_gpu() if device == "cuda" else nullcontext():
         batch = _make_batch(sizes, samples)
         inputs = watch.live - weights
         passes, second, peak = _count_passes(config, task, model, batch, -(-share // samples), watch)
         optimizer = build_optimizer(config, model)
         owners = config.processes if config.shard_optimizer and separable(optimizer) else 1
         period = _shorten_periods(optimizer)
-        lots = list(_step_lots(optimizer, owners, period, watch, device))
+        lots = list(step_lots(optimizer, owners, period, watch, device))
     gradients = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
     times = config.batch_size / samples
     optimizer_flops = second.total() * times / (curvature_interval(config) or 1)
@@ -112,33 +111,6 @@ def count(config: RunConfig, sizes: Shapes, device: str) -> Counted:
         states=states,
         peak=max(peak, step) + states,
     )
-
-
-def matrices(config: RunConfig, sizes: Shapes) -> Iterator[tuple[tuple[int, int], int, int, int]]:
-    """The matrices that a rule for matrices updates, largest first, and their work on a GPU.
-
-    On a CPU large symmetric products are made by halves, depending on the CPU.
-
-    Yields:
-        rows and columns, of which a kernel (o, i, h, w) has o rows; how many such matrices the model has; and
-        the operations of the update of one of them: of products, and of decompositions.
-    """
-    model, mode = _make_model(config, sizes, config.batch_size)
-    with mode, Watch() as watch, _as_on_a_gpu():
-        optimizer = build_optimizer(config, model)
-        lots = list(_step_lots(optimizer, 1, 1, watch, "cuda"))
-    ruled = {p for p, how in treatments(optimizer).items() if how.rule != "AdamW" and not how.fallback}
-    numbers: Counter[tuple[int, int]] = Counter()
-    flops: dict[tuple[int, int], tuple[int, int]] = {}
-    for lot in lots:
-        p = lot.params[0]
-        if p in ruled and p.ndim > 1:
-            shape = (p.shape[0], p.numel() // p.shape[0])
-            numbers[shape] += round(len(lot.params) * lot.times)
-            dense = decomposing(lot.dear)
-            flops[shape] = ((lot.dear.total() - dense) // len(lot.params), dense // len(lot.params))
-    for shape in sorted(numbers, key=lambda shape: (-shape[0] * shape[1], shape)):
-        yield shape, numbers[shape], *flops[shape]
 
 
 def _count_passes(
@@ -185,7 +157,7 @@ def curvature_interval(config: RunConfig) -> int:
 # --- steps of the optimizer ---
 
 
-def _step_lots(optimizer: Optimizer, owners: int, period: int, watch: Watch, device: str) -> Iterator[Lot]:
+def step_lots(optimizer: Optimizer, owners: int, period: int, watch: Watch, device: str) -> Iterator[Lot]:
     """Step one parameter for all of its kind, where they step one by one; of a stack one owner's share."""
     parts = getattr(optimizer, "parts", (optimizer,))
     for part in parts:
@@ -259,7 +231,8 @@ def memory_of(state: object) -> int:
 
 
 @contextmanager
-def _as_on_a_gpu() -> Iterator[None]:
+def as_on_a_gpu() -> Iterator[None]:
+    """Inside, operations of the CPU are those of a GPU, as the head of this file says."""
     fused, in_parts = F.scaled_dot_product_attention, F.rms_norm
 
     def without_dropout(*args: Any, dropout_p: float = 0.0, **kwargs: Any) -> Tensor:
@@ -316,7 +289,7 @@ def fake_task(sizes: Shapes) -> DataTask:
     return ImageTask(images, labels, classes=options["classes"], batch_size=1, data_seed=0)
 
 
-def _make_model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, Any]:
+def make_model(config: RunConfig, sizes: Shapes, samples: int) -> tuple[nn.Module, Any]:
     """The run's model, and the mode of its tensors; those that modules share stay shared."""
     task, meta, cpu = fake_task(sizes), torch.device("meta"), torch.device("cpu")
     with meta, Watch():

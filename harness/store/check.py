@@ -30,9 +30,9 @@ from htbench.harness.store.points import (
     SUBMISSIONS,
     read_points,
     read_slot,
-    read_study,
 )
 from htbench.harness.store.run_folder import RunFile, read_attempt
+from htbench.harness.store.study import find_study
 from htbench.harness.system import atomic
 from htbench.harness.system.finding import Finding, note, ok, problem
 
@@ -159,7 +159,7 @@ def _is_sound(kind: str, path: Path, store: Store) -> bool:
         return bool(attempt) and ("owner" not in attempt or Owner.from_json(attempt["owner"]) is not None)
     if kind == "slot":
         sweep, study = path.parts[-4], path.parts[-2]
-        read = read_study(store.root, sweep, study) if path.stem == "study" else None
+        read = find_study(store.root, sweep, study) if path.stem == "study" else None
         return bool(read or read_slot(store.root, sweep, f"{study}/{path.stem}"))
     if kind == "points":
         with contextlib.suppress(UsageError):

@@ -126,9 +126,9 @@ def read(files: RunFolder, record: RunRecord) -> TestItems | Note | None:
 
 
 def _parse(data: bytes, count: int) -> TestItems | None:
+    """The items in a file; `count` is how many there are, or at least as many as there are documents."""
     import numpy as np
 
-    of_text, of_images = _DIGITS + 12 * count, _DIGITS + 12 * count + -(-count // 8)
     most = len(_BY_DOCUMENT) + _DIGITS + 16 * count
     if most > _LARGEST:
         return None
@@ -137,32 +137,19 @@ def _parse(data: bytes, count: int) -> TestItems | None:
         content = stream.decompress(data, most + 1)
     except zlib.error:
         return None
-    if stream.eof and content.startswith(_BY_DOCUMENT):
-        return _parse_documents(content.removeprefix(_BY_DOCUMENT))
-    if not stream.eof or len(content) not in (of_text, of_images):
+    kind, most_bits = "<f4", -(-count // 8)
+    if content.startswith(_BY_DOCUMENT):
+        content, kind, most_bits = content.removeprefix(_BY_DOCUMENT), "<f8", 0
+        count = (len(content) - _DIGITS) // 16
+    at = _DIGITS + np.dtype(kind).itemsize * count  # where the sums end
+    bits = content[at + 8 * count :]
+    if not stream.eof or count < 1 or len(content) < at + 8 * count or len(bits) not in (0, most_bits):
         return None
-    numbers = np.frombuffer(content, "<i4", 3 * count, _DIGITS).reshape(3, count)
-    bits = np.frombuffer(content, np.uint8, offset=of_text)
+    counts, deltas = np.frombuffer(content, "<i4", 2 * count, at).reshape(2, count)
     return TestItems(
-        sums=numbers[0].view("<f4"),
-        counts=numbers[1],
-        clusters=np.cumsum(numbers[2], dtype=np.int32),
-        correct=np.unpackbits(bits, count=count).astype(bool) if len(bits) else None,
-        digest=content[:_DIGITS].decode(errors="replace"),
-    )
-
-
-def _parse_documents(content: bytes) -> TestItems | None:
-    import numpy as np
-
-    count, rest = divmod(len(content) - _DIGITS, 16)
-    if count < 1 or rest:
-        return None
-    counts, deltas = np.frombuffer(content, "<i4", offset=_DIGITS + 8 * count).reshape(2, count)
-    return TestItems(
-        sums=np.frombuffer(content, "<f8", count, _DIGITS),
+        sums=np.frombuffer(content, kind, count, _DIGITS),
         counts=counts,
         clusters=np.cumsum(deltas, dtype=np.int32),
-        correct=None,
+        correct=np.unpackbits(np.frombuffer(bits, np.uint8), count=count).astype(bool) if bits else None,
         digest=content[:_DIGITS].decode(errors="replace"),
     )

@@ -15,7 +15,7 @@ sweeps/<name>/      one folder per sweep (`harness/store/points.py`)
 studies/            journal files of Optuna
 code/<version>/     snapshots of the code, from which jobs run
 programs/<files>/   copies of programs that are not ours (`sweeps/plan/program_copy.py`)
-cache/              prepared data, measured costs
+cache/              prepared data
 index.jsonl         all records once more (`harness/store/index.py`)
 store.json          the format of all of it, and what tells the store from others in the same database
 """
@@ -89,7 +89,7 @@ def programs_folder(root: Path) -> Path:
 
 
 def cache_folder(root: Path) -> Path:
-    """The folder of what can be made again: prepared data, measured costs, rows of tables."""
+    """The folder of what can be made again: prepared data."""
     return root / CACHE
 
 

@@ -14,6 +14,7 @@ from htbench.harness.config.settings import FIELDS, field_value, is_setting, kno
 from htbench.harness.errors import UsageError, nearest
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store import Store, integrity
+from htbench.harness.store.layout import RECORD
 from htbench.harness.store.record import RunRecord
 
 # A waiting run has a folder, but neither record nor live owner. The record of a damaged one can't be read, is
@@ -85,16 +86,18 @@ def _iterate_rows(store: Store, statuses: Collection[Status], keys: Collection[s
     """Every run; the unfinished ones only if they are wanted."""
     candidates = [key for key in store.keys() if keys is None or key in keys]
     ended = set()
-    for key, record, mark in store.each_marked(candidates):
+    for key, record in store.each_record(candidates):
         ended.add(key)
-        yield _make_finished_row(record, mark.modified / 1e9)
+        yield _make_finished_row(store, record)
     every = not set(UNFINISHED).isdisjoint(statuses)
     for key in candidates:
         if key not in ended and (every or (Status.DAMAGED in statuses and store.files(key).record.exists())):
             yield _make_unfinished_row(store, key)
 
 
-def _make_finished_row(record: RunRecord, time: float) -> Row:
+def _make_finished_row(store: Store, record: RunRecord) -> Row:
+    file = store.look(record.key, RECORD)
+    time = file.st_mtime if file is not None else 0.0
     if record.digest:
         return Row(record.key, Status.DAMAGED, str(integrity.CHANGED), time, record.settings)
     return Row(
@@ -115,7 +118,7 @@ def _make_finished_row(record: RunRecord, time: float) -> Row:
 def _make_unfinished_row(store: Store, key: str) -> Row:
     files, state = store.files(key), store.state(key)
     if state.record is not None:  # it has finished meanwhile
-        return _make_finished_row(state.record, files.record.stat().st_mtime)
+        return _make_finished_row(store, state.record)
     last, settings = files.attempt(state.attempts), dict[str, Any]()
     with contextlib.suppress(UsageError):
         settings = settings_of(files.read_config())

@@ -54,24 +54,6 @@ class _Filling(TypedDict):
     overrides: dict[str, Any]
 
 
-class _Study(TypedDict, total=False):
-    mode: str
-    trials: int
-    seed: int
-    pruner: str
-    pruner_options: dict[str, int]
-    fixed: dict[str, Any]
-    axes: dict[str, _Axis]
-
-
-class _Axis(TypedDict, total=False):
-    low: float
-    high: float
-    log: bool
-    whole: bool
-    choices: list[Any]
-
-
 _PLAN = "plan"  # in every line the digest of all: a line that is missing shows
 _SLOT = re.compile(r"\w[\w.=-]*/[0-9]+")
 
@@ -220,37 +202,14 @@ def slot_path(root: Path, sweep: str, slot: str) -> Path:
 
 def read_slot(root: Path, sweep: str, slot: str) -> dict[str, Any] | None:
     """What fills a slot; None if it is empty, or its file is damaged."""
-    content = _read_sealed(slot_path(root, sweep, slot))
+    content = read_sealed(slot_path(root, sweep, slot))
     return content if typed.fits(_Filling, content) and is_key(content["key"]) else None
 
 
-def _read_sealed(path: Path) -> dict[str, Any]:
+def read_sealed(path: Path) -> dict[str, Any]:
     """The object in a file, without its seal; empty if there is none that is whole."""
     content = atomic.read_json(path)
     return seal.opened(content) if isinstance(content, dict) and not seal.is_broken(content) else {}
-
-
-def study_path(root: Path, sweep: str, study: str) -> Path:
-    """The file of a study, beside those of its slots."""
-    return sweep_folder(root, sweep) / SLOTS / study / STUDY
-
-
-def read_study(root: Path, sweep: str, study: str) -> dict[str, Any]:
-    """What jobs know of a study (`sweeps.plan.slots.Study`); empty if its file is missing or damaged."""
-    content = _read_sealed(study_path(root, sweep, study))
-    return content if typed.fits(_Study, content) else {}
-
-
-def search_of(root: Path, point: Point) -> dict[str, Any]:
-    """How the study of a slot searches: mode, trials, seed, pruner, pruner_options, axes.
-
-    Empty for a point of a grid, or if the study's file is missing or damaged.
-    """
-    study = read_study(root, point.sweep, point.study) if point.slot else {}
-    names = ("mode", "trials", "seed", "pruner", "pruner_options")
-    if not study.keys() >= set(names):
-        return {}
-    return {name: study[name] for name in names} | {"axes": study.get("axes", {})}
 
 
 def filled(root: Path, point: Point) -> Point:

@@ -119,10 +119,6 @@ class Records:
 
     def each_record(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord]]:
         """As `records`, one after the other: a hundred thousand records at once need gigabytes."""
-        return ((key, record) for key, record, _ in self.each_marked(keys))
-
-    def each_marked(self, keys: Iterable[str]) -> Iterator[tuple[str, RunRecord, Mark]]:
-        """As `each_record`, with the mark of the record's file."""
         rest = iter(keys)
         with self.index.lookup() as find:
             while some := list(itertools.islice(rest, _AT_ONCE)):
@@ -133,7 +129,7 @@ class Records:
                     records |= self._note(missing) if missing else {}
                 except OSError:  # the store may be read-only
                     records |= self._read(missing)
-                yield from ((key, records.pop(key), mark) for key, mark in marks.items() if key in records)
+                yield from ((key, records.pop(key)) for key in marks if key in records)
 
     def _note(self, keys: Sequence[str]) -> dict[str, RunRecord]:
         """Read the records of `keys` and note them in the index, but for those of changed files."""

@@ -3,9 +3,11 @@
 import logging
 import time
 
+from htbench.harness.errors import RunFailedError, StoppedError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Attempt, RunState, Store
 from htbench.harness.store.owner import may_be_ending
+from htbench.harness.store.record import RunRecord
 from htbench.harness.train.monitor import Monitor
 
 log = logging.getLogger("htbench")
@@ -31,8 +33,19 @@ def claim_patiently(key: str, text: str, store: Store, monitor: Monitor) -> Atte
     return claim
 
 
-def refusal(key: str, state: RunState) -> str:
-    """Why a run that has no record can't be claimed."""
-    at_work = state.status is Status.RUNNING
-    what = f"is being trained by {state.owner}" if at_work else f"failed ({state.reason})"
-    return f"Run {key} {what}{': ' if state.message else ''}{state.message}."
+def take(key: str, claim: Attempt | RunState | None) -> Attempt | RunRecord:
+    """What `claim_patiently` has won: the attempt, or the record of a run that has ended.
+
+    Raises:
+        StoppedError: a stop was asked for meanwhile.
+        RunFailedError: another process trains the run, or it has failed.
+    """
+    if claim is None:
+        raise StoppedError(f"Run {key} was stopped while it waited for the job before it.")
+    if isinstance(claim, Attempt):
+        return claim
+    if claim.record is not None:
+        return claim.record
+    at_work = claim.status is Status.RUNNING
+    what = f"is being trained by {claim.owner}" if at_work else f"failed ({claim.reason})"
+    raise RunFailedError(f"Run {key} {what}{': ' if claim.message else ''}{claim.message}.")

@@ -34,7 +34,7 @@ from htbench.harness.store import Attempt, Reason, Store
 from htbench.harness.store.layout import programs_folder
 from htbench.harness.store.record import RunRecord, timestamp
 from htbench.harness.system import atomic, environment
-from htbench.harness.train.claim import claim_patiently, refusal
+from htbench.harness.train.claim import claim_patiently, take
 from htbench.harness.train.monitor import STOP_SIGNALS, Monitor
 from htbench.harness.train.reports import Reader, Reported, from_results, read
 
@@ -69,13 +69,9 @@ def run_program(config: RunConfig, store: Store, monitor: Monitor) -> RunRecord:
         UsageError: the program's copy is gone.
     """
     key, program = run_key(config), programs.of(config)
-    claim = claim_patiently(key, to_yaml(config), store, monitor)
-    if claim is None:
-        raise StoppedError(f"Run {key} was stopped while it waited for the job before it.")
-    if not isinstance(claim, Attempt):
-        if claim.record is not None:
-            return claim.record
-        raise RunFailedError(refusal(key, claim))
+    claim = take(key, claim_patiently(key, to_yaml(config), store, monitor))
+    if isinstance(claim, RunRecord):
+        return claim
     with claim as attempt:
         try:
             reported = _execute(config, program, attempt, store, monitor)

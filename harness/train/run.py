@@ -27,12 +27,12 @@ from htbench.harness.errors import LostOwnershipError, PeerLostError, RunFailedE
 from htbench.harness.parallel import device
 from htbench.harness.parallel.group import ALONE, Group
 from htbench.harness.show.status import Status
-from htbench.harness.store import Attempt, Reason, RunState, Store, items
+from htbench.harness.store import Attempt, Reason, Store, items
 from htbench.harness.store.curve import finite
 from htbench.harness.store.layout import cache_folder
 from htbench.harness.store.record import RunRecord, timestamp
 from htbench.harness.system import environment
-from htbench.harness.train.claim import claim_patiently, refusal
+from htbench.harness.train.claim import claim_patiently, take
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.loop import MakeLearner, Outcome, Training, log
 from htbench.harness.train.monitor import Monitor
@@ -137,24 +137,14 @@ def check_processes(run: ResolvedRun, started: int) -> None:
 
 def _claim(run: ResolvedRun, store: Store, monitor: Monitor, group: Group) -> Attempt | RunRecord:
     """The claim of the main process, in all processes: their attempt, or the existing record."""
-    key, verdict, claim = run.key, None, None
-    if group.is_main:
-        claim = claim_patiently(key, to_yaml(run.config), store, monitor)
-        verdict = None if claim is None else _verdict(key, claim)
-    verdict = group.broadcast(verdict)
-    if verdict is None:
-        raise StoppedError(f"Run {key} was stopped while it waited for the job before it.")
-    if isinstance(verdict, str):
-        raise RunFailedError(verdict)
-    if isinstance(verdict, RunRecord):
-        return verdict
-    return claim if isinstance(claim, Attempt) else Attempt(store, key, *verdict)
-
-
-def _verdict(key: str, claim: Attempt | RunState) -> tuple[Any, ...] | RunRecord | str:
+    claim = claim_patiently(run.key, to_yaml(run.config), store, monitor) if group.is_main else None
+    facts: Any = claim
     if isinstance(claim, Attempt):
-        return claim.number, claim.owner, claim.began, claim.checkpoint_found
-    return claim.record if claim.record is not None else refusal(key, claim)
+        facts = claim.number, claim.owner, claim.began, claim.checkpoint_found
+    facts = group.broadcast(facts)
+    if not group.is_main:
+        claim = Attempt(store, run.key, *facts) if isinstance(facts, tuple) else facts
+    return take(run.key, claim)
 
 
 # --- the end ---

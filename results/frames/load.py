@@ -26,9 +26,9 @@ from htbench.harness.store.points import (
     SEED_FIELDS,
     Point,
     ever_planned,
-    search_of,
     sweep_names,
 )
+from htbench.harness.store.study import find_study
 from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.frames import identity, run_row
@@ -206,12 +206,12 @@ def _describe_searches(points: Iterable[Point], store: Store) -> dict[str, Row]:
     """The columns `search` and `ranges` of the points of each study."""
     searches = {}
     for point in {point.study: point for point in points if point.slot}.values():
-        terms, text = search_of(store.root, point), _LOST
-        if terms:  # "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"
-            options = ", ".join(f"{name}={value}" for name, value in terms["pruner_options"].items())
-            pruned = f", pruned by {terms['pruner']} ({options})" if terms["pruner"] else ""
-            text = f"{terms['mode']} in {terms['trials']} trials{pruned}"
-        axes = {canonical(name): axis for name, axis in (terms.get("axes") or {}).items()}
+        study, text = find_study(store.root, point.sweep, point.study), _LOST
+        if study is not None:  # "tpe in 64 trials, pruned by asha (min_resource=50, reduction_factor=3)"
+            options = ", ".join(f"{name}={value}" for name, value in study.pruner_options.items())
+            pruned = f", pruned by {study.pruner} ({options})" if study.pruner else ""
+            text = f"{study.mode} in {study.trials} trials{pruned}"
+        axes = {} if study is None else {canonical(name): axis for name, axis in study.axes.items()}
         searches[point.study] = {"search": text, "ranges": json.dumps(axes) if axes else ""}
     return searches
 

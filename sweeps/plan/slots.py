@@ -16,7 +16,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,51 +25,14 @@ from htbench.harness.config.settings import param_of, resolve_config
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store import points as plans
-from htbench.harness.store.points import SEARCH, Point, is_tuned, study_path
-from htbench.harness.system import atomic, seal, typed
+from htbench.harness.store.points import SEARCH, Point, is_tuned
+from htbench.harness.store.study import Axis, Study, find_study, study_path
+from htbench.harness.system import atomic, seal
 from htbench.harness.system.folders import make_folder
 from htbench.sweeps.spec.search import Range
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
 LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
-Axis = dict[str, Any]  # {"low", "high", "log", "whole"} or {"choices": [...]}
-
-
-@dataclass(frozen=True)
-class Study:
-    """One objective's search, in plain values.
-
-    Attributes:
-        name: `<sweep>.<block>[.<fixed axes>].<digest>`, see `study_name`.
-        sweep: the sweep's name.
-        block: the block's name.
-        trials: how many slots it has.
-        mode: a row of `sweeps.spec.search.MODES`.
-        seed: of the draws.
-        pruner: a row of `sweeps.spec.search.PRUNERS`, or empty.
-        pruner_options: its options.
-        storage: URL as written (`sweeps.spec.database`), or empty for a journal file.
-        fixed: settings that all trials share.
-        axes: the searched settings.
-        rest: what older or newer code has written besides, by name.
-    """
-
-    name: str
-    sweep: str
-    block: str
-    trials: int
-    mode: str
-    seed: int
-    pruner: str
-    pruner_options: dict[str, int]
-    storage: str
-    fixed: dict[str, Value]
-    axes: dict[str, Axis]
-    rest: dict[str, Any] = field(default_factory=dict, compare=False, metadata=typed.REST)
-
-    def slot(self, number: int) -> str:
-        """The id of a slot."""
-        return f"{self.name}/{number}"
 
 
 def study_name(words: Iterable[str]) -> str:
@@ -144,7 +106,7 @@ def read_study(root: Path, sweep: str, name: str) -> Study:
 
 
 def _known(root: Path, sweep: str, name: str) -> Study | None:
-    study = typed.make(Study, plans.read_study(root, sweep, name))
+    study = find_study(root, sweep, name)
     return study if study is not None and study.name == name and study.trials > 0 else None
 
 

@@ -25,6 +25,7 @@ from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
 from htbench.harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS, SPEC, Point
 from htbench.harness.store.record import RunRecord
+from htbench.harness.store.study import Study, find_study
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import make_folder
 from htbench.sweeps.plan import slots
@@ -140,11 +141,11 @@ def lost(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Point]
     gone = [point for point in before if point.stage == SEARCH and point.id not in ids]
     if gone:  # seldom; this resolves every study
         slotted = spec.search.has_slots
-        terms = {s.name: _terms(dataclasses.asdict(s)) for s in slots.studies(spec)} if slotted else {}
+        terms = {s.name: _terms(s) for s in slots.studies(spec)} if slotted else {}
         names = {_name(p.point, terms) for p in search}
         for point in gone:
             if point.slot:
-                terms[point.study] = _terms(plans.read_study(root, point.sweep, point.study))
+                terms[point.study] = _terms(find_study(root, point.sweep, point.study))
         gone = [point for point in gone if _name(point, terms) not in names]
     seeds = {name: replica_seeds(spec, group) for name, group in _rivals(spec, search).items()}
     for point in before:
@@ -166,9 +167,12 @@ def _name(point: Point, terms: Mapping[str, str]) -> tuple[str, ...]:
     return (json.dumps(without_description(point.overrides), sort_keys=True),)
 
 
-def _terms(study: Mapping[str, Any]) -> str:
-    terms = {name: study.get(name) for name in _TERMS}
-    return json.dumps(terms | {"fixed": without_description(terms["fixed"] or {})}, sort_keys=True)
+def _terms(study: Study | None) -> str:
+    """What two studies of one search have alike; empty for a lost one."""
+    if study is None:
+        return ""
+    terms = {name: getattr(study, name) for name in _TERMS}
+    return json.dumps(terms | {"fixed": without_description(study.fixed)}, sort_keys=True)
 
 
 def _rivals(spec: SweepSpec, search: Sequence[Planned]) -> dict[tuple[str, ...], list[Planned]]:

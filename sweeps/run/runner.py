@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from htbench.harness import tasks
-from htbench.harness.cost.from_runs import from_records
+from htbench.harness.cost.from_runs import from_store
 from htbench.harness.cost.run_class import run_class
 from htbench.harness.data.cache import under_way
 from htbench.harness.show.note import Note
@@ -127,7 +127,7 @@ class Runner:
 
     def _pace(self, workers: int) -> float | None:
         """Seconds per update of what is left, by finished runs of its classes; None if there is none."""
-        known = from_records(self.store, [record for _, record in self.store.index.rows().values()])
+        known = from_store(self.store)
         configs = [self._known[point.id].config for point in self._todo]
         costs = [(known.get(run_class(config)), config, config.steps or 0) for config in configs]
         seen = [(cost.seconds(config, steps), steps) for cost, config, steps in costs if cost and steps]

@@ -9,16 +9,15 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.config import RunConfig, parts
-from htbench.harness.cost import measure
-from htbench.harness.cost.from_runs import from_records
-from htbench.harness.cost.measure import NotMeasuredError
-from htbench.harness.cost.run_class import Cost, RunClass, run_class
+from htbench.harness.cost.from_runs import from_store
+from htbench.harness.cost.probe import NotProbedError, probe
+from htbench.harness.cost.run_class import Cost, RunClass, count_steps, run_class
 from htbench.harness.show.emit import say
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store
@@ -93,15 +92,15 @@ class Row:
     warnings: Sequence[Note]
 
 
-def make_row(work: Work, cost: Cost | None, why: Note | None = None) -> Row:
+def make_row(work: Work, steps: int | None, cost: Cost | None, why: Note | None = None) -> Row:
     """Make a line of the card.
 
     Args:
         work: its runs.
+        steps: of one, as `count_steps` gives them.
         cost: of one, as it was measured; None if it is not known.
         why: the reason why it is not known.
     """
-    steps = cost.steps(work.config) if cost else work.config.steps
     seconds = None if cost is None or steps is None else cost.seconds(work.config, steps)
     return Row(
         task=work.kind.task,
@@ -143,47 +142,43 @@ class Costs:
 
     def __init__(self, store: Store, measure: bool) -> None:
         self.store, self.measure = store, measure
-        records = [record for _, record in store.index.rows().values()]
-        self.known: dict[RunClass, Cost] = {**from_records(store, records)}
+        self.known = from_store(store)
         self.unknown: dict[RunClass, Note] = {}
 
     def make_rows(self, works: Sequence[Work]) -> list[Row]:
         """The rows of the card, one per element of `works`."""
         cache = cache_folder(self.store.root)
-        folder = cache if cache.exists() else self.store.root
-        # Without a writable store the measurement is not kept, because planning must not create a store.
-        keep = folder.is_dir() and os.access(folder, os.W_OK)
-        if keep:
-            cache.mkdir(exist_ok=True)
+        is_writable = self.store.root.is_dir() and os.access(self.store.root, os.W_OK)
         with tempfile.TemporaryDirectory(prefix="htbench-") as temporary:
             self._are_short = _are_short([*filter(self._is_missing, works)])
             for work in filter(self._is_missing, works):  # the first of a class stands for all of it
-                self._find_cost(work, cache if keep else Path(temporary), keep)
-        return [make_row(work, self.known.get(work.kind), self.unknown.get(work.kind)) for work in works]
+                self._find_cost(work, cache if is_writable else Path(temporary))  # planning makes no store
+        return [
+            make_row(
+                work, count_steps(work.config, cache), self.known.get(work.kind), self.unknown.get(work.kind)
+            )
+            for work in works
+        ]
 
     def _is_missing(self, work: Work) -> bool:
-        cost = self.known.get(work.kind)
-        return work.kind not in self.unknown and (cost is None or cost.steps(work.config) is None)
+        return work.kind not in self.known and work.kind not in self.unknown
 
-    def _find_cost(self, work: Work, cache: Path, keep: bool) -> None:
+    def _find_cost(self, work: Work, cache: Path) -> None:
         kind = work.kind
-        cost = measure.remembered(cache, kind)
-        if cost is None and work.config.program:
+        if work.config.program:
             self.unknown[kind] = Note("program_not_measured")
-        elif cost is None and not self.measure:
+        elif not self.measure:
             self.unknown[kind] = Note("not_measured")
-        elif cost is None and self._are_short:
+        elif self._are_short:
             self.unknown[kind] = SHORT
-        elif cost is None and work.wants_gpu and not visible_gpus():
+        elif work.wants_gpu and not visible_gpus():
             self.unknown[kind] = Note("no_gpu_to_measure")
-        elif cost is None:
+        else:
             say(Note("measuring", task=kind.task, model=kind.model, optimizer=kind.optimizer))
             try:
-                cost = measure.measure(cache, work.config, keep)
-            except NotMeasuredError as error:
+                self.known[kind] = probe(cache, work.config)
+            except NotProbedError as error:
                 self.unknown[kind] = Note("measuring_failed", error=str(error))
-        if cost is not None:  # costs of finished runs stay, which may lack the size of an epoch
-            self.known[kind] = replace(self.known.get(kind, cost), epoch_size=cost.epoch_size)
 
 
 def _are_short(works: Sequence[Work]) -> bool:
@@ -205,14 +200,14 @@ def find_warnings(work: Work, cost: Cost, seconds: float) -> list[Note]:
     if work.wants_gpu and not cost.gpu:
         notes.append(Note("cost_of_cpu", processor=cost.processor))
     minutes, delay = resources.timeout_min, resources.warning_seconds
-    start = cost.startup_seconds + cost.overhead_seconds
-    work_seconds, useful = seconds - cost.overhead_seconds, 60 * minutes - delay - start
-    if work_seconds <= useful:
+    start = cost.startup_seconds
+    useful = 60 * minutes - delay - start
+    if seconds <= useful:
         return notes
     if useful <= cost.step:
         return [*notes, Note("limit_too_short", minutes=minutes, start=start, step=cost.step, delay=delay)]
-    requeues = math.ceil(work_seconds / useful) - 1
-    notes.append(Note("run_is_requeued", seconds=start + work_seconds, minutes=minutes, requeues=requeues))
+    requeues = math.ceil(seconds / useful) - 1
+    notes.append(Note("run_is_requeued", seconds=start + seconds, minutes=minutes, requeues=requeues))
     longest = cost.step + (cost.evaluation if config.evaluation.every else 0.0)
     if longest > delay:
         notes.append(Note("step_outlasts_warning", seconds=longest, delay=delay))

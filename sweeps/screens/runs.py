@@ -14,9 +14,8 @@ from typing import Any
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config import RunConfig
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.cost import measure
-from htbench.harness.cost.from_runs import LOOKED_AT, from_pace, from_records
-from htbench.harness.cost.run_class import Cost, RunClass, run_class
+from htbench.harness.cost.from_runs import LOOKED_AT, from_pace, from_store
+from htbench.harness.cost.run_class import Cost, RunClass, count_steps, run_class
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import pairs
@@ -173,7 +172,7 @@ _WITHOUT_COST = {"data_fingerprint": "-", "revisions.loop": 1}  # to find the tr
 
 
 class Estimator:
-    """Estimates times from finished runs of the same class, from a measurement, or from runs at work.
+    """Estimates times from finished runs of the same class, or from runs at work.
 
     Args:
         store: the store.
@@ -181,21 +180,18 @@ class Estimator:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.measured: dict[RunClass, Cost | None] = {}
+        self.paces: dict[RunClass, Cost | None] = {}
         self.configs: dict[tuple[str, ...], tuple[RunConfig, RunClass] | None] = {}
 
     @functools.cached_property
     def finished(self) -> dict[RunClass, Cost]:
         """Costs from all finished runs of the store, read only if a run is not finished."""
-        return from_records(self.store, [record for _, record in self.store.index.rows().values()])
+        return from_store(self.store)
 
     def count_steps(self, point: Point) -> int | None:
         """Updates of a point's run; None if unknown."""
-        if (resolved := self._resolve(point)) is None:
-            return None
-        config, kind = resolved
-        cost = None if config.steps else self.finished.get(kind)
-        return cost.steps(config) if cost else config.steps
+        resolved = self._resolve(point)
+        return None if resolved is None else count_steps(resolved[0], cache_folder(self.store.root))
 
     def sum_seconds(self, points: Sequence[tuple[Point, RunState]]) -> float | None:
         """Seconds of one worker for the points that are not settled; None if unknown."""
@@ -206,8 +202,8 @@ class Estimator:
             if (resolved := self._resolve(point)) is None:
                 return None
             config, kind = resolved
-            cost = self._find_cost(config, kind, points)
-            if cost is None or (steps := cost.steps(config)) is None:
+            cost, steps = self._find_cost(config, kind, points), self.count_steps(point)
+            if cost is None or steps is None:
                 return None
             files = self.store.files(point.key)
             goes_on = state.attempts and (state.status is Status.RUNNING or files.checkpoint.exists())
@@ -220,11 +216,10 @@ class Estimator:
     ) -> Cost | None:
         if kind in self.finished:
             return self.finished[kind]
-        if kind not in self.measured:
+        if kind not in self.paces:
             at_work = [self.store.files(p.key) for p, state in points if state.status is Status.RUNNING]
-            pace = from_pace(at_work[:LOOKED_AT], warm_up(config.steps or LONG))
-            self.measured[kind] = pace or measure.remembered(cache_folder(self.store.root), kind)
-        return self.measured[kind]
+            self.paces[kind] = from_pace(at_work[:LOOKED_AT], warm_up(config.steps or LONG))
+        return self.paces[kind]
 
     def _resolve(self, point: Point) -> tuple[RunConfig, RunClass] | None:
         """A config that costs as much as the point's, made once for all that differ in tuned numbers."""

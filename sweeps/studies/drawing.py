@@ -21,7 +21,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 
 from htbench.harness.config import Value
-from htbench.sweeps.plan.slots import Axis, Study
+from htbench.harness.store.study import Axis, Study
 
 TRIES = 20  # draws of `NoRepeats` before it takes the first setting that is new
 
@@ -50,7 +50,7 @@ def make_distribution(axis: Axis) -> BaseDistribution:
     if "choices" in axis:
         return CategoricalDistribution([encode_value(axis, value) for value in axis["choices"]])
     if axis["whole"]:
-        return IntDistribution(axis["low"], axis["high"], log=axis["log"])
+        return IntDistribution(int(axis["low"]), int(axis["high"]), log=axis["log"])
     return FloatDistribution(axis["low"], axis["high"], log=axis["log"])
 
 

@@ -17,11 +17,12 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.layout import studies_folder
 from htbench.harness.store.points import REPLICATE, is_tuned, sweep_folder
+from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import make_folder
 from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.planned import Planned, block_of, objective, states
-from htbench.sweeps.plan.slots import Study, replicas_of, study_name
+from htbench.sweeps.plan.slots import replicas_of, study_name
 from htbench.sweeps.spec import database
 from htbench.sweeps.spec.sweep import SweepSpec
 

@@ -14,8 +14,8 @@ from optuna.storages.journal import BaseJournalBackend, JournalStorage
 from optuna.trial import FrozenTrial
 
 from htbench.harness.errors import UsageError
+from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
-from htbench.sweeps.plan.slots import Study
 from htbench.sweeps.spec import database
 
 Create: TypeAlias = Callable[[BaseStorage], optuna.Study]  # an empty study in a storage

@@ -21,8 +21,8 @@ from htbench.harness.store import RunState, Store, curve
 from htbench.harness.store.points import SEARCH, SEED_FIELDS
 from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFolder
+from htbench.harness.store.study import Axis, Study
 from htbench.sweeps.plan.planned import Planned
-from htbench.sweeps.plan.slots import Axis, Study
 from htbench.sweeps.studies.drawing import encode_value, make_axis, make_distribution, make_pruner
 from htbench.sweeps.studies.storage import write_journal, write_to_database
 

@@ -22,9 +22,9 @@ from htbench.harness.errors import PrunedError
 from htbench.harness.store import Store
 from htbench.harness.store.points import slot_path
 from htbench.harness.store.record import RunRecord
+from htbench.harness.store.study import Study
 from htbench.harness.system import atomic, seal
 from htbench.sweeps.plan import slots
-from htbench.sweeps.plan.slots import Study
 from htbench.sweeps.studies import drawing, refresh
 from htbench.sweeps.studies.drawing import NoRepeats, make_distribution
 from htbench.sweeps.studies.study import load_search, number_or_nan

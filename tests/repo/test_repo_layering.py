@@ -121,7 +121,7 @@ PICTURE = {
         "results.frames"
     ),
     "results.tables": (
-        "harness.choice harness.config harness.cost harness.paper harness.show harness.store "
+        "harness.choice harness.config harness.paper harness.show harness.store "
         "results.compare results.frames"
     ),
     "results.commands": (
@@ -163,7 +163,7 @@ PUBLIC = {"optimizers", "models", "results", "harness.config", "harness.store", 
 # Who may let parts from outside be imported: commands that train, check or cost what their user names, and
 # the processes that work for them. None of these reads the names from a record or an imported store.
 DOORS = {
-    "harness.cost.measure",
+    "harness.cost.probe",
     "harness.bench.subjects",
     "harness.commands.zoo",
     "harness.commands.run",

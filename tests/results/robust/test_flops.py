@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from docs.counted_updates import count_updates
 from htbench.results.compare.view import View
 from htbench.results.tables import counted
 from htbench.results.tables.flops import htmuon_ns, make_table, muon
@@ -43,13 +44,11 @@ def test_the_table_needs_no_store():
 
 def test_two_shapes_are_counted_anew():
     kept = [one for one in counted.read_counted() if (one.model, one.optimizer) == ("llama-nano-60m", "muon")]
-    assert list(counted.count_updates("pydocs", "llama-nano-60m", "muon")) == kept
+    assert list(count_updates("pydocs", "llama-nano-60m", "muon")) == kept
 
 
 @pytest.mark.slow
 def test_the_file_is_what_the_code_counts():
     # In a process of its own: here `nano` has language models, whose counts are kept elsewhere.
-    done = subprocess.run(
-        [sys.executable, "-m", "htbench.results.tables.counted"], capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-m", "docs.counted_updates"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from htbench.harness import cli
-from htbench.harness.cost import measure
+from htbench.harness.cost.probe import NotProbedError
 from htbench.harness.errors import EXIT_USAGE, UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store import Attempt, Reason, Store, submissions
@@ -24,6 +24,7 @@ from htbench.sweeps.cluster.snapshot import Snapshot
 from htbench.sweeps.cluster.submit import Array
 from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.stored import write_plan
+from htbench.sweeps.screens import cost_card
 from htbench.sweeps.spec import sweep_file as spec
 from htbench.sweeps.spec.resources import Resources, read
 from tests.helpers import squeue as stand_in
@@ -393,9 +394,9 @@ def test_one_block_is_submitted_and_the_plan_keeps_the_others(
     write_spec, tmp_path, site, capsys, monkeypatch
 ):
     def fail(*_):
-        raise measure.NotMeasuredError("It takes too long.")
+        raise NotProbedError("It takes too long.")
 
-    monkeypatch.setattr(measure, "measure", fail)
+    monkeypatch.setattr(cost_card, "probe", fail)
     path, root = write_spec(SPEC), tmp_path / "store"
     points = [one.point for one in search_points(spec.load(path))]
     words = ["sweep", "submit", str(path), "--root", str(root), "--block"]

@@ -7,7 +7,8 @@ import pytest
 
 from htbench.harness.errors import UsageError
 from htbench.harness.store import points, submissions
-from htbench.harness.store.points import Point, filled, read_points, search_of
+from htbench.harness.store.points import Point, filled, read_points
+from htbench.harness.store.study import find_study, study_path
 from htbench.harness.system import seal
 from htbench.sweeps.plan import slots
 from tests.helpers.searching import SEARCH, plan
@@ -27,12 +28,10 @@ def test_a_slot_is_filled_for_all_readers_or_for_none(tmp_path, write_spec, text
 @pytest.mark.parametrize("damage", [lambda text: text[:-9], lambda text: "[]", lambda text: "{}"])
 def test_a_study_is_readable_for_all_readers_or_for_none(tmp_path, write_spec, damage):
     (study,) = plan(tmp_path, write_spec(SEARCH))
-    point = read_points(tmp_path, "tiny")[0]
-    assert search_of(tmp_path, point)["mode"] == study.mode == "tpe"
-    assert search_of(tmp_path, point)["axes"] == study.axes
-    path = points.study_path(tmp_path, "tiny", study.name)
+    assert find_study(tmp_path, "tiny", study.name) == study and study.mode == "tpe"
+    path = study_path(tmp_path, "tiny", study.name)
     path.write_text(damage(path.read_text()))
-    assert search_of(tmp_path, point) == {}
+    assert find_study(tmp_path, "tiny", study.name) is None
     with pytest.raises(UsageError, match="is missing or damaged"):
         slots.read_study(tmp_path, "tiny", study.name)
 
@@ -70,13 +69,13 @@ def test_a_study_and_a_slot_that_were_changed_are_damaged(tmp_path, write_spec):
     assert points.read_slot(tmp_path, "tiny", study.slot(0)) == content
     changed(path, "0.1", "0.2")
     assert points.read_slot(tmp_path, "tiny", study.slot(0)) is None
-    changed(points.study_path(tmp_path, "tiny", study.name), '"trials": 4', '"trials": 8')
-    assert points.read_study(tmp_path, "tiny", study.name) == {}
+    changed(study_path(tmp_path, "tiny", study.name), '"trials": 4', '"trials": 8')
+    assert find_study(tmp_path, "tiny", study.name) is None
 
 
 def test_a_study_keeps_what_newer_code_has_written(tmp_path, write_spec):
     (study,) = plan(tmp_path, write_spec(SEARCH))
-    path = points.study_path(tmp_path, "tiny", study.name)
+    path = study_path(tmp_path, "tiny", study.name)
     told = json.loads(path.read_text()) | {"newer": {"a": [1]}}
     path.write_text(json.dumps(seal.sealed(told)))
     (again,) = plan(tmp_path, write_spec(SEARCH.replace("trials: 4", "trials: 5")))

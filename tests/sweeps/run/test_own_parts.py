@@ -7,7 +7,7 @@ import pytest
 
 from htbench.harness.config import parts
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.cost.measure import measure
+from htbench.harness.cost.probe import probe
 from htbench.harness.store import Store
 from htbench.harness.store.points import read_points
 from htbench.sweeps.cluster import snapshot
@@ -149,7 +149,7 @@ def test_the_measuring_process_finds_what_this_one_finds(user, tmp_path, monkeyp
         "optimizer.name": "my_measured_opt:SignMomentum",
     }
     parts.allow(parts.named(settings), user.cwd)
-    assert measure(tmp_path / "cache", resolve_config(settings), keep=False).step > 0
+    assert probe(tmp_path / "cache", resolve_config(settings)).step > 0
 
 
 # --- the snapshot for jobs ---

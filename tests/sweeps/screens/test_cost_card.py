@@ -5,14 +5,15 @@ import json
 
 import pytest
 
-from htbench.harness import cli
+from htbench.harness import cli, tasks
 from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.cost import measure
 from htbench.harness.cost.from_runs import from_records
-from htbench.harness.cost.run_class import Cost, passes, run_class
+from htbench.harness.cost.probe import NotProbedError
+from htbench.harness.cost.run_class import Cost, count_steps, passes, run_class
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, curve
+from htbench.harness.store.layout import cache_folder
 from htbench.harness.train import run
 from htbench.sweeps.plan import search_size
 from htbench.sweeps.plan.search_size import Chance
@@ -33,11 +34,8 @@ SEEN = Cost(
     parameters=1000,
     step=2.0,
     evaluation=10.0,
-    overhead_seconds=5.0,
-    startup_seconds=5.0,
+    startup_seconds=10.0,
     peak_memory=4 << 30,
-    gpu=False,
-    epoch_size=1000,
     processor="Testium",
 )
 
@@ -114,20 +112,21 @@ def test_the_processor_with_most_runs_counts(tiny, store):
     assert from_records(store, [diverged]) == {}, "the first steps are slower"
 
 
-def test_epochs_are_told_in_steps_by_a_finished_run(tiny, store):
+def test_epochs_are_told_in_steps_by_the_data(tiny, store, monkeypatch):
     config = resolve_config(
         {name: value for name, value in tiny.items() if name != "steps"} | {"epochs": 0.05}
     )
-    record = run.run(resolved(config), store)
-    (found,) = from_records(store, [record]).values()
-    assert found.steps(config) == record.steps
-    assert found.steps(dataclasses.replace(config, epochs=0.1)) == pytest.approx(2 * record.steps, abs=1)
+    cache = cache_folder(store.root)
+    assert count_steps(config, cache) == run.run(resolved(config), store).steps
+    monkeypatch.setattr(tasks, "train_size", lambda *_, **__: None)
+    assert count_steps(config, cache) is None, "a task that does not tell it"
+    assert count_steps(resolve_config(tiny), cache) == tiny["steps"]
 
 
 # --- measured ---
 
 
-def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypatch):
+def test_a_few_steps_tell_what_no_run_tells(tiny, store):
     store.root.mkdir()
     works = group_runs([(resolve_config(tiny | {"steps": 3000}), Resources())])
     (row,) = Costs(store, measure=True).make_rows(works)
@@ -136,10 +135,8 @@ def test_a_measurement_is_kept_by_a_store_and_served_again(tiny, store, monkeypa
         row.cost.runs == 0 and row.cost.step > 0 and row.cost.evaluation > 0 and row.cost.startup_seconds > 0
     )
     assert 100 << 20 < row.cost.peak_memory < 4 << 30, "torch alone takes a hundred megabytes"
-    assert row.cost.epoch_size and row.seconds_per_run > 3000 * row.cost.step
+    assert row.cost.parameters > 0 and row.seconds_per_run > 3000 * row.cost.step
     assert not list(store.root.glob("runs")), "it is no run of the store"
-    monkeypatch.setattr(measure, "measure", None)
-    assert Costs(store, measure=True).make_rows(works) == [row]
 
 
 @pytest.mark.slow
@@ -151,9 +148,9 @@ def test_without_a_store_planning_makes_none(htbench, write_spec):
 
 def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, monkeypatch):
     def fail(*_):
-        raise measure.NotMeasuredError("The disk is full.")
+        raise NotProbedError("The disk is full.")
 
-    monkeypatch.setattr(measure, "measure", fail)
+    monkeypatch.setattr(cost_card, "probe", fail)
     spec = specs.load(write_spec(SPEC), ["steps=3000"])
     view = plan.preview_sweep(store, spec, Costs(store, measure=True))
     card, points = plan.make_report([view], with_points=True).sections
@@ -163,7 +160,7 @@ def test_what_cannot_be_measured_says_why_beside_its_points(store, write_spec, m
 
 
 def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, monkeypatch):
-    monkeypatch.setattr(measure, "measure", None)
+    monkeypatch.setattr(cost_card, "probe", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config = resolve_config(tiny)
     (row,) = Costs(store, measure=False).make_rows(group_runs([(config, Resources())]))
@@ -186,7 +183,7 @@ def test_nothing_is_measured_unless_wanted_or_on_the_wrong_machine(tiny, store, 
 def test_runs_that_are_short_for_sure_are_not_measured(tiny, store, monkeypatch, more, resources, short):
     """Ten of them take less than the measurement took: 25 seconds a class."""
     measured = []
-    monkeypatch.setattr(measure, "measure", lambda *words: measured.append(words) or SEEN)
+    monkeypatch.setattr(cost_card, "probe", lambda *words: measured.append(words) or SEEN)
     config = dataclasses.replace(resolve_config(tiny), **more)
     other = resolve_config(tiny | {"optimizer.name": "muon"})
     works = group_runs([(config, resources)] * 3 + [(other, Resources())])
@@ -213,7 +210,7 @@ def test_replicas_to_come_are_among_the_runs_to_run(store, write_spec, tiny):
 
 
 def test_the_plan_as_json_has_all_of_it(store, write_spec, capsys, monkeypatch):
-    monkeypatch.setattr(measure, "measure", lambda *_: SEEN)
+    monkeypatch.setattr(cost_card, "probe", lambda *_: SEEN)
     spec = write_spec(SPEC + "resources: {mem: 1M}\n")
     assert cli.main(["sweep", "plan", str(spec), "--json", "--root", str(store.root)]) == 0
     (view,) = json.loads(capsys.readouterr().out)
@@ -273,7 +270,7 @@ def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write
 )
 def test_warnings(tiny, resources, settings, wanted):
     config = resolve_config(tiny | {"steps": 100} | settings)
-    notes = cost_card.make_row(Work(run_class(config), config, Resources(**resources), 3), SEEN).warnings
+    notes = cost_card.make_row(Work(run_class(config), config, Resources(**resources), 3), 100, SEEN).warnings
     assert [note.kind for note in notes] == [kind for kind, _ in wanted]
     for note, (_, fields) in zip(notes, wanted, strict=True):
         assert note.fields.items() >= fields.items()

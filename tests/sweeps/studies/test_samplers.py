@@ -4,6 +4,7 @@ import optuna
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from htbench.harness.store.study import Study
 from htbench.sweeps.plan import slots
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.studies import drawing as samplers
@@ -45,7 +46,7 @@ AXES = {
     ],
 )
 def test_the_draws_of_a_study_are_fixed_to_the_last_bit(mode, draws):
-    fixed = slots.Study("fixed", "s", "b", 12, mode, 7, "", {}, "", {}, AXES)
+    fixed = Study("fixed", "s", "b", 12, mode, 7, "", {}, "", {}, AXES)
     study, drawn = optuna.create_study(), []
     for number in range(12):
         study.sampler = samplers.make_sampler(fixed, number)
