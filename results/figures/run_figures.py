@@ -116,7 +116,7 @@ def best_of_k(frame: Frame, _: Store) -> list[Panel]:
             keys = tuple(str(run["key"]) for candidate in choice.candidates for run in candidate.runs)
             blank = Row(label, name, "", None, n=len(levels), optimizer=name, keys=keys)
             for k in range(1, len(levels) + 1):
-                best = expected_best(levels, k, higher_is_better=better).mean
+                best = expected_best(levels, k, higher_is_better=better)
                 rows += [replace(blank, x=k, y=metric.printed(best))] if math.isfinite(best) else []
         if rows:
             about = describe_workload(part, "validation")
