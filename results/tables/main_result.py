@@ -59,10 +59,8 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     choice, metric = place.choice, outcome.metric
     row = {Column("optimizer", kind="text"): Cell(place.name, notes=place.about)}
     row |= {Column(name): cell for name, cell in place.settings.items()}
-    count = (
-        choice.tried - choice.elsewhere
-    )  # the row was chosen among so many of those that were tried for it
-    elsewhere = (Note("tried_elsewhere", count=count, tried=choice.tried),) if choice.elsewhere else ()
+    here = choice.tried - choice.elsewhere  # so many of the settings that were tried for it could win
+    elsewhere = (Note("tried_elsewhere", count=here, tried=choice.tried),) if choice.elsewhere else ()
     left_out = (*elsewhere, *footnotes.note_left_out(choice, metric), *outcome.dropped)
     row[Column("tried")] = Cell(choice.tried, notes=(*left_out, *place.standing.notes))
     row |= {make_summary_column(tested, outcome.split): cell for tested, cell in place.tests.items()}
@@ -73,9 +71,8 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
         if outcome.most_settings > k:
             row[Column(f"val_best_of_{k}", f"best of {k}", importance=1)] = _expect_best(place, k, metric)
     if outcome.is_validated:
-        seeds = footnotes.count_search_seeds(outcome.choices)
-        count = len(choice.winner.runs) if choice.winner else max(seeds)
-        few = footnotes.note_fewer_seeds("fewer_chosen", count, seeds)
+        count = len(choice.winner.runs) if choice.winner else max(outcome.search_seeds)
+        few = footnotes.note_fewer_seeds("fewer_chosen", count, outcome.search_seeds)
         row[make_summary_column(metric, "val")] = footnotes.make_validation_cell(choice, metric).noted(*few)
     # Has it learned anything?
     runs = choice.winner.runs if choice.winner else []

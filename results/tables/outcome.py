@@ -167,12 +167,17 @@ class Outcome:
         """What a test item is called."""
         return "images" if describe_task(self.part).kind == "image" else "items"
 
-    @property
+    @functools.cached_property
     def seeds(self) -> list[int]:
         """The fresh seeds behind each row."""
         return [place.n for place in self.places]
 
-    @property
+    @functools.cached_property
+    def search_seeds(self) -> list[int]:
+        """On how many seeds each setting was searched."""
+        return footnotes.count_search_seeds(self.choices)
+
+    @functools.cached_property
     def most_settings(self) -> int:
         """Those of the row that has most, with a result."""
         return max(len(place.levels) for place in self.places)
