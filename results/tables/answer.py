@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting as plain
 from htbench.harness.show.progress import each
-from htbench.harness.show.report import Cell, Column, Section, by_columns, dangers
+from htbench.harness.show.report import Cell, Column, Section, by_columns, dangers, without
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.results.compare.judge import Kind, Verdict
@@ -141,7 +141,8 @@ def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
     columns = {
         Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
         Column("optimizer", kind="text", importance=10): [
-            Cell(row.name, bold=wins, notes=row.of_value) for row, wins in zip(rows, answer.wins, strict=True)
+            Cell(row.name, bold=wins, notes=tuple(without(row.notes, row.ms_per_step.notes)))
+            for row, wins in zip(rows, answer.wins, strict=True)
         ],
         Column("value", "mean ± sd", importance=9): [
             replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, answer.wins, strict=True)

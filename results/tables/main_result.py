@@ -67,8 +67,9 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     few = footnotes.note_fewer_seeds("fewer_reported", place.n, outcome.seeds)
     row[Column("", "n")] = Cell(place.n, notes=(*footnotes.note_stale(choice), *few)) if place.n else Cell()
     row |= _list_verdict(place.standing.verdict, metric)
+    most = max(len(each.levels) for each in outcome.places)
     for k in (3, 10, 30):  # settings, where some row has more than that
-        if outcome.most_settings > k:
+        if most > k:
             row[Column(f"val_best_of_{k}", f"best of {k}", importance=1)] = _expect_best(place, k, metric)
     if outcome.is_validated:
         count = len(choice.winner.runs) if choice.winner else max(outcome.search_seeds)

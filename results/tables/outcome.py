@@ -15,7 +15,7 @@ from typing import Any
 
 from htbench.harness.config import hyper_schedules
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, without
+from htbench.harness.show.report import Cell
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import DROPPED, SEARCH
@@ -106,11 +106,6 @@ class Place:
         return {name: cell.value for name, cell in self.settings.items() if cell.value is not None}
 
     @property
-    def of_value(self) -> tuple[Note, ...]:
-        """Its notes that are not about the time of a step."""
-        return tuple(without(self.notes, self.ms_per_step.notes))
-
-    @property
     def has_edge(self) -> bool:
         """Whether a value of its setting lies at an edge of what was tried."""
         return any(note.kind == "edge" for note in self.notes)
@@ -176,11 +171,6 @@ class Outcome:
     def search_seeds(self) -> list[int]:
         """On how many seeds each setting was searched."""
         return footnotes.count_search_seeds(self.choices)
-
-    @functools.cached_property
-    def most_settings(self) -> int:
-        """Those of the row that has most, with a result."""
-        return max(len(place.levels) for place in self.places)
 
     @functools.cached_property
     def is_validated(self) -> bool:
