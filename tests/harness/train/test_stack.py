@@ -1,5 +1,7 @@
 """Runs that are trained as one stack have the numbers that they have alone, bit for bit, whatever happens."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store, curve
 from htbench.harness.train import stack as stacks
 from htbench.harness.train.checkpoint import load_weights
+from htbench.harness.train.monitor import Monitor
 from htbench.optimizers import together
 from tests.helpers.interrupting import StopAfter, finish
 from tests.helpers.stacking import train_together
@@ -160,3 +163,55 @@ def test_a_run_that_can_not_clip_fails_alone(tmp_path, monkeypatch):
     ends = train_together(wanted, tmp_path / "stack")
     assert isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
     assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch):
+    """A stack that need not be exact, as compiled ones and those on a GPU are, without compiling."""
+    monkeypatch.setattr(torch, "compile", lambda work: work)
+
+
+def assert_close_to_alone(records, tmp_path, wanted):
+    for record, config in zip(records, wanted, strict=True):
+        alone, rows = finish(dataclasses.replace(config, compile=False), tmp_path / "alone")
+        assert (record.key, record.status) == (alone.key, alone.status)
+        assert record.metrics == pytest.approx(alone.metrics, rel=1e-3)
+        losses = curve.read(Store(tmp_path / "stack").files(record.key).metrics)
+        assert [row["step"] for row in losses] == [row["step"] for row in rows]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_compiled_stack_has_one_loss_and_close_numbers(tmp_path, optimizer):
+    wanted = configs(**{"optimizer.name": optimizer, "compile": True, "steps": 30})
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.environment["stack"] for record in records] == [3, 3, 3]
+    assert_close_to_alone(records, tmp_path, wanted)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_compiled_stack_keeps_its_size_until_half_have_left(tmp_path, monkeypatch):
+    sizes = []
+    make = stacks.StackedModel.__init__
+    monkeypatch.setattr(
+        stacks.StackedModel,
+        "__init__",
+        lambda self, models, **k: sizes.append(len(models)) or make(self, models, **k),
+    )
+    rates = (0.01, 1e9, 0.005, 0.02, 0.01)
+    wanted = configs(5, rates, **{"optimizer.name": "sgdm", "compile": True, "steps": 30, "grad_clip": None})
+    stops = [StopAfter(9), Monitor(), Monitor(), StopAfter(19), Monitor()]
+    ends = train_together(wanted, tmp_path / "stack", stops)
+    assert [getattr(end, "status", None) for end in ends][:3] == [None, Status.DIVERGED, Status.COMPLETED]
+    assert sizes == [5, 2]
+    assert_close_to_alone([ends[2], ends[4]], tmp_path, [wanted[2], wanted[4]])
+
+
+@pytest.mark.slow
+def test_a_stack_is_compiled_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "kernels"))
+    wanted = configs(2, **{"compile": True, "steps": 30})
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.environment["stack"] for record in records] == [2, 2]
+    assert all(record.timing["compile"] > 20 * record.timing["mean"] for record in records)
+    assert_close_to_alone(records, tmp_path, wanted)
