@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from htbench.harness.choice.winner import grouped
 
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
-Frame: TypeAlias = Rows
 
 
 def parts(frame: Rows | None, columns: Sequence[str]) -> list[Rows]:
