@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure as Canvas
 from PIL import Image
 
@@ -32,7 +33,7 @@ from htbench.harness.store import Store
 from htbench.results.compare.judge import Kind
 from htbench.results.figures.draw import use_look
 from htbench.results.figures.style import GREY, optimizer_style
-from htbench.results.frames.load import load, load_rows
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.answer import Answer, Place, answers
 
 ROOT = Path(__file__).parents[1]
@@ -148,7 +149,7 @@ def gain_in_parts(folder: Path) -> str:
         folder: empty; the records are unpacked there.
     """
     store = records.unpacked(folder, SPLIT, LADDER)
-    frame = load(store, SPLIT)
+    frame = pd.DataFrame(load_rows(store, SPLIT))
     sizes = {
         str(part[0]["model"]): split_section.endpoints(part, store) for part in split_section.workloads(frame)
     }

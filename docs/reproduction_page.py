@@ -42,8 +42,7 @@ from htbench.results.compare.ladder_points import Rung
 from htbench.results.compare.view import View
 from htbench.results.figures.files import draw_figure, list_views
 from htbench.results.figures.registry import FIGURES
-from htbench.results.frames.load import load
-from htbench.results.frames.rows import rows
+from htbench.results.frames.load import load_rows
 from htbench.results.page import overview
 from htbench.results.tables.answer import Answer, Place, answers
 from htbench.results.tables.registry import TABLES
@@ -125,14 +124,15 @@ def main(words: Sequence[str] | None = None) -> int:
     if args.seen:
         known = [experiments.sweep(SCALE, one) for one in experiments.experiments(SCALE)] + [*ladder.ORDER]
         own = [name for name in known if name in sweep_names(args.seen)]  # it grows with each that is done
-        SEEN.write_text(seen(load(Store(args.seen), own), SEEN.read_text("utf-8")), encoding="utf-8")
+        runs = pd.DataFrame(load_rows(Store(args.seen), own))
+        SEEN.write_text(seen(runs, SEEN.read_text("utf-8")), encoding="utf-8")
         return 0
     every = pages()
     for name in args.names or every:
         with tempfile.TemporaryDirectory() as folder:
             own = every[name]
             store = records.unpacked(Path(folder), own.sweeps, own.records)
-            frame = load(store, own.sweeps)
+            frame = pd.DataFrame(load_rows(store, own.sweeps))
             pictures = write_pictures(own, store, without_split(frame))
             place = own.place
             text, files = made(own, store, frame, pictures)
@@ -169,8 +169,8 @@ def made(
     """The part of a page that is made from its runs, as Markdown, and its tables by name, as CSV."""
     every, frame = frame, without_split(frame)
     scales_shown = [page.scale] if page.scale else []
-    view = View(frame, "both" if page.scale else "runs", scales_shown, store)
-    tables = (*(TABLES[name](view) for name in page.tables), overview.cost(rows(every)))
+    view = View(frame.to_dict("records"), "both" if page.scale else "runs", scales_shown, store)
+    tables = (*(TABLES[name](view) for name in page.tables), overview.cost(every.to_dict("records")))
     found = [one for one in tables if one.sections]
     shown = view.ladders if page.scale == "ladder" else []
     parts = [facts(every), *(endpoint(own, frame) for own in shown)]
@@ -309,10 +309,10 @@ def _answers(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     if page.name == "p_grid_cifar":
         return []
     main = frame[~frame["sweep"].isin(ladder.ASIDES)]
-    found = answers(main, store)
+    found = answers(main.to_dict("records"), store)
     parts = ["## The answer", *map(answer, found)] if found else []
     if len(main) < len(frame):
-        every = (own for own in answers(frame, store) if own not in found)
+        every = (own for own in answers(frame.to_dict("records"), store) if own not in found)
         asides = [answer(own) for own in every if len(own.places) > 1]
         parts += ["## Other rules and settings at the first size", *asides, ablations(frame)]
     return parts
@@ -446,7 +446,8 @@ def _picture(page: Page, name: str) -> str:
 
 def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Draw all figures; returns the names of those that have something to show."""
-    shown = list_views(frame, store, "runs", [page.scale]) if page.scale else list_views(frame, store, "runs")
+    runs = frame.to_dict("records")
+    shown = list_views(runs, store, "runs", [page.scale] if page.scale else None)
     folder = page.place.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
@@ -454,7 +455,7 @@ def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     names = []
     with tempfile.TemporaryDirectory() as drawn:
         for name in page.figures:
-            for path in draw_figure(name, frame, store, Path(drawn), shown).paths:
+            for path in draw_figure(name, runs, store, Path(drawn), shown).paths:
                 if path.suffix == ".png":
                     (folder / path.name).write_bytes(smaller(path.read_bytes()))
                     names.append(path.stem)

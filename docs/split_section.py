@@ -17,7 +17,7 @@ from htbench.results.compare.judge import LEVEL, Row, judge
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose
 from htbench.results.compare.summary import values_by_seed
 from htbench.results.frames.metrics import reported
-from htbench.results.frames.rows import Rows, rows
+from htbench.results.frames.rows import Rows
 from htbench.sweeps.experiments import ladder
 
 # By question: the row that has it, and the row that lacks it.
@@ -59,9 +59,9 @@ def workloads(frame: pd.DataFrame) -> list[Rows]:
     """The rows of each workload that the split was trained on; the ladder's, where it has none of its own."""
     of_split = frame["sweep"].isin(ladder.SPLIT)
     places = []
-    for place, own in grouped(rows(frame[of_split]), itemgetter(*WORKLOAD)).items():
+    for place, own in grouped(frame[of_split].to_dict("records"), itemgetter(*WORKLOAD)).items():
         known = {row["optimizer"] for row in own}
-        others = rows(frame[~of_split & ~frame["sweep"].isin([*ladder.ASIDES, ladder.SEARCHED])])
+        others = frame[~of_split & ~frame["sweep"].isin([*ladder.ASIDES, ladder.SEARCHED])].to_dict("records")
         same = [row for row in others if itemgetter(*WORKLOAD)(row) == place]
         places.append([*own, *(row for row in same if row["optimizer"] not in known)])
     return places

@@ -8,7 +8,7 @@ from htbench.harness.show.note import Note
 from htbench.harness.store import Store, curve
 from htbench.results.compare.select import Row
 from htbench.results.compare.summary import finite_values
-from htbench.results.frames.metrics import Metric, classes
+from htbench.results.frames.metrics import Metric, describe_task
 
 _ERRORS = 2  # standard errors of a share of answers by chance
 _FALL = 0.01  # of the untrained loss: less than that is nothing
@@ -26,7 +26,7 @@ def note_learned_nothing(runs: Sequence[Row], metric: Metric, store: Store | Non
         store: where their curves are; None: they are not known.
     """
     values = list(map(metric.on_scale, finite_values(runs, f"test_{metric.name}")))
-    if values and metric.is_share and (count := classes(runs)):
+    if values and metric.is_share and (count := describe_task(runs).classes):
         items = min(finite_values(runs, "test_samples"), default=math.inf)
         limit = (1 + _ERRORS * math.sqrt((count - 1) / items)) / count
         return (Note("at_chance", classes=count),) if statistics.fmean(values) <= limit else ()

@@ -94,16 +94,10 @@ def _draw_shifts(random: np.random.RandomState, row: Row, scatter: Spread, at: i
     search = row.search
     if search is None or len(search.settings) < 2:
         return np.zeros(len(scales))
-    replicated = (
-        search.replicated if search.replicated is not None else float(np.mean(list(row.values.values())))
-    )
-    worth, fit = search.means, search.parabola
-    worth = worth if fit is None else fit
+    worth = search.worth(float(np.mean(list(row.values.values()))))
     sd = np.sqrt(scatter.own.variance[at] / [len(setting.values) for setting in search.settings])
     noise = sd[:, None] * scales * random.standard_normal((len(worth), len(scales)))
-    chosen = (worth[:, None] + noise).argmin(axis=0)
-    if fit is None:
-        worth = np.where([setting.name == search.chosen for setting in search.settings], replicated, worth)
+    chosen = (search.seen[:, None] + noise).argmin(axis=0)
     shifts: Array = worth[chosen] - worth[chosen].mean()
     return shifts
 

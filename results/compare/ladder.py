@@ -28,7 +28,7 @@ from htbench.results.compare.judge import judge
 from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung, find_rungs
 from htbench.results.compare.law import Law, fit_law
 from htbench.results.compare.ranges import Array
-from htbench.results.frames.rows import Frame
+from htbench.results.frames.rows import Rows
 
 SECOND = "muon"
 MISSES = 2.0  # standard errors by which the law may miss what was left out
@@ -120,7 +120,7 @@ class Ladder:
 # --- the law ---
 
 
-def fit_ladders(frame: Frame | None, store: Store | None) -> list[Ladder]:
+def fit_ladders(frame: Rows | None, store: Store | None) -> list[Ladder]:
     """The ladders of a store: where AdamW has three lengths of a size. Others tell nothing new.
 
     Args:

@@ -23,7 +23,7 @@ from htbench.results.frames import identity
 from htbench.results.frames.columns import DATA
 from htbench.results.frames.metrics import is_missing, reported
 from htbench.results.frames.provenance import timing
-from htbench.results.frames.rows import Frame, parts, rows
+from htbench.results.frames.rows import Rows, parts
 
 BASELINE = "adamw"
 HORIZONS = 3  # the least lengths for a law of a size
@@ -96,14 +96,14 @@ class Rung:
         return 1 / _ALIKE < self.ratio / ratio < _ALIKE
 
 
-def find_rungs(frame: Frame, store: Store) -> list[tuple[str, list[Rung]]]:
+def find_rungs(frame: Rows, store: Store) -> list[tuple[str, list[Rung]]]:
     """The rungs of each ladder and its task, where AdamW has three lengths of a size; others say nothing new.
 
     Args:
         frame: the tidy frame.
         store: where records and test items are.
     """
-    baseline = (row for row in rows(frame) if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
+    baseline = (row for row in frame if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
     if not _has_lengths(((row["task"], row["model"]), row["tokens"]) for row in baseline):
         return []  # records are read only where there may be a ladder
     points = []
@@ -130,8 +130,9 @@ def _make_rung(
     """What was chosen of a rule; None while a run may still change it."""
     metric, runs = reported(part)[0], [run for run in choice.replicas if run["state"] == "completed"]
     record = store.record(str(runs[0]["key"])) if runs and choice.is_settled else None
-    name = str(choice.fixed["optimizer"])
-    contender = make_contender(name, values_by_seed(runs, metric), metric, runs, choice=choice, store=store)
+    contender = make_contender(
+        choice.optimizer, values_by_seed(runs, metric), metric, runs, choice=choice, store=store
+    )
     if (
         record is None
         or contender is None
@@ -146,7 +147,7 @@ def _make_rung(
     alike = {timing(run) for run in runs}
     rung = Rung(
         str(choice.fixed["model"]),
-        name,
+        choice.optimizer,
         float(runs[0]["parameters"]),
         float(runs[0]["tokens"]),
         int(values["batch_size"]),

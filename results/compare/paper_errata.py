@@ -15,17 +15,13 @@ from htbench.harness.show.note import Note, text
 NOISE = 0.025  # sd of a perplexity on C4: the ten reruns of the table `wall_clock` against their first runs
 
 
-def note_line(line: Reported) -> tuple[Note, ...]:
-    """The footnotes to a published number."""
-    return _find_errata(line, ("all", "number", "rate"))
-
-
 def note_rate(line: Reported) -> tuple[Note, ...]:
     """The footnote to a number that is not that of the best learning rate, as its table says."""
-    return _find_errata(line, ("rate",))
+    return note_line(line, ("rate",))
 
 
-def _find_errata(line: Reported, concerns: Collection[str]) -> tuple[Note, ...]:
+def note_line(line: Reported, concerns: Collection[str] = ("all", "number", "rate")) -> tuple[Note, ...]:
+    """The footnotes to a published number."""
     names = ("table", "dataset", "model", "row", "optimizer", "metric", "lr", "p")
     values = {name: getattr(line, name) for name in names}
     fields = {name: "" if x is None else x if isinstance(x, str) else f"{x:g}" for name, x in values.items()}

@@ -8,18 +8,18 @@ from htbench.harness.paper import experiments
 from htbench.harness.paper.reported import Place
 from htbench.harness.store import Store
 from htbench.results.compare.select import OPTIMIZER, Choice, choose
-from htbench.results.frames.rows import Frame, Rows, rows
+from htbench.results.frames.rows import Rows
 
 # The columns that a place fixes, besides hyperparameters.
 _PLACE = ("task", "model", "rule", "replica")
 
 
-def select_scale(frame: Frame, scale: str) -> Rows:
+def select_scale(frame: Rows, scale: str) -> Rows:
     """The rows of the sweeps of a scale; if `scale` is empty, of those that have others."""
-    sweeps = {row["sweep"] for row in rows(frame)}
+    sweeps = {row["sweep"] for row in frame}
     accepted = (scale,) if scale else ("", "ladder")
     names = {name for name in sweeps if experiments.scale_of(str(name)) in accepted}
-    return [row for row in rows(frame) if row["sweep"] in names]
+    return [row for row in frame if row["sweep"] in names]
 
 
 class PaperRuns:
@@ -31,7 +31,7 @@ class PaperRuns:
         store: where the curves are; None: times to a target are not known.
     """
 
-    def __init__(self, frame: Frame, scale: str, store: Store | None = None) -> None:
+    def __init__(self, frame: Rows, scale: str, store: Store | None = None) -> None:
         self.scale = scale
         self.store = store
         self.frame = select_scale(frame, scale)

@@ -7,7 +7,7 @@ from typing import Any
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.optimizers.zoo.registry import ZOO
-from htbench.results.frames.metrics import is_missing, task_kind
+from htbench.results.frames.metrics import describe_task, is_missing
 
 # Words of authors that mean in a language model what a word for users does: it has no kernels.
 _IN_TEXT = {"two_dimensional": "matrix", "hidden_linear": "hidden"}
@@ -25,7 +25,7 @@ def note_routes(runs: Iterable[Mapping[str, Any]]) -> tuple[list[Note], list[Not
     # GaLore has Adam at its own rate for the rest, where others have an AdamW.
     alike = grouped(routed, lambda run: (is_missing(run.get("aux_lr")), _find_route(run), _list_groups(run)))
     for (_, word, group_rules), rows in alike.items():
-        where = Note(f"route_{word or 'all'}", images=int(task_kind(rows) == "image"))
+        where = Note(f"route_{word or 'all'}", images=int(describe_task(rows).kind == "image"))
         rates = sorted({run["aux_lr"] for run in rows if word and not is_missing(run.get("aux_lr"))})
         having = [Note("route_group", group=name, rule=rule) for name, rule in group_rules]
         names = list(dict.fromkeys(str(run["optimizer"]) for run in rows))
@@ -41,7 +41,7 @@ def _find_route(run: Mapping[str, Any]) -> str:
     if is_missing(word) or (word == "released" if row is None else not row.routed):
         return ""
     word = row.released if row is not None and word == "released" else str(word)
-    return _IN_TEXT.get(word, word) if task_kind([run]) == "lm" else word
+    return _IN_TEXT.get(word, word) if describe_task([run]).kind == "lm" else word
 
 
 def _list_groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

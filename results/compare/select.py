@@ -22,7 +22,7 @@ from htbench.results.compare.defaults import find_defaults
 from htbench.results.frames.identity import setting_name
 from htbench.results.frames.load import tuned_columns
 from htbench.results.frames.metrics import is_missing
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 
 Row = Mapping[str, Any]  # of the tidy frame
 
@@ -87,6 +87,11 @@ class Choice:
     left_out: Sequence[Row] = ()
     equal_seeds: int = 0
 
+    @property
+    def optimizer(self) -> str:
+        """Its name, where it is fixed."""
+        return str(self.fixed["optimizer"])
+
     @functools.cached_property
     def axes(self) -> list[str]:
         """The tuned columns in which its rows have two values or more, over all sweeps."""
@@ -130,9 +135,9 @@ class Choice:
         return Counter(state for state in states if state in UNFINISHED)
 
 
-def choose(frame: Frame, fixed: Sequence[str]) -> list[Choice]:
+def choose(frame: Rows, fixed: Sequence[str]) -> list[Choice]:
     """Select within each group of the frame that agrees in the columns `fixed`, in the order of the plan."""
-    stages = grouped(rows(frame), itemgetter("stage"))
+    stages = grouped(frame, itemgetter("stage"))
     place = itemgetter(*fixed)
     replicas = grouped(drop_repeated(stages.get(REPLICATE, ())), itemgetter("candidate"))
     dropped, elsewhere = (grouped(stages.get(stage, ()), place) for stage in (DROPPED, ELSEWHERE))
@@ -241,10 +246,9 @@ def _search_with_seed_of(replica: Row, group: Iterable[Row]) -> str | None:
     return next(map(str, users), None)
 
 
-def list_winner_runs(choices: Sequence[Choice], names: Sequence[str]) -> dict[str, Row]:
-    """A run of the winner of each choice that has one, by the name of its row."""
-    pairs = zip(names, choices, strict=True)
-    return {name: choice.winner.runs[0] for name, choice in pairs if choice.winner is not None}
+def list_winner_runs(choices: Iterable[Choice]) -> dict[str, Row]:
+    """A run of the winner of each choice that has one, by its optimizer."""
+    return {choice.optimizer: choice.winner.runs[0] for choice in choices if choice.winner is not None}
 
 
 def has_stages(run: Row) -> bool:
@@ -252,9 +256,9 @@ def has_stages(run: Row) -> bool:
     return bool(run["sweep"])
 
 
-def find_searched_columns(frame: Frame, columns: Sequence[str]) -> list[str]:
+def find_searched_columns(frame: Rows, columns: Sequence[str]) -> list[str]:
     """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    groups = grouped((row for row in rows(frame) if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
+    groups = grouped((row for row in frame if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
     searched = {name for group in groups for name in _find_varied(group, columns)}
     return [name for name in columns if name in searched]
 

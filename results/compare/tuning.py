@@ -57,6 +57,22 @@ class Search:
         """What the search runs of each setting say it is worth."""
         return np.array([np.mean(setting.values) for setting in self.settings])
 
+    @property
+    def seen(self) -> Array:
+        """The same without what noise it can be freed of: by the parabola, if there is one."""
+        return self.means if self.parabola is None else self.parabola
+
+    def worth(self, measured: float) -> Array:
+        """What each setting is worth: what is seen, but for the chosen one what its replicas say.
+
+        Args:
+            measured: what they achieved on what is compared.
+        """
+        if self.parabola is not None:
+            return self.parabola
+        replicated = measured if self.replicated is None else self.replicated
+        return np.where([setting.name == self.chosen for setting in self.settings], replicated, self.means)
+
     @functools.cached_property
     def parabola(self) -> Array | None:
         """The same by a least-squares parabola over log2 lr; None without enough rates."""
@@ -80,13 +96,9 @@ def tuning_variance(
     """
     if len(search.settings) < 2:
         return 0.0
-    fit = search.parabola
-    worth = search.means if fit is None else fit
+    worth, seen = search.worth(replicated), search.seen
     sd = np.sqrt(variance / np.array([len(setting.values) for setting in search.settings]))
-    chances = _find_chances(worth if higher_is_better else -worth, sd, freedom)
-    if fit is None:
-        chosen = [setting.name == search.chosen for setting in search.settings]
-        worth = np.where(chosen, replicated if search.replicated is None else search.replicated, worth)
+    chances = _find_chances(seen if higher_is_better else -seen, sd, freedom)
     return float(chances @ (worth - chances @ worth) ** 2)
 
 

@@ -14,17 +14,14 @@ from htbench.results.compare.select import Choice, list_winner_runs
 _COARSER = 4.0  # a note names a row whose steps are so many times as wide as another row's
 
 
-def note_unlike_searches(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
+def note_unlike_searches(choices: Sequence[Choice]) -> list[Note]:
     """The notes on the searches of some rows, and on the weights that they are evaluated at.
 
     Args:
         choices: a row each.
-        names: of the rows.
     """
-    runs = list_winner_runs(choices, names)
-    searched = {
-        name: choice for name, choice in zip(names, choices, strict=True) if choice.winner and choice.axes
-    }
+    runs = list_winner_runs(choices)
+    searched = {choice.optimizer: choice for choice in choices if choice.winner and choice.axes}
     notes: list[Note] = []
     columns = list(dict.fromkeys(column for choice in searched.values() for column in choice.axes))
     acting = {name: find_defaults(runs[name], columns) if name in searched else {} for name in runs}

@@ -3,7 +3,7 @@
 A rival with crippled fixed settings loses as surely as one with a crippled grid.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from htbench.harness.choice.winner import grouped
@@ -35,20 +35,20 @@ _NEAR = 4.0  # numbers closer than by this factor are close
 
 
 def note_fixed_settings(
-    choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]
-) -> tuple[list[Notes], Notes]:
+    choices: Sequence[Choice], columns: Collection[str], twins: Mapping[str, Note]
+) -> tuple[dict[str, Notes], Notes]:
     """The notes on fixed settings.
 
     Args:
         choices: a row each.
-        names: of the rows.
         columns: the fixed ones among the tuned columns of the frame.
+        twins: as from `find_twins`.
 
     Returns:
-        the footnotes to each row, and the notes under the table: on settings that are no defaults in all rows
-        alike, and on those that differ between rows.
+        the footnotes to each row that has a winner, and the notes under the table: on settings that are no
+        defaults in all rows alike, and on those that differ between rows.
     """
-    runs = list_winner_runs(choices, names)
+    runs = list_winner_runs(choices)
     columns = [name for name in columns if name != "routing"]  # `results.compare.routes` has a note on it
     acting = {name: find_defaults(run, columns) for name, run in runs.items()}
     changed = {name: _find_changed(run, acting[name]) for name, run in runs.items()}
@@ -80,25 +80,24 @@ def note_fixed_settings(
         for kind, settings in parts.items()
         if settings
     ]
-    twins = find_twins(choices)
     for name, run in runs.items():
         rows[name] = (*rows[name], *([twins[name]] if name in twins else []), *note_idle_settings(run))
-    return [rows.get(name, ()) for name in names], tuple(below)
+    return rows, tuple(below)
 
 
-def note_split(choices: Sequence[Choice], names: Sequence[str], columns: Collection[str]) -> Notes:
+def note_split(choices: Iterable[Choice], columns: Collection[str]) -> Notes:
     """The note on the settings of parameters that a rule does not update: tuned for a row, or fixed for all?
 
     None unless some row has tuned them or names groups of parameters.
 
     Args:
-        choices, names: as in `note_fixed_settings`.
+        choices: a row each.
         columns: all tuned columns of the frame.
     """
     beside = [name for name in columns if name.startswith(_BESIDE)]
     tuned, fixed = [], dict[tuple[tuple[str, str], ...], list[str]]()
-    for name, choice in zip(names, choices, strict=True):
-        run = choice.winner.runs[0] if choice.winner is not None else {}
+    for choice in choices:
+        name, run = choice.optimizer, choice.winner.runs[0] if choice.winner is not None else {}
         values = tuple((at, printed(run[at])) for at in beside if not is_missing(run.get(at)))
         if values and {at for at, _ in values}.intersection(choice.axes):
             tuned.append(name)
@@ -111,18 +110,18 @@ def note_split(choices: Sequence[Choice], names: Sequence[str], columns: Collect
     return (Note("split", parts=parts),)
 
 
-def find_rules(choices: Sequence[Choice], names: Sequence[str]) -> tuple[dict[str, str], Notes]:
+def find_rules(choices: Sequence[Choice], twins: Collection[str]) -> tuple[dict[str, str], Notes]:
     """The row of the zoo whose rule each row is, by its name, and the notes on rows that are one rule.
 
     Edited code and rows of a file are rules of their own.
 
     Args:
-        choices, names: as in `note_fixed_settings`.
+        choices: a row each.
+        twins: names of those that are another one bit for bit.
     """
-    runs = list_winner_runs(choices, names)
-    reasons = {name: _note_rule(run, "rule_reason") for name, run in runs.items()}
+    reasons = {name: _note_rule(run, "rule_reason") for name, run in list_winner_runs(choices).items()}
+    names = [choice.optimizer for choice in choices]
     rules = {name: str(reasons[name]["rule"]) if name in reasons else name for name in names}
-    twins = find_twins(choices)
     return rules, tuple(
         Note("one_rule", names=rows, reasons=[reasons[name] for name in rows if name != rule])
         for rule, rows in grouped([name for name in names if name not in twins], rules.__getitem__).items()
@@ -136,7 +135,7 @@ def find_twins(choices: Sequence[Choice]) -> dict[str, Note]:
     Returns:
         the note on each by its name; its field `rule` is the one whose result is shown.
     """
-    runs = list_winner_runs(choices, [str(choice.fixed["optimizer"]) for choice in choices])
+    runs = list_winner_runs(choices)
     exact = {name: _note_rule(run, "twin") for name, run in runs.items() if run["rule"] in EXACT}
     return {
         name: note

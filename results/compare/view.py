@@ -12,7 +12,7 @@ from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE
 from htbench.results.compare.ladder import Ladder, fit_ladders
 from htbench.results.compare.paper_runs import PaperRuns, select_scale
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 
 PUBLISHED, RUNS, BOTH = "published", "runs", "both"
 SOURCES = (BOTH, PUBLISHED, RUNS)
@@ -55,12 +55,12 @@ class View:
 
     def __init__(
         self,
-        frame: Frame | None = None,
+        frame: Rows | None = None,
         source: str = BOTH,
         chosen: Sequence[str] | None = None,
         store: Store | None = None,
     ) -> None:
-        self.frame = None if source == PUBLISHED or frame is None else rows(frame)
+        self.frame = None if source == PUBLISHED or frame is None else frame
         self.published = source != RUNS
         self.asked = source == PUBLISHED  # for published numbers, whatever is planned
         self.store = store
@@ -88,7 +88,7 @@ class View:
         return [*([Side(True, None, self.asked)] if alone else []), *runs]
 
     @functools.cached_property
-    def others(self) -> Frame | None:
+    def others(self) -> Rows | None:
         """The runs of sweeps that belong to no experiment of the paper, and those of the ladder."""
         return None if self.frame is None else select_scale(self.frame, "")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from htbench.harness.show.status import Status
 from htbench.results.compare.select import OPTIMIZER, Choice, Row, choose, find_searched_columns
 from htbench.results.frames.metrics import is_missing
-from htbench.results.frames.rows import Frame, parts
+from htbench.results.frames.rows import Rows, parts
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Winner:
         return Status.COMPLETED if self.runs else Status.WAITING
 
 
-def winners(part: Frame) -> list[Winner]:
+def winners(part: Rows) -> list[Winner]:
     """The winner of each optimizer of one workload, in the order of the plan."""
     return list(map(_make_winner, choose(part, OPTIMIZER)))
 
 
-def winners_along(part: Frame, column: str) -> list[Winner]:
+def winners_along(part: Rows, column: str) -> list[Winner]:
     """As `winners`, but one per value of a column for each optimizer that was searched along it."""
     chosen: list[Winner] = []
     for rows in parts(part, ["optimizer"]):
@@ -53,7 +53,7 @@ def _make_winner(choice: Choice) -> Winner:
     runs = choice.replicas
     if not runs and choice.winner is not None and choice.winner.value("protocol") == "paper":
         runs = choice.winner.runs
-    return Winner(str(choice.fixed["optimizer"]), choice, runs)
+    return Winner(choice.optimizer, choice, runs)
 
 
 def format_span(numbers: Sequence[int]) -> str:

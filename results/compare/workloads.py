@@ -12,17 +12,8 @@ from htbench.results.compare.ranges import Array
 LEAST_OF_PROFILE = 8  # workloads; a profile of fewer is a few steps
 
 
-@dataclass(frozen=True)
-class ExpectedBest:
-    """The best of some settings drawn at random: its mean, and the range that holds it with 95 %."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def expected_best(values: Sequence[float], k: int, *, higher_is_better: bool = False) -> ExpectedBest:
-    """The best of k settings, drawn without replacement from those that were tried.
+def expected_best(values: Sequence[float], k: int, *, higher_is_better: bool = False) -> float:
+    """The mean of the best of k settings, drawn without replacement from those that were tried.
 
     With the m values in order, the best first, the i-th is the best of the draw in C(m - i, k - 1) of C(m, k)
     cases.
@@ -43,10 +34,8 @@ def expected_best(values: Sequence[float], k: int, *, higher_is_better: bool = F
         raise ValueError(f"{k} settings can't be drawn from {m}; it must be 1 to {m} of them.")
     ordered = np.sort(values)[:: -1 if higher_is_better else 1]
     chances = np.array([math.comb(m - i, k - 1) for i in range(1, m + 1)], dtype=float) / math.comb(m, k)
-    reached = np.cumsum(chances)
-    ends = sorted(float(ordered[np.searchsorted(reached, share - 1e-12)]) for share in (0.025, 0.975))
     possible = chances > 0  # the worst are never the best of several, and may be infinitely bad
-    return ExpectedBest(float(chances[possible] @ ordered[possible]), *ends)
+    return float(chances[possible] @ ordered[possible])
 
 
 def performance_profile(costs: Array, factors: Sequence[float]) -> Array:

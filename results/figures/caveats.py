@@ -15,7 +15,7 @@ from htbench.results.figures.kinds import Panel
 from htbench.results.figures.style import display_name
 from htbench.results.frames.metrics import reported, word
 from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
-from htbench.results.frames.rows import Frame, parts
+from htbench.results.frames.rows import Rows, parts
 
 KINDS = ("edge", "not_final", "stale", "fresh_left_out", "mixture_cell")
 _MOST_NAMES = 4  # above a panel; the CSV file has all
@@ -40,7 +40,7 @@ class Caveats:
         return [kind for kind in KINDS if kind in choice_kinds or (kind == "mixture_cell" and mixed)]
 
 
-def find_caveats(frame: Frame | None) -> Caveats:
+def find_caveats(frame: Rows | None) -> Caveats:
     """The marks of all runs of a frame; None has none."""
     choices: dict[str, tuple[str, ...]] = {}
     environments: dict[str, tuple[str, ...]] = {}

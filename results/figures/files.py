@@ -19,7 +19,7 @@ from htbench.results.figures.kinds import CSV_START, csv_text
 from htbench.results.figures.pictures import Picture, arrange_pictures
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
-from htbench.results.frames.rows import Frame
+from htbench.results.frames.rows import Rows
 
 PNG, PDF, CSV = ".png", ".pdf", ".csv"
 _LONGEST = 80  # characters of the name of a folder
@@ -45,7 +45,7 @@ class FigureResult:
 
 
 def list_views(
-    frame: Frame | None, store: Store, source: str = BOTH, scales: Sequence[str] | None = None
+    frame: Rows | None, store: Store, source: str = BOTH, scales: Sequence[str] | None = None
 ) -> list[Side]:
     """The views of a store.
 
@@ -99,7 +99,7 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
 
 def draw_figure(
     name: str,
-    frame: Frame | None,
+    frame: Rows | None,
     store: Store,
     folder: Path,
     sides: Sequence[Side] | None = None,
@@ -156,7 +156,7 @@ def render(picture: Picture) -> dict[str, bytes]:
 
 
 def make_pictures(
-    name: str, frame: Frame | None, store: Store, sides: Sequence[Side], caveats: Caveats
+    name: str, frame: Rows | None, store: Store, sides: Sequence[Side], caveats: Caveats
 ) -> list[Picture]:
     """The pictures of a figure: its panels for each view of the paper, then those for all other sweeps."""
     figure = FIGURES[name]

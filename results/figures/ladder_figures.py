@@ -15,7 +15,7 @@ from htbench.results.compare.stats import summarize
 from htbench.results.compare.view import Side
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, tidy
-from htbench.results.frames.rows import Frame
+from htbench.results.frames.rows import Rows
 
 _WORTH = f"tokens {BASELINE} would need / tokens"
 _LOSS = "test loss (nats/token)"
@@ -26,7 +26,7 @@ _OF_PAPER = {"llama-60m": 60e6, "llama-135m": 135e6}
 _POINTS_OF_LAW = 40
 
 
-def multiplier(frame: Frame, store: Store) -> list[Panel]:
+def multiplier(frame: Rows, store: Store) -> list[Panel]:
     """The token multiplier of each rule over parameters, where most are known, and published ones."""
     level = Row(_WORTH, BASELINE, "", 1.0, role=kinds.LEVEL)
     panels = []
@@ -43,7 +43,7 @@ def multiplier(frame: Frame, store: Store) -> list[Panel]:
     return panels
 
 
-def horizon(frame: Frame, store: Store) -> list[Panel]:
+def horizon(frame: Rows, store: Store) -> list[Panel]:
     """The losses over the length of a run, a panel for each size that has several, with AdamW's law."""
     panels = []
     for ladder in fit_ladders(frame, store):

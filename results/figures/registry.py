@@ -17,10 +17,10 @@ from htbench.results.figures.paper_figures import (
     plot_variants,
     select,
 )
-from htbench.results.frames.rows import Frame, Rows, parts
+from htbench.results.frames.rows import Rows, parts
 
 Panels = Sequence[Panel]
-OfSweeps = Callable[[Frame, Store], Panels]
+OfSweeps = Callable[[Rows, Store], Panels]
 OfWorkload = Callable[[Rows, Store], Panels]
 
 

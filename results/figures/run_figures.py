@@ -107,7 +107,7 @@ def best_of_k(part: Rows, _: Store) -> list[Panel]:
             continue
         blank = Row(about.metric, name, "", None, n=len(levels), keys=list_keys(choice.runs))
         for k in range(1, len(levels) + 1):
-            best = expected_best(levels, k, higher_is_better=better).mean
+            best = expected_best(levels, k, higher_is_better=better)
             rows += [replace(blank, x=k, y=metric.printed(best))] if math.isfinite(best) else []
     is_log = True if metric.is_log else None
     return [Panel("budgets", about, tidy(rows), better, y_log=is_log)] if rows else []

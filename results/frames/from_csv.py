@@ -20,7 +20,7 @@ from htbench.harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
 from htbench.results.frames.columns import FIRST
 from htbench.results.frames.identity import column
 from htbench.results.frames.metrics import TASK
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 from htbench.results.frames.run_row import Row
 
 # Columns that only such rows have: the name of the file, and the split of the values that are reported.
@@ -37,14 +37,14 @@ _HIGHER = "accuracy top1 top5 f1 auc map bleu precision recall r2"
 _DIRECTIONS = dict.fromkeys(_LOWER.split(), False) | dict.fromkeys(_HIGHER.split(), True)
 
 
-def file_name(part: Frame) -> str:
+def file_name(part: Rows) -> str:
     """The file that some rows were read from; empty for runs of a store."""
-    return str(rows(part)[0].get(FILE, ""))
+    return str(part[0].get(FILE, ""))
 
 
-def reported_split(part: Frame) -> str:
+def reported_split(part: Rows) -> str:
     """The split that is reported: "test" of a store, but a file may have another, or say none."""
-    return str(rows(part)[0].get(SPLIT, "test"))
+    return str(part[0].get(SPLIT, "test"))
 
 
 def read_runs(

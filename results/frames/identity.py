@@ -26,8 +26,8 @@ from htbench.results.frames.columns import DATA
 
 Values = Mapping[str, Any]
 
+OPTIMIZER_CODE = "revisions.optimizer"
 _REVISIONS = "revisions."
-_OPTIMIZER_CODE = f"{_REVISIONS}optimizer"
 _UNKEYED = {name for name, field in declarations() if not field.metadata["key"]}
 _SPLIT = ("micro_batch", "processes")  # how a batch is divided, which batch statistics depend on
 
@@ -99,7 +99,7 @@ def origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], Valu
             values, overrides = of_record(record), _read_overrides(point).keys() - {DATA}
             open_values = {name: value for name, value in values.items() if name not in overrides}
             origin_values.setdefault((point.sweep, values["task"], point.block), open_values)
-            names = [name for name in open_values if name.startswith(shared) and name != _OPTIMIZER_CODE]
+            names = [name for name in open_values if name.startswith(shared) and name != OPTIMIZER_CODE]
             shared_values = {name: open_values[name] for name in names}
             origin_values.setdefault((point.sweep, values["task"]), shared_values)
     return origin_values
@@ -144,25 +144,15 @@ def setting(values: Values) -> str:
     return ", ".join(words)
 
 
-def variant(values: Values) -> str:
-    """The version of the optimizer's code, in words; empty for the first revision."""
-    return version(values.get(_OPTIMIZER_CODE, ""))
-
-
-def is_edited(values: Values) -> bool:
-    """Whether the optimizer's code is that of no release."""
-    return _find_edit(values.get(_OPTIMIZER_CODE, "")) != ""
-
-
 def version(revision: int | str) -> str:
     """A revision in words: 2 is "revision 2", "1+3fa1c2d4" is "edited 3fa1c2d4"."""
     if isinstance(revision, int):
         return f"revision {revision}"
-    edit = _find_edit(revision)
+    edit = find_edit(revision)
     return f"edited {edit}" if edit else revision
 
 
-def _find_edit(revision: int | str) -> str:
+def find_edit(revision: int | str) -> str:
     """The digest of code that differs from a released revision; empty if none does."""
     released, _, edit = str(revision).partition("+")
     return edit if released.isdigit() else ""
@@ -190,7 +180,7 @@ def _list_fixed(names: tuple[str, ...], divided: bool, task: str) -> tuple[tuple
 
     Each with its default beside this task; UNSET: there is none.
     """
-    apart = {"task", "model", "optimizer.name", DATA, _OPTIMIZER_CODE}
+    apart = {"task", "model", "optimizer.name", DATA, OPTIMIZER_CODE}
     defaults = {name: param.default for name, param in FIELDS.items()} | _task_defaults(task)
     fixed = (name for name in _list_counted(names, divided) if name not in apart and not is_tuned(name))
     return tuple((name, defaults.get(name, UNSET) if name in FIELDS else UNSET) for name in fixed)
@@ -235,16 +225,6 @@ def column(name: str, reserved: Collection[str] = ()) -> str:
     """
     short = name.removeprefix("optimizer.")
     return name if short in reserved else short
-
-
-def is_scheduled(name: str, names: Collection[str]) -> bool:
-    """Whether a hyperparameter changes over the run: it then has a schedule in place of a value.
-
-    Args:
-        name: of the setting, such as `optimizer.p`.
-        names: of all settings of the run.
-    """
-    return f"schedule.{name.removeprefix('optimizer.')}.name" in names
 
 
 def setting_name(column: str) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config.names import canonical, settings_of
@@ -33,11 +33,8 @@ from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.frames import identity, run_row
 from htbench.results.frames.columns import DATA, FIRST, IN_PLANS, LAST
-from htbench.results.frames.rows import Frame, Rows, rows
+from htbench.results.frames.rows import Rows
 from htbench.results.frames.run_row import EDITED, PRUNED_BY, TUNED, TWIN, Row
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NO_SEARCH = {"search": "", "ranges": ""}
 _NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
@@ -46,26 +43,6 @@ _LOST = "a search whose terms are lost (its study.json is damaged)"
 
 
 Warn = Callable[[UsageError], object]
-
-
-@without_collection()
-def load(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | None = None) -> pd.DataFrame:
-    """As `load_rows`, as a frame for the page."""
-    import pandas as pd
-
-    return pd.DataFrame(series(load_rows(store, sweeps, warn)))
-
-
-def series(frame_rows: Rows) -> dict[str, pd.Series[Any]]:
-    """The columns of some rows, at least one. Words stay Python's strings: one by one, Arrow's are slow."""
-    import pandas as pd
-
-    columns = zip(frame_rows[0], zip(*(row.values() for row in frame_rows), strict=True), strict=True)
-    kinds = ((name, values, set(map(type, values))) for name, values in columns)
-    return {
-        name: pd.Series(values, dtype=object if str in types else float if types == {float} else None)
-        for name, values, types in kinds
-    }
 
 
 @without_collection()
@@ -315,7 +292,7 @@ def _complete_rows(rows: Sequence[Row]) -> Rows:
     return whole
 
 
-def tuned_columns(frame: Frame) -> list[str]:
+def tuned_columns(frame: Rows) -> list[str]:
     """The frame's columns that hold settings that compete, lr and p first."""
-    columns = list(next(iter(rows(frame))))
+    columns = list(frame[0])
     return columns[columns.index("optimizer") + 1 : columns.index(SEED_FIELDS[0])]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.config.programs import RULE
 from htbench.harness.store.record import RunRecord
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 
 _MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
 _PERCENT = "_percent"  # what the CSV column of a share ends with
@@ -93,49 +93,39 @@ def columns(record: RunRecord) -> dict[str, Any]:
     return dict(zip(TASK, (row.kind, row.metric, row.higher_is_better), strict=True))
 
 
-def reported(part: Frame) -> tuple[Metric, ...]:
+def reported(part: Rows) -> tuple[Metric, ...]:
     """The metrics of the task of a part of the frame, first the one by which runs are chosen."""
-    kind, metric, higher_is_better = _describe_task(part)
+    task = describe_task(part)
+    kind, metric, higher_is_better = task.kind, task.metric, task.higher_is_better
     our_metrics = {declared.name: declared for metrics in _REPORTED.values() for declared in metrics}
     first_metric = our_metrics.get(metric) if kind != RULE else None
     if first_metric is None or first_metric.higher_is_better != higher_is_better:
-        sizes = (abs(row[name]) for row in rows(part) if is_number(row.get(name := f"val_{metric}")))
+        sizes = (abs(row[name]) for row in part if is_number(row.get(name := f"val_{metric}")))
         first_metric = Metric(metric, metric, 1, 1 if max(sizes, default=0) >= 100 else 4, higher_is_better)
     more = (declared for declared in _REPORTED.get(kind, ()) if declared is not first_metric)
-    first = rows(part)[0]
+    first = part[0]
     is_ours = first["task"] in tasks.TASKS
     return first_metric, *(declared for declared in more if is_ours or f"val_{declared.name}" in first)
 
 
-def published_target(part: Frame) -> float | None:
+def published_target(part: Rows) -> float | None:
     """What a published benchmark of the task races to, in the record's unit; None if there is none."""
-    row = tasks.TASKS.get(str(rows(part)[0]["task"]))
-    return None if row is None or task_kind(part) != row.kind else row.target
+    return describe_task(part).target
 
 
-def classes(part: Frame) -> int | None:
-    """Among how many classes a task of ours asks for one; None: not known."""
-    row = tasks.TASKS.get(str(rows(part)[0]["task"]))
-    return None if row is None or task_kind(part) != row.kind else row.classes
-
-
-def loss_unit(part: Frame) -> str:
+def loss_unit(part: Rows) -> str:
     """In which a task counts its loss."""
-    return "nats/token" if _describe_task(part)[0] == "lm" else "nats"
+    return "nats/token" if describe_task(part).kind == "lm" else "nats"
 
 
-def task_kind(part: Frame) -> str:
-    """What the task is: `lm`, `image`, or a word of its own."""
-    return _describe_task(part)[0]
-
-
-def _describe_task(part: Frame) -> tuple[str, str, bool]:
-    """Kind, metric and direction of the task that a part of the frame has."""
-    for row in rows(part):
-        if isinstance(row.get(TASK[0]), str):
-            return row[TASK[0]], row[TASK[1]], bool(row[TASK[2]])
-    task = tasks.recorded(str(rows(part)[0]["task"]), {})  # ours, or it has no run yet
-    return task.kind, task.metric, task.higher_is_better
+def describe_task(part: Rows) -> tasks.TaskSpec:
+    """The task of a part of the frame: ours, or what its runs say of it."""
+    task = tasks.recorded(str(part[0]["task"]), {})
+    for row in part:
+        if isinstance(kind := row.get(TASK[0]), str):
+            told = {"metric": row[TASK[1]], "higher_is_better": bool(row[TASK[2]])}
+            return replace(task, kind=kind, target=None, classes=None, **told)
+    return task
 
 
 def is_number(value: Any) -> bool:

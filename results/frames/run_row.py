@@ -89,7 +89,7 @@ def _setting_columns(values: identity.Values) -> Row:
         column: None if scheduled else values[name]
         for name, column, scheduled in _tuned_columns(tuple(values))
     }
-    protocol = values.get("protocol", "")
+    protocol, code = values.get("protocol", ""), values.get(identity.OPTIMIZER_CODE, "")
     if programs.is_program(values) and not values.get("program.report"):
         protocol = CHOSEN
     return {
@@ -99,11 +99,11 @@ def _setting_columns(values: identity.Values) -> Row:
         "protocol": protocol,
         "replica": values["replica"],
         "rule": values["optimizer.name"],
-        "variant": identity.variant(values),
+        "variant": identity.version(code),
         "optimizer": values["optimizer.name"],
         **tuned,
         TUNED: tuple(tuned),
-        EDITED: identity.is_edited(values),
+        EDITED: identity.find_edit(code) != "",
         **{name: values[name] for name in SEED_FIELDS},
         DATA: values[DATA],
     }
@@ -113,7 +113,7 @@ def _setting_columns(values: identity.Values) -> Row:
 def _tuned_columns(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
     """The settings that are tuned, each with its column, and whether a schedule takes its place."""
     return tuple(
-        (name, identity.column(name, _TAKEN), identity.is_scheduled(name, names))
+        (name, identity.column(name, _TAKEN), f"schedule.{name.removeprefix('optimizer.')}.name" in names)
         for name in names
         if is_tuned(name)
     )

@@ -7,7 +7,6 @@ is `pd.NA`; a missing time is NaT. docs/results.md has the table of the columns.
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any
 
 import pandas as pd
@@ -18,7 +17,6 @@ from htbench.harness.system.machine import without_collection
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.frames import identity
 from htbench.results.frames.columns import COUNT, FIRST, FLAG, LAST, NUMBER, OF_TASK, PLAIN, SEEDS, TIME, WORD
-from htbench.results.frames.load import series
 from htbench.results.frames.rows import Rows
 
 _DECLARED = {str: WORD, float: NUMBER, int: COUNT, bool: FLAG}  # type of a setting -> type of its column
@@ -33,12 +31,10 @@ def typed(rows: Rows) -> pd.DataFrame:
     Args:
         rows: as `results.frames.load` makes them.
     """
-    columns = series(rows)
-    blank = pd.Series(math.nan, index=range(len(rows)))
-    whole = {name: columns[name] for name in columns if name not in _LAST}
-    whole |= {name: columns.get(name, blank) for name in _LAST}
+    frame = pd.DataFrame(rows, dtype=object)
+    columns = frame.reindex(columns=[*(name for name in frame if name not in _LAST), *_LAST])
     return pd.DataFrame(
-        {name: _convert(values, _choose_type(name, values)) for name, values in whole.items()}
+        {name: _convert(values, _choose_type(str(name), values)) for name, values in columns.items()}
     )
 
 

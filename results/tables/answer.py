@@ -3,10 +3,8 @@
 It is made of what the table `main_result` is made of, and says it in the unit of its values.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting as plain
@@ -17,53 +15,13 @@ from htbench.harness.store import Store
 from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.stats import MIN_SEEDS
-from htbench.results.compare.view import View
 from htbench.results.frames.metrics import Metric
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 from htbench.results.tables import footnotes, main_result
-from htbench.results.tables.outcome import Outcome, find_outcome, split_searched
+from htbench.results.tables.outcome import Outcome, Place, judge_workload, split_searched
 from htbench.results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
-
-
-@dataclass(frozen=True)
-class Place:
-    """One optimizer's chosen setting.
-
-    Attributes:
-        rank: "1=", "3"; empty if it can't be ranked.
-        name: of its block.
-        value: mean and spread on test over fresh seeds, or the state why there is none.
-        gap, low, high: how far it is behind the best, with the interval of the test that decides the tie (all
-            intervals of a table hold together), in the unit of the value; None where nothing tells it, and
-            for the best.
-        kind: what is known of it beside the best; None without a verdict.
-        ms_per_step: mean and spread over its runs.
-        setting: the chosen values of what was searched, by column.
-        notes: what is to be known of the row.
-    """
-
-    rank: str
-    name: str
-    value: Cell
-    gap: float | None
-    low: float | None
-    high: float | None
-    kind: Kind | None
-    ms_per_step: Cell
-    setting: Mapping[str, Any]
-    notes: tuple[Note, ...]
-
-    @property
-    def of_value(self) -> tuple[Note, ...]:
-        """Its notes that are not about the time of a step."""
-        return tuple(without(self.notes, self.ms_per_step.notes))
-
-    @property
-    def has_edge(self) -> bool:
-        """Whether a value of its setting lies at an edge of what was tried."""
-        return any(note.kind == "edge" for note in self.notes)
 
 
 @dataclass(frozen=True)
@@ -107,16 +65,14 @@ class Answer:
         return [place for place in self.places if place.kind in (Kind.EQUAL, Kind.UNKNOWN)]
 
 
-def answers(frame: Frame, store: Store | None = None, view: View | None = None) -> list[Answer]:
+def answers(frame: Rows, store: Store | None = None) -> list[Answer]:
     """One per workload.
 
     Args:
         frame: the tidy frame.
         store: where the test items are; None: they are not known.
-        view: of the frame, if tables are made of it, too; None: there is none.
     """
-    view = View(frame, store=store) if view is None else view
-    outcomes = [find_outcome(part, view) for part in each(split_searched(view.frame, WORKLOAD), "workloads")]
+    outcomes = [judge_workload(part, store) for part in each(split_searched(frame, WORKLOAD), "workloads")]
     return [make_answer(outcome, main_result.make_section(outcome)) for outcome in outcomes]
 
 
@@ -127,20 +83,22 @@ def make_answer(outcome: Outcome, whole: Section) -> Answer:
         outcome: what is known of it.
         whole: the table of it, whose footnotes say what could mislead.
     """
-    notes = [_drop_repeated([note for cell in row for note in cell.notes]) for row in whole.rows]
-    places = [_make_place(outcome, at, notes[at]) for at in _rank_rows(outcome)]
-    counts = [cell.spread.n for cell in outcome.tests[outcome.metric] if cell.spread is not None]
-    verdict = outcome.verdict
+    notes = {
+        place.name: _drop_repeated(note for cell in row for note in cell.notes)
+        for place, row in zip(outcome.places, whole.rows, strict=True)
+    }
+    places = [replace(place, notes=notes[place.name]) for place in outcome.ranked]
+    counts = [n for n in outcome.seeds if n]
     facts = [(place.name, note) for place in places for note in place.notes]
     return Answer(
         tuple(filter(None, footnotes.workload_columns(outcome.part).values())),
         outcome.metric,
         (min(counts, default=0), max(counts, default=0)),
-        _note_verdict(outcome, verdict),
+        _note_verdict(outcome),
         places,
         dangers([*facts, *(("", note) for note in whole.notes)]),
         [note for note in outcome.open if note.kind != "open_rule"],  # that two rows are one is a danger
-        [*whole.footer, *_note_methods(outcome, verdict)],
+        [*whole.footer, *_note_methods(outcome)],
     )
 
 
@@ -183,7 +141,8 @@ def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
     columns = {
         Column("rank", " "): [Cell(f"{row.rank:<{size}}") for row in rows],
         Column("optimizer", kind="text", importance=10): [
-            Cell(row.name, bold=wins, notes=row.of_value) for row, wins in zip(rows, answer.wins, strict=True)
+            Cell(row.name, bold=wins, notes=tuple(without(row.notes, row.ms_per_step.notes)))
+            for row, wins in zip(rows, answer.wins, strict=True)
         ],
         Column("value", "mean ± sd", importance=9): [
             replace(row.value, bold=wins, notes=()) for row, wins in zip(rows, answer.wins, strict=True)
@@ -215,81 +174,29 @@ def _make_gap_cells(rows: Sequence[Place], digits: int) -> list[Cell]:
     ]
 
 
-# --- the rows ---
-
-
-def _rank_rows(outcome: Outcome) -> list[int]:
-    """The rows by their means, the best first; then those without a verdict, last those without a value."""
-    sign = -1 if outcome.metric.higher_is_better else 1
-
-    def place(at: int) -> tuple[bool, float, bool]:
-        row, value = _find_verdict(outcome, at), outcome.tests[outcome.metric][at].number()
-        if row is not None:
-            return False, row.gap, row.kind is not Kind.BEST
-        return True, math.inf if value is None else sign * value, False
-
-    return sorted(range(len(outcome.names)), key=place)
-
-
-def _find_verdict(outcome: Outcome, at: int) -> Verdict | None:
-    return outcome.verdict.rows[at] if outcome.verdict is not None else None
-
-
-def _make_place(outcome: Outcome, at: int, notes: tuple[Note, ...]) -> Place:
-    metric, verdict, row = outcome.metric, outcome.verdict, _find_verdict(outcome, at)
-    gap = low = high = None
-    if row is not None and verdict is not None:
-        best = outcome.names.index(verdict.best)
-        mean, best_row = outcome.tests[metric][best].number(), _find_verdict(outcome, best)
-        if best_row is None or min(row.n, best_row.n) < MIN_SEEDS:  # both need enough seeds for a rank
-            row = None
-        elif row.kind is not Kind.BEST:
-            # From the scale of the comparison to the unit of the values, at the best row's mean: 0 stays 0.
-            gap, low, high = (
-                None
-                if not math.isfinite(end)
-                else mean * math.expm1(end)
-                if metric.is_log and mean is not None
-                else metric.gap[0] * end
-                for end in (row.gap, row.low, row.high)
-            )
-    return Place(
-        rank=row.rank_word if row is not None else "",
-        name=outcome.names[at],
-        value=outcome.tests[metric][at],
-        gap=gap,
-        low=low,
-        high=high,
-        kind=row.kind if row is not None else None,
-        ms_per_step=outcome.times[at],
-        setting={name: value for name, value in outcome.settings[at].items() if value is not None},
-        notes=notes,
-    )
-
-
 # --- the verdict ---
 
 
-def _note_verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
-    ahead = outcome.names[_rank_rows(outcome)[0]]
-    if verdict is None or verdict.judgement is None:
-        return _note_no_test(outcome, ahead)
-    judged = [row for row in verdict.rows if row is not None]
-    if len(judged) == 1:
-        return Note("answer_alone", best=ahead)
-    ranked = sorted((row for row in judged if row.n >= MIN_SEEDS), key=lambda row: row.gap)
-    if len(ranked) < 2 or not any(row.kind is Kind.BEST for row in ranked):
+def _note_verdict(outcome: Outcome) -> Note:
+    verdicts = outcome.verdicts
+    best = None if verdicts is None else verdicts.best
+    if verdicts is None or best is None:
+        return _note_no_test(outcome)
+    if len(verdicts.judged) == 1:
+        return Note("answer_alone", best=best.name)
+    ranked = sorted((row for row in verdicts.judged if row.n >= MIN_SEEDS), key=lambda row: row.gap)
+    if len(ranked) < 2 or best.n < MIN_SEEDS:
         return Note("answer_few_seeds", seeds=MIN_SEEDS)
     beaten = [row.name for row in ranked if row.kind is Kind.WORSE]
     ties = [row.name for row in ranked if row.kind in (Kind.EQUAL, Kind.UNKNOWN)]
     if not beaten:
-        return _note_undecided(outcome, verdict, ranked)
-    bold = any(cell.bold for cell in outcome.tests[outcome.metric])
+        return _note_undecided(outcome, verdicts, ranked)
+    bold = any(place.value.bold for place in outcome.places)
     kind = "answer_ahead" if ties else "answer_best" if bold else "answer_leads"
     few, tied = len(beaten) <= _MOST_NAMES, len(ties) <= _MOST_NAMES
     return Note(
         kind,
-        best=verdict.best,
+        best=best.name,
         names=beaten if few else [],
         count=0 if few else len(beaten),
         ties=ties if tied else [],
@@ -297,36 +204,44 @@ def _note_verdict(outcome: Outcome, verdict: Verdicts | None) -> Note:
     )
 
 
-def _note_no_test(outcome: Outcome, ahead: str) -> Note:
+def _note_no_test(outcome: Outcome) -> Note:
     """Why the rows are not compared."""
-    if all(cell.spread is None for cell in outcome.tests[outcome.metric]):
+    ahead = outcome.ranked[0].name
+    if all(place.value.spread is None for place in outcome.places):
         return _note_no_values(outcome)
-    if len(outcome.names) == 1:
+    if len(outcome.places) == 1:
         return Note("answer_alone", best=ahead)
-    if outcome.verdict is not None:
+    if outcome.verdicts is not None:
         return Note("answer_other_items")
     if not outcome.staged and not outcome.file:
         return Note("answer_unplanned", best=ahead)
-    fair = outcome.staged and rows(outcome.part)[0]["protocol"] != "paper"
+    fair = outcome.staged and outcome.part[0]["protocol"] != "paper"
     return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
 
 
 def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
     ended = []
-    for choice, name in zip(outcome.choices, outcome.names, strict=True):
+    for place in outcome.places:
+        choice = place.choice
         runs = choice.replicas if choice.winner else choice.runs
         if runs and all(Status(run["state"]).is_settled for run in runs):
             step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
             fresh = "fresh seeds" if choice.winner else ""
             ended.append(
-                Note("answer_ended", name=name, fresh=fresh, rest=footnotes.count_by_state(runs), step=step)
+                Note(
+                    "answer_ended",
+                    name=place.name,
+                    fresh=fresh,
+                    rest=footnotes.count_by_state(runs),
+                    step=step,
+                )
             )
-    over, lower = len(ended) == len(outcome.names), any(note["step"] for note in ended)
+    over, lower = len(ended) == len(outcome.places), any(note["step"] for note in ended)
     return Note("answer_none", rows=ended, over=int(over), lower=int(lower))
 
 
-def _note_undecided(outcome: Outcome, verdict: Verdicts, leaders: Sequence[Verdict]) -> Note:
+def _note_undecided(outcome: Outcome, verdicts: Verdicts, leaders: Sequence[Verdict]) -> Note:
     """No row is worse than the best: what keeps them together?"""
     rivals = [row for row in leaders if row.kind is not Kind.BEST]
     if all(row.kind is Kind.EQUAL for row in rivals):
@@ -335,17 +250,17 @@ def _note_undecided(outcome: Outcome, verdict: Verdicts, leaders: Sequence[Verdi
         return Note("answer_rule", rows=len(leaders))
     apart = [row for row in rivals if row.gap > 0 and not row.is_same_rule]
     if apart and all(row.limited_by_test_set for row in apart):
-        return Note("answer_items", rows=len(leaders), items=verdict.items, what=outcome.items)
+        return Note("answer_items", rows=len(leaders), items=verdicts.items, what=outcome.items)
     if apart and all(row.limited_by_search for row in apart):
         return Note("answer_search", rows=len(leaders))
     return Note("answer_seeds", seeds=max(row.n for row in leaders), rows=len(leaders))
 
 
-def _note_methods(outcome: Outcome, verdict: Verdicts | None) -> list[Note]:
+def _note_methods(outcome: Outcome) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
     tried = sorted({choice.tried for choice in outcome.choices})
     chosen = "answer_chosen_by_search" if outcome.file else "answer_chosen"
     chosen = "answer_chosen_and_reported" if outcome.is_chosen_split else chosen
     kind = "answer_one_setting" if tried == [1] else chosen if outcome.staged else "answer_settings"
-    compared = verdict is not None and verdict.judgement is not None and len(outcome.names) > 1
+    compared = outcome.verdicts is not None and outcome.verdicts.best and len(outcome.places) > 1
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

@@ -1,7 +1,7 @@
 """Why a value is missing, how far a choice can be trusted, and which runs are behind a section."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -22,9 +22,10 @@ from htbench.results.frames.columns import DATA
 from htbench.results.frames.from_csv import file_name
 from htbench.results.frames.metrics import Metric, is_number, word
 from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 
 SPREAD = Note("spread")
+NO_OUTLOOK: Mapping[str, Note] = {}
 
 _EMBEDDED_TASKS = ("pydocs", "digits", "glyphs")
 _FAILURES = ("oom", "timeout", "killed", "error")
@@ -36,26 +37,26 @@ _MADE_BY = ("code", "torch", "python", "machine", "threads", "processes")
 # --- the workload ---
 
 
-def make_title(part: Frame) -> str:
+def make_title(part: Rows) -> str:
     """The workload of a part of the frame: "pydocs, llama-nano (steps=100)"."""
     task, model, setting = workload_columns(part).values()
     return ", ".join(filter(None, (task, model))) + (f" ({setting})" if setting else "")
 
 
-def workload_columns(part: Frame) -> dict[str, str]:
+def workload_columns(part: Rows) -> dict[str, str]:
     """The workload as CSV columns."""
-    first = rows(part)[0]
+    first = part[0]
     return {name: str(first[name]) for name in WORKLOAD}
 
 
-def note_origin(part: Frame) -> tuple[Note, ...]:
+def note_origin(part: Rows) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
     if file := file_name(part):
         return (Note("origin_file", file=file),)
-    if not has_stages(rows(part)[0]):
+    if not has_stages(part[0]):
         return (Note("origin_unplanned"),)
-    data = "embedded data" if rows(part)[0]["task"] in _EMBEDDED_TASKS else ""
-    published_way = (Note("protocol_paper"),) if rows(part)[0]["protocol"] == "paper" else ()
+    data = "embedded data" if part[0]["task"] in _EMBEDDED_TASKS else ""
+    published_way = (Note("protocol_paper"),) if part[0]["protocol"] == "paper" else ()
     return (*published_way, Note("origin_ours", data=data))
 
 
@@ -147,7 +148,7 @@ def count_search_seeds(choices: Iterable[Choice]) -> list[int]:
 
 
 def note_caveats(
-    choice: Choice, axes: list[str], outlook: Callable[[str], Note | str] | None = None
+    choice: Choice, axes: list[str], outlook: Mapping[str, Note] = NO_OUTLOOK
 ) -> dict[str, tuple[Note, ...]]:
     """Footnotes to a choice by column: optima at an edge; under "lr" also ties.
 
@@ -155,7 +156,7 @@ def note_caveats(
         choice: one with a winner.
         axes: the columns that were searched.
         outlook: what it means that a better setting may lie beyond the edge of a column
-            (`Verdicts.outlook`); None: rows are not compared.
+            (`verdicts.Standing`); empty: rows are not compared.
     """
     assert choice.winner is not None
     names = [axis for axis in axes if to_plain(choice.winner.value(axis)) is not None]
@@ -174,9 +175,9 @@ def note_caveats(
             value=f"{beside[0].value:g}",
             where=where,
             side="another" if len(beside) > 1 else "higher" if beside[0].upwards else "lower",
-            name="" if advice and beside[0].blocks else str(choice.fixed["optimizer"]),
+            name="" if advice and beside[0].blocks else choice.optimizer,
             following=advice,
-            outlook=outlook(column) if outlook is not None else "",
+            outlook=outlook.get(column, ""),
         )
         notes[column] = (*notes.get(column, ()), note)
     return notes
@@ -186,13 +187,13 @@ def note_choice(
     choice: Choice | None,
     axes: list[str] | None,
     fixed: Collection[str] = (),
-    outlook: Callable[[str], Note | str] | None = None,
+    outlook: Mapping[str, Note] = NO_OUTLOOK,
 ) -> tuple[Note, ...]:
     """All footnotes to a choice, for tables that do not show its settings.
 
     Args:
         choice: None: nothing is planned.
-        axes, outlook: as for `note_caveats`; None: all that a cell of the paper's tables leaves open, but p.
+        axes, outlook: as for `note_caveats`; no axes: all that a cell of the paper leaves open, but p.
         fixed: what the place of the choice fixes; it needs no footnote.
     """
     if choice is None:
@@ -238,14 +239,14 @@ def to_plain(value: Any) -> str | float | None:
 # --- the runs behind a section ---
 
 
-def complete_section(section: Section, part: Frame) -> Section:
+def complete_section(section: Section, part: Rows) -> Section:
     """The section with marks at the cells of mixed runs, and notes on all runs behind it, also in brief.
 
     Args:
         section: of a table.
         part: the rows of the frame that it was made of.
     """
-    by_key = {str(run["key"]): run for run in rows(part) if is_told(run)}
+    by_key = {str(run["key"]): run for run in part if is_told(run)}
     cells = [[_mark_cell(cell, by_key) for cell in row] for row in section.rows]
     keys = dict.fromkeys(key for row in cells for cell in row for key in cell.runs)
     routed, footer = note_routes(by_key[key] for key in keys if key in by_key)

@@ -7,13 +7,13 @@ from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Section
 from htbench.results.compare.select import OPTIMIZER, choose, find_axes
 from htbench.results.frames.metrics import is_missing, reported
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 from htbench.results.tables import footnotes
 
 COLUMN_AXIS = "lr"
 
 
-def make_section(part: Frame, row_axis: str) -> Section:
+def make_section(part: Rows, row_axis: str) -> Section:
     """The validation metric by `row_axis` and lr.
 
     Fixed: task, model, setting, optimizer, lr and `row_axis`. Selected over: all else that was searched.
@@ -26,7 +26,7 @@ def make_section(part: Frame, row_axis: str) -> Section:
     choices = choose(part, OPTIMIZER)
     axes = find_axes(choices)
     both = (COLUMN_AXIS, row_axis)
-    complete = [row for row in rows(part) if not any(is_missing(row.get(axis)) for axis in both)]
+    complete = [row for row in part if not any(is_missing(row.get(axis)) for axis in both)]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
     # the best candidate of each cell; numeric rows ascend, optimizers stay in the order of the plan
     grid = {(choice.fixed[row_axis], choice.fixed[COLUMN_AXIS]): choice for choice in choose(complete, fixed)}
@@ -71,7 +71,7 @@ def make_section(part: Frame, row_axis: str) -> Section:
     )
     title, identity = footnotes.make_title(part), footnotes.workload_columns(part)
     if row_axis != "optimizer":
-        optimizer = str(rows(part)[0]["optimizer"])
+        optimizer = str(part[0]["optimizer"])
         title, identity = f"{title}: {optimizer}", {**identity, "optimizer": optimizer}
     cells = [[Cell(head), *(cell(head, rate) for rate in rates)] for head in heads]
     return footnotes.complete_section(Section(title, identity, columns, cells, COLUMN_AXIS, notes), part)

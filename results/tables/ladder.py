@@ -1,18 +1,17 @@
 """The table `multipliers`: what a rule is worth in AdamW's tokens."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, Column, Report, Section, by_columns
+from htbench.harness.show.report import Cell, Column, Report, Section, table
 from htbench.results.compare.draws import Estimate
 from htbench.results.compare.ladder import SECOND, Entry, Ladder
-from htbench.results.compare.ladder_points import BASELINE, Guard
+from htbench.results.compare.ladder_points import BASELINE, Guard, Rung
 from htbench.results.compare.view import View
 from htbench.results.tables import footnotes
 
-_ENDS = (("_low95", "from", "low"), ("_high95", "to", "high"))
 # The optimizer's part of the operations of a step of the paper's 60M model, 512 rows of 256 tokens a batch.
 AT_60M = {"muon": 0.0151, "htmuon": 0.0094}
 
@@ -27,72 +26,72 @@ def make_table(view: View) -> Report:
 
 
 def _make_section(ladder: Ladder) -> Section:
-    entries = ladder.entries
-    columns: dict[Column, Iterable[Any]] = {
-        Column("size", kind="text"): [entry.rung.model for entry in entries],
-        Column("parameters", digits=0): [entry.rung.parameters for entry in entries],
-        Column("tokens_per_parameter", "tokens/parameter", digits=1): [entry.rung.ratio for entry in entries],
-        Column("batch_size", "batch"): [entry.rung.batch for entry in entries],
-        Column("optimizer", kind="text"): [entry.rung.optimizer for entry in entries],
-        Column("loss", "test loss", digits=4): [Cell(entry.loss, runs=entry.rung.keys) for entry in entries],
-        Column("n"): [len(entry.rung.row.values) for entry in entries],
-        **_estimates(f"to_{BASELINE}", f"to {BASELINE} (nats)", [entry.to_baseline for entry in entries], 4),
-        **_estimates(f"to_{SECOND}", f"to {SECOND} (nats)", [entry.to_second for entry in entries], 4),
-        **_estimates("token_multiplier", "tokens x", [entry.tokens for entry in entries], 2),
-        Column("beyond", kind="text"): [_format_bound(entry.tokens) for entry in entries],
-        **_estimates("compute_multiplier", "compute x", [entry.compute for entry in entries], 2),
-        Column("optimizer_percent", "optimizer's %", digits=1): _list_percents(entries),
-        **_estimates("time_multiplier", "time x", [entry.time for entry in entries], 2),
-        Column("guards", kind="text"): [
-            Cell(", ".join(entry.guards), notes=tuple(_note_guard(guard, entry) for guard in entry.guards))
-            for entry in entries
-        ],
+    rows, brief_rows = map(_make_row, ladder.entries), map(_make_brief_row, ladder.entries)
+    notes, identity = _note_law(ladder), {"ladder": ladder.task}
+    brief = _make_table(brief_rows, title=ladder.task, notes=notes)
+    return replace(_make_table(rows, title=ladder.task, notes=notes, identity=identity), brief=brief)
+
+
+def _make_table(rows: Iterable[Mapping[Column, Any]], **parts: Any) -> Section:
+    first, *more = rows
+    return table([*first], [row.values() for row in (first, *more)], **parts)
+
+
+def _make_row(entry: Entry) -> dict[Column, Any]:
+    """All that is known of a rung."""
+    rung = entry.rung
+    return {
+        Column("size", kind="text"): rung.model,
+        Column("parameters", digits=0): rung.parameters,
+        Column("tokens_per_parameter", "tokens/parameter", digits=1): rung.ratio,
+        Column("batch_size", "batch"): rung.batch,
+        Column("optimizer", kind="text"): rung.optimizer,
+        Column("loss", "test loss", digits=4): Cell(entry.loss, runs=rung.keys),
+        Column("n"): len(rung.row.values),
+        **_list_ends(f"to_{BASELINE}", f"to {BASELINE} (nats)", entry.to_baseline, 4),
+        **_list_ends(f"to_{SECOND}", f"to {SECOND} (nats)", entry.to_second, 4),
+        **_list_ends("token_multiplier", "tokens x", entry.tokens, 2),
+        Column("beyond", kind="text"): _format_bound(entry.tokens),
+        **_list_ends("compute_multiplier", "compute x", entry.compute, 2),
+        Column("optimizer_percent", "optimizer's %", digits=1): _find_percent(rung),
+        **_list_ends("time_multiplier", "time x", entry.time, 2),
+        Column("guards", kind="text"): Cell(
+            ", ".join(entry.guards), notes=tuple(_note_guard(guard, entry) for guard in entry.guards)
+        ),
     }
-    identity = {"ladder": ladder.task}
-    section = by_columns(columns, title=ladder.task, notes=_note_law(ladder), identity=identity)
-    return replace(section, brief=_make_brief(ladder))
 
 
-def _estimates(
-    name: str, label: str, values: Sequence[Estimate | None], digits: int
-) -> dict[Column, list[Any]]:
-    """A column of estimates, and one for each end of their intervals."""
-    columns = {Column(name, label, digits=digits): [estimate and estimate.value for estimate in values]}
-    for ending, head, field in _ENDS:
-        ends = [None if estimate is None else getattr(estimate, field) for estimate in values]
-        columns[Column(name + ending, head, digits=digits)] = ends
-    return columns
+def _list_ends(name: str, label: str, estimate: Estimate | None, digits: int) -> dict[Column, Any]:
+    """An estimate, and each end of its interval."""
+    return {
+        Column(name, label, digits=digits): estimate and estimate.value,
+        Column(f"{name}_low95", "from", digits=digits): estimate and estimate.low,
+        Column(f"{name}_high95", "to", digits=digits): estimate and estimate.high,
+    }
 
 
-def _list_percents(entries: Sequence[Entry]) -> list[float | None]:
+def _find_percent(rung: Rung) -> float | None:
     """The optimizer's part of the operations."""
-    shares = [entry.rung.optimizer_share for entry in entries]
-    return [None if share is None else 100 * share for share in shares]
+    return None if rung.optimizer_share is None else 100 * rung.optimizer_share
 
 
-def _make_brief(ladder: Ladder) -> Section:
+def _make_brief_row(entry: Entry) -> dict[Column, Any]:
     """What fits on a screen."""
-    entries = ladder.entries
-    columns: dict[Column, Iterable[Any]] = {
-        Column("size", kind="text"): [entry.rung.model for entry in entries],
-        Column("ratio", "tok/par", digits=0, importance=7): [entry.rung.ratio for entry in entries],
-        Column("batch", importance=2): [entry.rung.batch for entry in entries],
-        Column("optimizer", kind="text", importance=9): [entry.rung.optimizer for entry in entries],
-        Column("loss", digits=4, importance=6): [entry.loss for entry in entries],
-        Column("to_second", f"to {SECOND} [95 %]", "text", importance=8): [
-            _format_estimate(entry.to_second, 4) for entry in entries
-        ],
-        Column("tokens", "tokens x [95 %]", "text", importance=9): [
-            _format_estimate(entry.tokens, 2) for entry in entries
-        ],
-        Column("compute", "compute x", "text", importance=4): [
-            _format_estimate(entry.compute and replace(entry.compute, low=None, high=None), 2)
-            for entry in entries
-        ],
-        Column("optimizer_percent", "opt %", digits=1, importance=3): _list_percents(entries),
-        Column("guards", "", "text", importance=7): [", ".join(entry.guards) for entry in entries],
+    rung, compute = entry.rung, entry.compute and replace(entry.compute, low=None, high=None)
+    return {
+        Column("size", kind="text"): rung.model,
+        Column("ratio", "tok/par", digits=0, importance=7): rung.ratio,
+        Column("batch", importance=2): rung.batch,
+        Column("optimizer", kind="text", importance=9): rung.optimizer,
+        Column("loss", digits=4, importance=6): entry.loss,
+        Column("to_second", f"to {SECOND} [95 %]", "text", importance=8): _format_estimate(
+            entry.to_second, 4
+        ),
+        Column("tokens", "tokens x [95 %]", "text", importance=9): _format_estimate(entry.tokens, 2),
+        Column("compute", "compute x", "text", importance=4): _format_estimate(compute, 2),
+        Column("optimizer_percent", "opt %", digits=1, importance=3): _find_percent(rung),
+        Column("guards", "", "text", importance=7): ", ".join(entry.guards),
     }
-    return by_columns(columns, title=ladder.task, notes=_note_law(ladder))
 
 
 def _format_estimate(estimate: Estimate | None, digits: int) -> str:

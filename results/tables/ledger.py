@@ -6,7 +6,7 @@ judge's, on ours among the rows that the paper compares.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from htbench.harness.paper import reported, scales
@@ -22,8 +22,9 @@ from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import find_quantity, is_decidable
 from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE
-from htbench.results.frames.rows import Frame
+from htbench.results.frames.rows import Rows
 from htbench.results.tables import footnotes, paper
+from htbench.results.tables.verdicts import Standing
 
 FULL = scales.SCALES[0]
 WITHIN, BETTER, WORSE = "within noise", "better", "worse"
@@ -38,7 +39,7 @@ _RULES = (
 )
 
 
-def make_ledger(frame: Frame, store: Store, names: Sequence[str] = ()) -> list[Report]:
+def make_ledger(frame: Rows, store: Store, names: Sequence[str] = ()) -> list[Report]:
     """One report per scale.
 
     Args:
@@ -70,11 +71,10 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
             counts[word] += 1
             difference = Cell(figure.summary.mean - line.value if figure.summary else None, line.digits)
             slip = [note for note in notes[line] if note not in shared]
-            cells = _make_cells(line, figure, line.metric, line.digits, slip)
-            rows.append([*cells, difference, _make_verdict_cell(figure, word)])
-        apart = Column("difference", importance=4)
+            apart = {Column("difference", importance=4): difference}
+            rows.append(_make_row(line, figure, line.metric, line.digits, slip, apart, Cell(word)))
         below = tuple(map(paper_errata.make_sentence, shared))
-        sections.append(_make_section(FULL, name, apart, rows, below))
+        sections.append(_make_section(FULL, name, rows, below))
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
@@ -97,59 +97,58 @@ def _make_miniature(our_runs: PaperRuns) -> Report:
         rows = []
         for line, figure in figures.items():
             assert figure.metric is not None
-            judged = verdicts.get(line, paper.NO_VERDICT)
+            standing = verdicts.get(line, Standing())
+            verdict = standing.verdict
             winner = figure.choice.winner if figure.choice is not None else None
             idle = note_idle_settings(winner.runs[0]) if winner else ()
-            rank = Cell(judged.rank, notes=(*judged.notes, *idle))
-            word = judged.kind if figure.summary else judge_line(line, figure, ())
+            rank = Cell(verdict.rank_word if verdict else "", notes=(*standing.notes, *idle))
+            kind = verdict.kind.value if verdict else ""
+            word = kind if figure.summary else judge_line(line, figure, ())
             slip, metric = paper_errata.note_line(line), figure.metric
-            cells = _make_cells(line, figure, metric.label, metric.digits, slip)
-            rows.append([*cells, rank, replace(_make_verdict_cell(figure, word), bold=judged.bold)])
-        notes = (*ties, *paper.note_stand_ins(figures))
-        section = _make_section(scale, name, Column("rank", kind="text", importance=5), rows, notes)
-        runs = [run for figure in figures.values() for run in figure.runs]
-        sections += [footnotes.complete_section(section, runs)] if rows else []
+            apart = {Column("rank", kind="text", importance=5): rank}
+            told = Cell(word, bold=standing.bold)
+            rows.append(_make_row(line, figure, metric.label, metric.digits, slip, apart, told))
+        if rows:
+            section = _make_section(scale, name, rows, (*ties, *paper.note_stand_ins(figures)))
+            runs = [run for figure in figures.values() for run in figure.runs]
+            sections.append(footnotes.complete_section(section, runs))
     title = f"every published number beside ours at {scale} scale"
     return Report(f"ledger_{scale}", title, sections, notes=footnotes.note_missing_languages(scale))
 
 
 def _make_section(
-    scale: str, name: str, apart: Column, rows: Sequence[Sequence[Cell]], notes: tuple[Note, ...]
+    scale: str, name: str, rows: Sequence[Mapping[Column, Cell]], notes: tuple[Note, ...]
 ) -> Section:
-    """The numbers of a table; `apart` says how far ours is from the published one, or from the best."""
-    columns = [
-        Column("row", kind="text"),
-        Column("dataset", kind="text"),
-        Column("model", kind="text"),
-        Column("metric", kind="text", importance=2),
-        Column("published", importance=6),
-        Column("ours", kind="summary", importance=6),
-        Column("n", importance=3),
-        apart,
-        Column("verdict", kind="text", importance=6),
-    ]
-    identity = {"scale": scale, "published_table": name}
-    return Section(name, identity, columns, [list(row) for row in rows], notes=notes)
+    identity, cells = {"scale": scale, "published_table": name}, [list(row.values()) for row in rows]
+    return Section(name, identity, list(rows[0]), cells, notes=notes)
 
 
-def _make_cells(
-    line: Reported, figure: Measured, metric: str, digits: int, notes: Sequence[Note]
-) -> list[Cell]:
+def _make_row(
+    line: Reported,
+    figure: Measured,
+    metric: str,
+    digits: int,
+    notes: Sequence[Note],
+    apart: Mapping[Column, Cell],
+    verdict: Cell,
+) -> dict[Column, Cell]:
+    """A published number; `apart` says how far ours is from it, or from the best."""
     summary = figure.summary
-    return [
-        Cell(label_line(line)),
-        Cell(line.dataset),
-        Cell(line.model),
-        Cell(metric),
-        Cell(line.value, line.digits, notes=tuple(notes)),
-        Cell(summary, digits, notes=figure.notes, runs=figure.keys),
-        Cell(summary.n if summary else None),
-    ]
-
-
-def _make_verdict_cell(figure: Measured, word: str) -> Cell:
-    reason = f": {figure.reason or figure.state}" if word == FAILED else ""
-    return Cell(word + reason)
+    if verdict.value == FAILED:
+        verdict = replace(verdict, value=f"{FAILED}: {figure.reason or figure.state}")
+    return {
+        Column("row", kind="text"): Cell(label_line(line)),
+        Column("dataset", kind="text"): Cell(line.dataset),
+        Column("model", kind="text"): Cell(line.model),
+        Column("metric", kind="text", importance=2): Cell(metric),
+        Column("published", importance=6): Cell(line.value, line.digits, notes=tuple(notes)),
+        Column("ours", kind="summary", importance=6): Cell(
+            summary, digits, notes=figure.notes, runs=figure.keys
+        ),
+        Column("n", importance=3): Cell(summary.n if summary else None),
+        **apart,
+        Column("verdict", kind="text", importance=6): verdict,
+    }
 
 
 def label_line(line: Reported) -> str:

@@ -2,31 +2,30 @@
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import listing
-from htbench.harness.show.report import Cell, Column, Section, by_columns
-from htbench.harness.show.status import Status
-from htbench.harness.store.points import DROPPED, SEARCH
-from htbench.results.compare.contender import list_setting_values
+from htbench.harness.show.report import Cell, Column, Section
+from htbench.harness.store.points import SEARCH
+from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.select import Choice
+from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.summary import finite_values
 from htbench.results.compare.unlike_searches import note_unlike_searches
 from htbench.results.compare.workloads import expected_best
 from htbench.results.frames.metrics import Metric
-from htbench.results.frames.rows import Frame, rows
+from htbench.results.frames.rows import Rows
 from htbench.results.tables import footnotes
-from htbench.results.tables.outcome import Outcome
+from htbench.results.tables.outcome import Outcome, Place
 from htbench.results.tables.verdicts import RULES
 
 
 def make_section(outcome: Outcome) -> Section:
     """The table of one workload, one row per optimizer."""
-    part, choices = outcome.part, outcome.choices
-    verdict, judged = outcome.verdict, outcome.staged or outcome.file
+    part, choices, verdicts = outcome.part, outcome.choices, outcome.verdicts
+    judged = outcome.staged or outcome.file
     counts = [choice.tried if outcome.staged else len(choice.candidates) for choice in choices]
     if set(counts) == {1}:
         chosen = Note("one_setting" if outcome.staged and not outcome.file else "one_setting_here")
@@ -36,73 +35,82 @@ def make_section(outcome: Outcome) -> Section:
         chosen = Note("chosen_search" if outcome.file else "chosen_validation", axes=outcome.axes)
     notes = (
         chosen,
-        *_note_budgets(choices, outcome.names),
+        *_note_budgets(choices),
         *outcome.fixed,
         *_note_searches(part),
-        *note_unlike_searches(choices, outcome.names),
+        *note_unlike_searches(choices),
         footnotes.SPREAD,
-        *((RULES if verdict is None else verdict.notes(outcome.open)) if judged else ()),
-        *([Note("time_step")] if any(cell.text() for cell in outcome.times) else []),
+        *((RULES if verdicts is None else verdicts.notes(outcome.open)) if judged else ()),
+        *([Note("time_step")] if any(place.ms_per_step.text() for place in outcome.places) else []),
         *footnotes.note_origin(part),
     )
-    filled = {column: cells for column, cells in _list_columns(outcome) if any(cell.text() for cell in cells)}
+    table = [_make_row(outcome, place) for place in outcome.places]
+    columns = [column for column in table[0] if any(row[column].text() for row in table)]
+    rows = [[row[column] for column in columns] for row in table]
     title, identity = footnotes.make_title(part), footnotes.workload_columns(part)
-    return footnotes.complete_section(by_columns(filled, title=title, notes=notes, identity=identity), part)
+    return footnotes.complete_section(Section(title, identity, columns, rows, notes=notes), part)
 
 
 # --- the columns ---
 
 
-def _list_columns(outcome: Outcome) -> Iterator[tuple[Column, list[Cell]]]:
-    """Every column with its cells, one per choice."""
-    choices, metric, verdict = outcome.choices, outcome.metric, outcome.verdict
-    rows_of_names = zip(outcome.names, choices, outcome.not_default, strict=True)
-    names = [
-        Cell(name, notes=(*footnotes.note_unfinished(choice), *notes))
-        for name, choice, notes in rows_of_names
-    ]
-    yield Column("optimizer", kind="text"), names
-    for name in outcome.shown:
-        pairs = zip(outcome.settings, outcome.caveats, strict=True)
-        yield Column(name), [Cell(settings[name], notes=notes.get(name, ())) for settings, notes in pairs]
-    yield Column("tried"), _make_budget_cells(outcome)
-    yield from ((make_summary_column(each, outcome.split), tests) for each, tests in outcome.tests.items())
-    yield Column("", "n"), _make_seed_cells(choices, outcome.tests[metric])
-    yield from verdict.columns() if verdict else []
-    levels = [list_setting_values(choice, metric) for choice in choices]
+def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
+    """All that is known of an optimizer. A column without anything in any row leaves the table."""
+    choice, metric = place.choice, outcome.metric
+    row = {Column("optimizer", kind="text"): Cell(place.name, notes=place.about)}
+    row |= {Column(name): cell for name, cell in place.settings.items()}
+    here = choice.tried - choice.elsewhere  # so many of the settings that were tried for it could win
+    elsewhere = (Note("tried_elsewhere", count=here, tried=choice.tried),) if choice.elsewhere else ()
+    left_out = (*elsewhere, *footnotes.note_left_out(choice, metric), *outcome.dropped)
+    row[Column("tried")] = Cell(choice.tried, notes=(*left_out, *place.standing.notes))
+    row |= {make_summary_column(tested, outcome.split): cell for tested, cell in place.tests.items()}
+    few = footnotes.note_fewer_seeds("fewer_reported", place.n, outcome.seeds)
+    row[Column("", "n")] = Cell(place.n, notes=(*footnotes.note_stale(choice), *few)) if place.n else Cell()
+    row |= _list_verdict(place.standing.verdict, metric)
+    most = max(len(each.levels) for each in outcome.places)
     for k in (3, 10, 30):  # settings, where some row has more than that
-        if max(map(len, levels)) > k:
-            column = Column(f"val_best_of_{k}", f"best of {k}", importance=1)
-            yield column, [_make_expected_cell(values, k, metric) for values in levels]
-    ended = [run for run in rows(outcome.part) if run["state"] == Status.COMPLETED]
-    if not outcome.file or any(run[f"val_{metric.name}"] != run[f"test_{metric.name}"] for run in ended):
-        yield make_summary_column(metric, "val"), _make_validation_cells(choices, metric)
-    yield Column("val_loss_ratio", "val loss / untrained"), list(map(_make_ratio_cell, choices))
-    yield Column("ms_per_step", "ms/step", "summary"), outcome.times
+        if most > k:
+            row[Column(f"val_best_of_{k}", f"best of {k}", importance=1)] = _expect_best(place, k, metric)
+    if outcome.is_validated:
+        count = len(choice.winner.runs) if choice.winner else max(outcome.search_seeds)
+        few = footnotes.note_fewer_seeds("fewer_chosen", count, outcome.search_seeds)
+        row[make_summary_column(metric, "val")] = footnotes.make_validation_cell(choice, metric).noted(*few)
+    # Has it learned anything?
+    runs = choice.winner.runs if choice.winner else []
+    trained, untrained = (finite_values(runs, name) for name in ("val_loss", "untrained_val_loss"))
+    ratio = statistics.fmean(trained) / statistics.fmean(untrained) if untrained else None
+    row[Column("val_loss_ratio", "val loss / untrained")] = Cell(ratio, digits=3)
+    row[Column("ms_per_step", "ms/step", "summary")] = place.ms_per_step
+    return row
 
 
-def _make_budget_cells(outcome: Outcome) -> list[Cell]:
-    """How many settings of each row were tried, with footnotes on what the row and the table leave out."""
-    choices, verdict = outcome.choices, outcome.verdict
-    runs = Counter(str(run["optimizer"]) for run in rows(outcome.part) if run["stage"] == DROPPED)
-    without_row = sorted(runs.keys() - set(outcome.names))
-    dropped = [Note("row_dropped", name=name, runs=runs[name]) for name in without_row]
-    cells = []
-    for choice, budget in zip(choices, verdict.budgets if verdict else [()] * len(choices), strict=True):
-        notes = [*footnotes.note_left_out(choice, outcome.metric), *dropped, *budget]
-        if choice.elsewhere:  # the row was chosen among fewer settings than were tried for it
-            count = choice.tried - choice.elsewhere
-            notes.insert(0, Note("tried_elsewhere", count=count, tried=choice.tried))
-        cells.append(Cell(choice.tried, notes=tuple(notes)))
-    return cells
+def _list_verdict(verdict: Verdict | None, metric: Metric) -> dict[Column, Cell]:
+    """Rank, distance to the best with its interval, and what is known of a row."""
+    ranked = verdict if verdict is not None and verdict.n >= MIN_SEEDS else None
+    behind = ranked if ranked is not None and ranked.kind is not Kind.BEST else None
+    needed = behind and behind.seeds_needed
+    scale, unit = metric.gap
+    gap, digits = {"nats": "gap_nats", "points": "gap_points"}.get(unit, "gap"), 4 if scale == 1 else 2
+    return {
+        Column("rank", kind="text"): Cell(ranked.rank_word if ranked else ""),
+        Column(gap, f"gap ({unit})"): Cell(behind and scale * behind.gap, digits),
+        Column(f"{gap}_low95", "from"): Cell(behind and scale * behind.low, digits),
+        Column(f"{gap}_high95", "to"): Cell(behind and scale * behind.high, digits),
+        Column("p", "p-value"): Cell(behind and float(f"{behind.p_value:.2g}")),
+        Column("verdict", kind="text"): Cell(ranked.kind.value if ranked else ""),
+        Column("seeds_needed", "seeds needed"): Cell(needed and needed.estimate, 0),
+        Column("seeds_needed_low", "from"): Cell(needed and needed.low, 0),
+        Column("seeds_needed_high", "to"): Cell(needed and needed.high, 0),
+    }
 
 
-def _make_expected_cell(values: Sequence[float], k: int, metric: Metric) -> Cell:
+def _expect_best(place: Place, k: int, metric: Metric) -> Cell:
     """The best validation result to expect of k settings; empty if all of them may have no result."""
+    values = place.levels
     if len(values) < k or sum(map(math.isfinite, values)) <= len(values) - k:
         return Cell()
     best = expected_best(values, k, higher_is_better=metric.higher_is_better)
-    return Cell(metric.printed(best.mean), metric.digits)
+    return Cell(metric.printed(best), metric.digits)
 
 
 def make_summary_column(metric: Metric, split: str) -> Column:
@@ -111,50 +119,19 @@ def make_summary_column(metric: Metric, split: str) -> Column:
     return Column("_".join(name), " ".join(label), "summary", bounds=metric.bounds)
 
 
-def _make_seed_cells(choices: Sequence[Choice], tests: Sequence[Cell]) -> list[Cell]:
-    """The fresh seeds behind each test metric: how many, with a footnote if others have more."""
-    seeds = [cell.spread.n if cell.spread else 0 for cell in tests]
-    return [
-        Cell(
-            n, notes=(*footnotes.note_stale(choice), *footnotes.note_fewer_seeds("fewer_reported", n, seeds))
-        )
-        if n
-        else Cell()
-        for choice, n in zip(choices, seeds, strict=True)
-    ]
-
-
-def _make_validation_cells(choices: Sequence[Choice], metric: Metric) -> list[Cell]:
-    """The winners' validation metrics, with a footnote where fewer seeds chose than in other rows."""
-    seeds, cells = footnotes.count_search_seeds(choices), []
-    for choice in choices:
-        count = len(choice.winner.runs) if choice.winner else max(seeds)
-        few = footnotes.note_fewer_seeds("fewer_chosen", count, seeds)
-        cells.append(footnotes.make_validation_cell(choice, metric).noted(*few))
-    return cells
-
-
-def _make_ratio_cell(choice: Choice) -> Cell:
-    """The validation loss as a fraction of the untrained model's: has it learned anything?"""
-    runs = choice.winner.runs if choice.winner else []
-    trained, untrained = (finite_values(runs, name) for name in ("val_loss", "untrained_val_loss"))
-    if not untrained:
-        return Cell()
-    return Cell(statistics.fmean(trained) / statistics.fmean(untrained), digits=3)
-
-
 # --- budgets: more trials make a better best one likelier ---
 
 
-def _note_budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]:
+def _note_budgets(choices: Sequence[Choice]) -> list[Note]:
     """How many settings of each optimizer were tried."""
-    pairs = list(zip(choices, names, strict=True))
     dropped = [
-        Note("budget_of", settings=choice.dropped, name=name) for choice, name in pairs if choice.dropped
+        Note("budget_of", settings=choice.dropped, name=choice.optimizer)
+        for choice in choices
+        if choice.dropped
     ]
     notes = [Note("budget_dropped", dropped=dropped)] if dropped else []
-    by_count = sorted(grouped(pairs, lambda pair: pair[0].tried).items(), reverse=True)
-    groups = [(tried, [name for _, name in rows]) for tried, rows in by_count]
+    by_count = sorted(grouped(choices, lambda choice: choice.tried).items(), reverse=True)
+    groups = [(tried, [choice.optimizer for choice in alike]) for tried, alike in by_count]
     if len(groups) == 1 and groups[0][0] > 1:
         return [Note("alike", most=groups[0][0]), *notes]
     if len(groups) < 2:
@@ -169,9 +146,9 @@ def _note_budgets(choices: Sequence[Choice], names: Sequence[str]) -> list[Note]
     return [Note("budget", names=best_tried, count=len(best_tried), most=most, rest=rest), *notes]
 
 
-def _note_searches(part: Frame) -> list[Note]:
+def _note_searches(part: Rows) -> list[Note]:
     """How studies searched. Grids say it all by their size, except beside a search."""
-    pairs = dict.fromkeys((run["optimizer"], run["search"]) for run in rows(part) if run["stage"] == SEARCH)
+    pairs = dict.fromkeys((run["optimizer"], run["search"]) for run in part if run["stage"] == SEARCH)
     if not any(search for _, search in pairs):
         return []
     names: dict[str, list[str]] = {}  # by the words for their searches

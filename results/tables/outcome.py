@@ -1,73 +1,146 @@
-"""What is known of one workload: each optimizer's choice and what the judge says of it.
+"""What is known of one workload: a row for each optimizer, with its choice and what the judge says of it.
 
-The table `main_result` shows all of it, the answer on a screen what a person needs first. It is found once.
+All that is shown of a workload are columns of these rows: the table `main_result`, and the answer on a screen
+with what a person needs first. They are found once.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from htbench.harness.config import hyper_schedules
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
-from htbench.harness.store.points import SEARCH
+from htbench.harness.store.points import DROPPED, SEARCH
 from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
-from htbench.results.compare.contender import make_contender
+from htbench.results.compare.contender import list_setting_values, make_contender
 from htbench.results.compare.defaults import format_setting
 from htbench.results.compare.from_file import note_misleading_runs
-from htbench.results.compare.select import OPTIMIZER, Candidate, Choice, choose, find_axes, has_stages
+from htbench.results.compare.judge import Kind, Verdict
+from htbench.results.compare.select import OPTIMIZER, Choice, choose, find_axes, has_stages
+from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
 from htbench.results.compare.view import View
 from htbench.results.frames import from_csv
 from htbench.results.frames.load import tuned_columns
-from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, reported, task_kind
-from htbench.results.frames.rows import Frame, Rows, parts, rows
+from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, describe_task, reported
+from htbench.results.frames.rows import Rows, parts
 from htbench.results.frames.run_row import CHOSEN
 from htbench.results.tables import footnotes, timing
-from htbench.results.tables.verdicts import Verdicts, compare_rows
+from htbench.results.tables.verdicts import Standing, Verdicts, compare_rows
+
+
+@dataclass(frozen=True)
+class Place:
+    """One optimizer's chosen setting.
+
+    Attributes:
+        choice: what was selected.
+        standing: what the judge says of it.
+        judged: the verdict on it, if it and the best one have seeds enough for a rank.
+        gap, low, high: how far it is behind the best, with the interval of the test that decides the tie (all
+            intervals of a table hold together), in the unit of the value; None where nothing tells it, and
+            for the best.
+        tests: mean and spread of each test metric over fresh seeds, or the state why there is none; first
+            that of the metric by which runs are chosen.
+        ms_per_step: mean and spread over its runs.
+        settings: the chosen values by column, a schedule in words, with footnotes on how far to trust them.
+        about: footnotes to the row: settings that nobody searched or that do nothing, if it is another row
+            bit for bit, and if it has learned nothing.
+        notes: all that is to be known of it; empty until its table is made.
+    """
+
+    choice: Choice = field(compare=False, repr=False)
+    standing: Standing
+    judged: Verdict | None
+    gap: float | None
+    low: float | None
+    high: float | None
+    tests: Mapping[Metric, Cell]
+    ms_per_step: Cell
+    settings: Mapping[str, Cell]
+    about: tuple[Note, ...]
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of its row."""
+        return self.choice.optimizer
+
+    @property
+    def value(self) -> Cell:
+        """On test, by the metric by which runs are chosen."""
+        return next(iter(self.tests.values()))
+
+    @property
+    def n(self) -> int:
+        """How many fresh seeds have a value."""
+        return self.value.spread.n if self.value.spread is not None else 0
+
+    @functools.cached_property
+    def levels(self) -> list[float]:
+        """Validation results of all of its settings, on the scale of the comparison."""
+        return list_setting_values(self.choice, next(iter(self.tests)))
+
+    @property
+    def rank(self) -> str:
+        """Such as "1=" or "3"; empty if it can't be ranked."""
+        return "" if self.judged is None else self.judged.rank_word
+
+    @property
+    def kind(self) -> Kind | None:
+        """What is known of it beside the best; None without a verdict."""
+        return None if self.judged is None else self.judged.kind
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The chosen values that there are, by column."""
+        return {name: cell.value for name, cell in self.settings.items() if cell.value is not None}
+
+    @property
+    def has_edge(self) -> bool:
+        """Whether a value of its setting lies at an edge of what was tried."""
+        return any(note.kind == "edge" for note in self.notes)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known of one workload; lists have an entry per row.
+    """What is known of one workload.
 
     Attributes:
         part: its rows of the frame.
-        choices: each optimizer's best setting.
-        names: of the rows.
+        places: a row for each optimizer, in the order of the plan.
+        metric: the one by which runs are chosen.
+        verdicts: what the statistics say of it; None while a run may change it, or if it can't be fair.
         axes: the columns along which any optimizer was searched.
-        staged: whether a plan says which runs choose and which are reported.
-        verdicts: what the statistics say of each metric, first the one by which runs are chosen; None while a
-            run may change it, or if it can't be fair.
-        tests: the test metrics over fresh seeds, or why there are none.
-        times: milliseconds per step.
-        settings: the values of each row's chosen settings by column, a schedule in words.
-        shown: the columns of settings that have a column: what was searched, lr and p, what has a schedule.
-        caveats: how far to trust each choice, by column.
-        not_default: the footnotes to each row: settings that nobody searched or that do nothing, if it is
-            another row bit for bit, and if it has learned nothing.
-        fixed: what stands under the table on such settings, on those of auxiliary parameters, and on one rule
-            under two names.
+        fixed: what stands under the table on settings that nobody searched, on those of auxiliary parameters,
+            and on one rule under two names.
     """
 
-    part: Frame
-    choices: Sequence[Choice]
-    names: Sequence[str]
+    part: Rows
+    places: Sequence[Place]
+    metric: Metric
+    verdicts: Verdicts | None
     axes: list[str]
-    staged: bool
-    verdicts: dict[Metric, Verdicts | None]
-    tests: dict[Metric, list[Cell]]
-    times: list[Cell]
-    settings: list[dict[str, str | float | None]]
-    shown: list[str]
-    caveats: list[dict[str, tuple[Note, ...]]]
-    not_default: list[tuple[Note, ...]]
     fixed: tuple[Note, ...]
+
+    @property
+    def choices(self) -> list[Choice]:
+        """That of each row."""
+        return [place.choice for place in self.places]
+
+    @property
+    def staged(self) -> bool:
+        """Whether a plan says which runs choose and which are reported."""
+        return has_stages(self.part[0])
 
     @property
     def file(self) -> str:
@@ -77,39 +150,64 @@ class Outcome:
     @property
     def is_chosen_split(self) -> bool:
         """Whether a program reports what its settings were chosen by."""
-        return str(rows(self.part)[0]["protocol"]) == CHOSEN
+        return str(self.part[0]["protocol"]) == CHOSEN
 
     @property
     def split(self) -> str:
         """The split that is reported; a file need not say it."""
-        if self.is_chosen_split:
-            return "val"
-        return from_csv.reported_split(self.part)
-
-    @property
-    def metric(self) -> Metric:
-        """The one by which runs are chosen."""
-        return next(iter(self.verdicts))
+        return "val" if self.is_chosen_split else from_csv.reported_split(self.part)
 
     @property
     def items(self) -> str:
         """What a test item is called."""
-        return "images" if task_kind(self.part) == "image" else "items"
+        return "images" if describe_task(self.part).kind == "image" else "items"
+
+    @functools.cached_property
+    def seeds(self) -> list[int]:
+        """The fresh seeds behind each row."""
+        return [place.n for place in self.places]
+
+    @functools.cached_property
+    def search_seeds(self) -> list[int]:
+        """On how many seeds each setting was searched."""
+        return footnotes.count_search_seeds(self.choices)
+
+    @functools.cached_property
+    def is_validated(self) -> bool:
+        """Whether what chose is not what is reported."""
+        ended = [run for run in self.part if run["state"] == Status.COMPLETED]
+        name = self.metric.name
+        return not self.file or any(run[f"val_{name}"] != run[f"test_{name}"] for run in ended)
+
+    @functools.cached_property
+    def dropped(self) -> list[Note]:
+        """On runs of optimizers that have no row any more."""
+        runs = Counter(str(run["optimizer"]) for run in self.part if run["stage"] == DROPPED)
+        without_row = sorted(runs.keys() - {place.name for place in self.places})
+        return [Note("row_dropped", name=name, runs=runs[name]) for name in without_row]
 
     @functools.cached_property
     def open(self) -> list[Note]:
         """What is not told from the best row, with what would tell it."""
         drawn = any(run["slot"] for choice in self.choices for run in choice.rows)
         planned = self.staged and not self.file
-        return [] if self.verdict is None else self.verdict.would_tell(self.items, drawn, planned)
+        return [] if self.verdicts is None else self.verdicts.would_tell(self.items, drawn, planned)
 
-    @property
-    def verdict(self) -> Verdicts | None:
-        """What the statistics say of that metric."""
-        return self.verdicts[self.metric]
+    @functools.cached_property
+    def ranked(self) -> list[Place]:
+        """The rows by their means, the best first; then those without a verdict, last those without value."""
+        sign = -1 if self.metric.higher_is_better else 1
+
+        def order(place: Place) -> tuple[bool, float, bool]:
+            verdict, value = place.standing.verdict, place.value.number()
+            if verdict is not None:
+                return False, verdict.gap, verdict.kind is not Kind.BEST
+            return True, math.inf if value is None else sign * value, False
+
+        return sorted(self.places, key=order)
 
 
-def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
+def judge_workload(part: Rows, store: Store | None = None) -> Outcome:
     """Choose and judge.
 
     Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
@@ -119,53 +217,50 @@ def judge_workload(part: Frame, store: Store | None = None) -> Outcome:
         store: where the test items are; None: they are not known.
     """
     choices = choose(part, OPTIMIZER)
-    names = [str(choice.fixed["optimizer"]) for choice in choices]
-    axes = find_axes(choices)
-    metrics = reported(part)
-    rules, one_rule = untuned_settings.find_rules(choices, names)
-    first = _judge_metric(part, choices, rules, metrics[0], store)
-    # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
-    same = [metric for metric in metrics if metric is metrics[0] or metric is BITS_PER_BYTE]
-    verdicts = {
-        metric: first if metric in same else _judge_metric(part, choices, rules, metric, store)
-        for metric in metrics
+    twins = untuned_settings.find_twins(choices)
+    axes, columns = find_axes(choices), tuned_columns(part)
+    metric, *others = reported(part)
+    rules, one_rule = untuned_settings.find_rules(choices, twins)
+    first = _judge_metric(part, choices, rules, twins, metric, store)
+    verdicts = {metric: first} | {
+        # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
+        other: first if other is BITS_PER_BYTE else _judge_metric(part, choices, rules, twins, other, store)
+        for other in others
     }
-    schedules = [_format_schedules(choice.winner) for choice in choices]
-    columns = tuned_columns(part)
-    visible = {"lr", "p", *axes, *(name for schedule in schedules for name in schedule)}
-    not_default, fixed = untuned_settings.note_fixed_settings(
-        choices, names, [name for name in columns if name not in visible]
-    )
-    return Outcome(
-        part,
-        choices,
-        names,
-        axes,
-        has_stages(rows(part)[0]),
-        verdicts,
-        {metric: _make_test_cells(choices, metric, verdicts[metric]) for metric in metrics},
-        timing.make_time_cells(choices),
-        [
-            {name: schedule.get(name) or _read_setting(choice, name) for name in columns if name in visible}
-            for choice, schedule in zip(choices, schedules, strict=True)
-        ],
-        [name for name in columns if name in visible],
-        [
-            footnotes.note_caveats(choice, axes, functools.partial(first.outlook, at) if first else None)
-            if choice.winner
-            else {}
-            for at, choice in enumerate(choices)
-        ],
-        [
-            (
-                *note_learned_nothing(choice.replicas, metrics[0], store),
-                *note_misleading_runs(choice, choices),
-                *notes,
-            )
-            for choice, notes in zip(choices, not_default, strict=True)
-        ],
-        (*one_rule, *fixed, *untuned_settings.note_split(choices, names, columns)),
-    )
+    schedules = [_format_schedules(choice) for choice in choices]
+    shown = {"lr", "p", *axes, *(name for schedule in schedules for name in schedule)}
+    untuned = [name for name in columns if name not in shown]
+    of_rows, fixed = untuned_settings.note_fixed_settings(choices, untuned, twins)
+    nothing = [Standing()] * len(choices)
+    standings = {other: nothing if own is None else own.rows for other, own in verdicts.items()}
+    tests = [
+        {other: _make_test_cell(choice, other, standings[other][at].bold) for other in standings}
+        for at, choice in enumerate(choices)
+    ]
+    times, best = timing.make_time_cells(choices), None if first is None else first.best
+    best_value = None if best is None else tests[list(rules).index(best.name)][metric].number()
+    places = []
+    for at, choice in enumerate(choices):
+        standing = standings[metric][at]
+        verdict = standing.verdict
+        judged = verdict if verdict and best and min(verdict.n, best.n) >= MIN_SEEDS else None
+        gap, low, high = _convert_gap(judged, metric, best_value)
+        caveats = footnotes.note_caveats(choice, axes, standing.outlook) if choice.winner else {}
+        settings = {
+            name: Cell(schedules[at].get(name) or _read_setting(choice, name), notes=caveats.get(name, ()))
+            for name in columns
+            if name in shown
+        }
+        about = (
+            *footnotes.note_unfinished(choice),
+            *note_learned_nothing(choice.replicas, metric, store),
+            *note_misleading_runs(choice, choices),
+            *of_rows.get(choice.optimizer, ()),
+        )
+        place = Place(choice, standing, judged, gap, low, high, tests[at], times[at], settings, about)
+        places.append(place)
+    below = (*one_rule, *fixed, *untuned_settings.note_split(choices, columns))
+    return Outcome(part, places, metric, first, axes, below)
 
 
 def find_outcome(part: Rows, view: View) -> Outcome:
@@ -178,29 +273,56 @@ def find_outcome(part: Rows, view: View) -> Outcome:
 
 
 def _judge_metric(
-    part: Frame, choices: Sequence[Choice], rules: Mapping[str, str], metric: Metric, store: Store | None
+    part: Rows,
+    choices: Sequence[Choice],
+    rules: Mapping[str, str],
+    twins: Collection[str],
+    metric: Metric,
+    store: Store | None,
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
-    first = rows(part)[0]
-    fair = all(choice.is_settled for choice in choices) and first["protocol"] != "paper"
-    if not has_stages(first):  # what chose a setting is reported, too
+    fair = all(choice.is_settled for choice in choices) and part[0]["protocol"] != "paper"
+    if not has_stages(part[0]):  # what chose a setting is reported, too
         is_file = from_csv.file_name(part) != ""
         fair = fair and is_file and all(len(choice.candidates) == 1 for choice in choices)
     if not fair:
         return None
     questions = "test_samples" if metric.is_share else ""
     contenders = [
-        make_contender(
+        None
+        if (name := choice.optimizer) in twins
+        else make_contender(
             name, values_by_seed(choice.replicas, metric), metric, choice.replicas, questions, choice, store
         )
-        for name, choice in zip(rules, choices, strict=True)
+        for choice in choices
     ]
     return compare_rows(contenders, rules, choices, metric)
 
 
-def _format_schedules(winner: Candidate | None) -> dict[str, str]:
+def _convert_gap(
+    verdict: Verdict | None, metric: Metric, best: float | None
+) -> tuple[float | None, float | None, float | None]:
+    """A gap and its interval from the scale of the comparison to the unit of the values; 0 stays 0.
+
+    Args:
+        verdict: on the row.
+        metric: of the values.
+        best: the best row's mean.
+    """
+
+    def convert(end: float) -> float | None:
+        if not math.isfinite(end):
+            return None
+        return best * math.expm1(end) if metric.is_log and best is not None else metric.gap[0] * end
+
+    if verdict is None or verdict.kind is Kind.BEST:
+        return None, None, None
+    return convert(verdict.gap), convert(verdict.low), convert(verdict.high)
+
+
+def _format_schedules(choice: Choice) -> dict[str, str]:
     """How each hyperparameter with a schedule changes over a run, by its column: {"p": "0.25→-0.25"}."""
-    settings = winner.runs[0] if winner is not None else {}
+    settings = choice.winner.runs[0] if choice.winner is not None else {}
     parts = [hyper_schedules.split(name) for name in settings if isinstance(settings[name], str)]
     names = [part[0] for part in parts if part is not None and part[1] == "name"]
     return {
@@ -214,14 +336,7 @@ def _read_setting(choice: Choice, name: str) -> str | float | None:
     return format_setting(value) if value is None and choice.winner and name in choice.axes else value
 
 
-def _make_test_cells(choices: Sequence[Choice], metric: Metric, verdict: Verdicts | None) -> list[Cell]:
-    """The test cells of all rows, the best one bold if the statistics allow it."""
-    cells = [_make_test_cell(choice, metric) for choice in choices]
-    bold = verdict.bold if verdict else [False] * len(cells)
-    return [replace(cell, bold=best and not cell.notes) for cell, best in zip(cells, bold, strict=True)]
-
-
-def _make_test_cell(choice: Choice, metric: Metric) -> Cell:
+def _make_test_cell(choice: Choice, metric: Metric, bold: bool) -> Cell:
     """The winner's test metric over its fresh seeds. Search runs never replace them."""
     runs = choice.replicas
     if choice.winner is None:
@@ -233,12 +348,13 @@ def _make_test_cell(choice: Choice, metric: Metric) -> Cell:
     notes = (Note("replicas_count", rest=footnotes.count_by_state(rest), **count),) if rest else ()
     if len(rest) < len(runs):
         value = metric_summary(runs, "test", metric)
-        return Cell(value, metric.digits, notes=notes, runs=footnotes.list_keys(runs))
+        keys = footnotes.list_keys(runs)
+        return Cell(value, metric.digits, bold=bold and not notes, notes=notes, runs=keys)
     state = next(state for state in Status if any(run["state"] == state for run in rest))
     return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
 
 
-def split_searched(frame: Frame | None, columns: Sequence[str]) -> list[Rows]:
+def split_searched(frame: Rows | None, columns: Sequence[str]) -> list[Rows]:
     """The parts of the frame that agree in some columns, but for replicas whose search has no run there.
 
     Data may have changed between the two.

@@ -1,8 +1,7 @@
 """The tables of the paper, from their layouts: published numbers, our runs, or both."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.paper import reported
@@ -31,10 +30,9 @@ from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
 from htbench.results.tables import footnotes, timing
-from htbench.results.tables.verdicts import RULES, compare_rows
+from htbench.results.tables.verdicts import RULES, Standing, compare_rows
 
 _LAST = {"p": float("inf")}  # where a number is missing: of p it means any, the column of the tuned p
-Outlook = Callable[[str], Note | str]
 
 
 def make_table(name: str, view: View) -> Report:
@@ -162,27 +160,6 @@ def _make_published_cell(line: Reported) -> Cell:
     return Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
 
 
-@dataclass(frozen=True)
-class FigureVerdict:
-    """On one figure.
-
-    Attributes:
-        bold: whether it is better than every other one of its workload.
-        notes: footnotes.
-        outlook: what a better setting beyond an edge would mean (`Verdicts.outlook`); None: no comparison.
-        kind, rank: what the judge says of it; empty: nothing.
-    """
-
-    bold: bool = False
-    notes: tuple[Note, ...] = ()
-    outlook: Outlook | None = None
-    kind: str = ""
-    rank: str = ""
-
-
-NO_VERDICT = FigureVerdict()
-
-
 def _make_run_cells(
     layout: Layout, our_runs: PaperRuns, lines: Sequence[Reported]
 ) -> tuple[dict[Reported, Cell], list[Note]]:
@@ -197,11 +174,11 @@ def _make_run_cells(
     seeds = [len(figure.sample) for figure in figures.values()]
     cells = {}
     for line, figure in figures.items():
-        verdict = judged.get(line, NO_VERDICT)
+        standing = judged.get(line, Standing())
         few = footnotes.note_fewer_seeds("fewer_seeds", len(figure.sample), seeds) if figure.sample else ()
-        cell = replace(_make_cell(figure), bold=verdict.bold and not few)
-        cell = cell.noted(*few, *verdict.notes, *times.get(line, ()))
-        cells[line] = _add_choice_notes(layout, our_runs, line, cell, figure, verdict.outlook)
+        cell = replace(_make_cell(figure), bold=standing.bold and not few)
+        cell = cell.noted(*few, *standing.notes, *times.get(line, ()))
+        cells[line] = _add_choice_notes(layout, our_runs, line, cell, figure, standing.outlook)
     if our_runs.scale == "paper":
         reported_runs = Note("paper_selected")
     elif layout.axis == "lr":
@@ -237,7 +214,12 @@ def _note_unlike_times(figures: Mapping[Reported, Measured]) -> dict[Reported, t
 
 
 def _add_choice_notes(
-    layout: Layout, our_runs: PaperRuns, line: Reported, cell: Cell, figure: Measured, outlook: Outlook | None
+    layout: Layout,
+    our_runs: PaperRuns,
+    line: Reported,
+    cell: Cell,
+    figure: Measured,
+    outlook: Mapping[str, Note],
 ) -> Cell:
     """The cell with footnotes to the choice. In a grid of learning rates only the best one has them."""
     if layout.axis != "lr":
@@ -258,8 +240,8 @@ def _add_choice_notes(
 
 def judge_figures(
     layout: Layout, our_runs: PaperRuns, figures: Mapping[Reported, Measured]
-) -> tuple[dict[Reported, FigureVerdict], list[Note]]:
-    """The verdicts on the figures of a section. Rivals share workload and metric; in a grid also the row.
+) -> tuple[dict[Reported, Standing], list[Note]]:
+    """What the judge says of a section. Rivals share workload and metric; in a grid also the row.
 
     Times have none, nor has a grid of learning rates, and neither has a p that was chosen: it was given more
     trials than a fixed one.
@@ -273,7 +255,7 @@ def judge_figures(
         if layout.axis != "lr" and figure.metric is not None and not is_time(line) and not leaves_p_open(line)
     ]
     fields = ("dataset", "model", "metric", *(layout.rows if layout.axis else ()))
-    judged: dict[Reported, FigureVerdict] = {}
+    judged: dict[Reported, Standing] = {}
     ties, tested = [], False
     for lines in grouped(compared, lambda line: read_fields(line, fields)).values():
         rival_figures = [figures[line] for line in lines]
@@ -283,23 +265,20 @@ def judge_figures(
             continue
         tested = True
         head, names = _name_figures(layout, lines)
+        twins = find_twins(rivals)
         contenders = [
-            make_contender(name, own.sample, metric, own.runs, own.questions, own.choice, our_runs.store)
+            None
+            if name in twins
+            else make_contender(name, own.sample, metric, own.runs, own.questions, own.choice, our_runs.store)
             for name, own in zip(names, rival_figures, strict=True)
         ]
-        twins = find_twins(rivals)
         whole = compare_rows(contenders, dict(zip(names, names, strict=True)), rivals, metric)
-        if whole.untold:
+        if whole.best is not None and whole.untold:
             tied = [row.name for row in whole.untold]
-            ties.append(Note("ties_with", label=head, names=tied, best=whole.best))
-        for at, (line, figure) in enumerate(zip(lines, rival_figures, strict=True)):
-            bold = whole.bold[at] and not figure.notes
-            twin_note = (twins[names[at]],) if names[at] in twins else ()
-            row = whole.rows[at]
-            place = ("", "") if row is None else (row.kind.value, row.rank_word)
-            judged[line] = FigureVerdict(
-                bold, (*whole.budgets[at], *twin_note), partial(whole.outlook, at), *place
-            )
+            ties.append(Note("ties_with", label=head, names=tied, best=whole.best.name))
+        for line, figure, name, standing in zip(lines, rival_figures, names, whole.rows, strict=True):
+            notes = (*standing.notes, *([twins[name]] if name in twins else []))
+            judged[line] = replace(standing, bold=standing.bold and not figure.notes, notes=notes)
     return judged, [*dict.fromkeys(ties), *(RULES if tested else ())]
 
 

@@ -16,10 +16,11 @@ from htbench.harness.paper import experiments
 from htbench.harness.store import Store
 from htbench.harness.system.environment import HOME
 from htbench.results.compare.ladder import fit_ladder
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.answer import answers
 from htbench.sweeps import reproduce_card
 from tests.helpers import ladders
+from tests.helpers.frames import load_frame
 
 
 def frame(*spans, sweep="nano-imagenet"):
@@ -102,9 +103,9 @@ def store(tmp_path_factory):
 
 
 def test_the_records_are_a_store_that_is_whole(store):
-    found = load(store, ["demo-digits"])
+    found = load_frame(store, ["demo-digits"])
     assert set(found["state"]) <= {"completed", "diverged"} and set(found["stage"]) == {"search", "replicate"}
-    (answer,) = answers(found, store)
+    (answer,) = answers(load_rows(store, ["demo-digits"]), store)
     assert len(answer.places) == 4 and answer.seeds == (3, 3)
 
 
@@ -116,7 +117,7 @@ def test_same_runs_same_bytes(store, tmp_path):
 
 
 def test_a_page_tells_who_is_better_and_what_could_change_that(store):
-    (found,) = answers(load(store, ["demo-digits"]), store)
+    (found,) = answers(load_rows(store, ["demo-digits"]), store)
     text = pages.answer(found)
     assert text.count("\n| ") == 6 and f"**{found.verdict}**" in text
     assert all(f"- ! {note}" in text for note in found.dangers)
@@ -158,7 +159,7 @@ def test_a_page_is_what_its_records_say(name, tmp_path):
     page = pages.pages()[name]
     store = records.unpacked(tmp_path, page.sweeps, page.records)
     pictures = sorted(path.stem for path in page.place.with_suffix("").glob("*.png"))
-    text, files = pages.made(page, store, load(Store(tmp_path), page.sweeps), pictures)
+    text, files = pages.made(page, store, load_frame(Store(tmp_path), page.sweeps), pictures)
     shown = page.place.read_text(encoding="utf-8").partition(pages.BEGIN)[2]
     tables = [line for line in shown.splitlines() if line.startswith("|")]
     assert tables == [line for line in text.splitlines() if line.startswith("|")], (

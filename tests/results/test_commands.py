@@ -21,7 +21,7 @@ from htbench.results.compare.view import View
 from htbench.results.figures import files
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables import grid
 from htbench.results.tables.registry import GENERAL, TABLES
 from tests.helpers.json_fields import promised, read
@@ -272,7 +272,7 @@ def test_tables_survive_a_terminal_that_has_ascii_only(mixed_store):
     words = [sys.executable, "-m", "htbench", "table", "--format", "md", "--root", mixed_store.root]
     done = subprocess.run(words, capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
-    view = View(load(mixed_store), store=mixed_store)
+    view = View(load_rows(mixed_store), store=mixed_store)
     text = render_all([TABLES[name](view) for name in GENERAL], "md")
     for sign, spelling in {"±": "+-", "–": "-", "…": "..."}.items():
         assert sign in text

@@ -14,13 +14,13 @@ from htbench.harness import cli
 from htbench.harness.errors import UsageError
 from htbench.harness.system.environment import CODE
 from htbench.results.frames import typed
-from htbench.results.frames.load import load
+from tests.helpers.frames import load_frame
 
 PAGE = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
 
 
 def test_the_frame_is_that_of_the_tables_with_types(mixed_store):
-    plain, typed = load(mixed_store), results.frame(mixed_store.root)
+    plain, typed = load_frame(mixed_store), results.frame(mixed_store.root)
     assert set(plain) <= set(typed) and len(plain) == len(typed)
     for name in plain:
         there = plain[name].notna()

@@ -19,7 +19,7 @@ from htbench.harness.system import atomic
 from htbench.harness.system.finding import examine
 from htbench.harness.train import run
 from htbench.harness.train.monitor import Monitor
-from htbench.results.frames.load import load
+from tests.helpers.frames import load_frame
 
 RATES = (0.05, 0.1, 0.2)
 SPEC = """
@@ -153,7 +153,7 @@ def test_every_command_names_a_record_that_was_edited(store, write_spec, capsys)
     assert re.search(f"^htbench: run {folder.name}: {EDITS[other_accuracy]}$", said)
     (problem,) = doctored(store.root)
     assert problem[0] == "problem" and problem[1] in said and f"delete {folder}" in problem[2]
-    row = load(store).query(f"key == '{folder.name}'").iloc[0]
+    row = load_frame(store).query(f"key == '{folder.name}'").iloc[0]
     assert (row["state"], row["reason"]) == ("damaged", str(CHANGED)), "tables ask the digest"
 
 
@@ -243,7 +243,7 @@ def test_a_number_that_json_has_not_is_one_damaged_run(store, write_spec, capsys
     for command in (["table"], ["runs", "ls"], ["sweep", "status", str(write_spec(SPEC))]):
         assert main([*command, "--root", str(store.root)]) == 0
         assert capsys.readouterr().out.count("damaged") >= 1, command
-    frame = load(store)
+    frame = load_frame(store)
     assert sorted(frame["state"]) == ["completed", "completed", "damaged"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from htbench.harness.choice.edge import numbers, of_values
 from htbench.results.compare.edges import find_edges
 from htbench.results.compare.select import OPTIMIZER, choose, find_searched_columns
-from htbench.results.frames.load import load, tuned_columns
+from htbench.results.frames.load import load_rows, tuned_columns
 from htbench.results.tables.footnotes import advise_next
 from tests.helpers.past_searches import LOG, lrs, search
 
@@ -16,7 +16,7 @@ def hint(edge):
 
 def found(bench, columns=None):
     """The edges of the only choice, by column."""
-    frame = load(bench.write())
+    frame = load_rows(bench.write())
     (choice,) = choose(frame, OPTIMIZER)
     axes = columns or find_searched_columns(frame, tuned_columns(frame))
     return {column: hint(edge) for column, edge in find_edges(choice, axes).items()}
@@ -177,7 +177,7 @@ def test_beyond_the_bound_of_one_search_another_sweep_may_have_been(bench, make)
     assert found(bench)
     search(bench, make, {"optimizer.lr": LOG | {"high": 1.0}}, lrs(0.2), sweep="wide")
     assert found(bench) == {}
-    assert len(load(bench.store)) == 3
+    assert len(load_rows(bench.store)) == 3
 
 
 def test_a_grid_beyond_the_bound_of_a_search_counts_as_tried(bench, make):

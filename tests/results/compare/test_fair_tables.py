@@ -4,7 +4,7 @@ import pytest
 
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
 
@@ -12,7 +12,7 @@ IMAGES = 299
 
 
 def written(bench, name="main_result"):
-    return render(TABLES[name](View(load(bench.write()))), "md")
+    return render(TABLES[name](View(load_rows(bench.write()))), "md")
 
 
 def bold(bench):

@@ -14,8 +14,7 @@ from htbench.results.compare.view import View
 from htbench.results.figures.caveats import add_caveats, find_caveats
 from htbench.results.figures.kinds import MARK, csv_text
 from htbench.results.figures.registry import FIGURES
-from htbench.results.frames.load import load
-from htbench.results.frames.rows import rows
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.answer import answers
 from htbench.results.tables.registry import TABLES
 from tests.helpers.records import change_record
@@ -25,7 +24,7 @@ lr_curve, seed_spread = FIGURES["lr_curve"].sweeps, FIGURES["seed_spread"].sweep
 
 
 def table(bench, form="md", name="main_result"):
-    return render(TABLES[name](View(load(bench.write()))), form)
+    return render(TABLES[name](View(load_rows(bench.write()))), form)
 
 
 def lines(bench, name="main_result"):
@@ -105,7 +104,7 @@ def test_1_whether_the_auxiliary_split_was_tuned_is_told(bench, make, own, parts
             for at, aux in enumerate(listed):
                 given = more | ({"aux_lr": aux} if aux else {})
                 bench.add("digits", optimizer, rate, metrics=make.image(accuracy - at / 100, 0.4), **given)
-    [section] = TABLES["main_result"](View(load(bench.write()))).sections
+    [section] = TABLES["main_result"](View(load_rows(bench.write()))).sections
     found = [note for note in section.notes if note.kind == "split"]
     told = [sorted((part.kind, " ".join(sorted(part["names"]))) for part in note["parts"]) for note in found]
     assert told == ([parts] if parts else [])
@@ -119,7 +118,7 @@ def dropped(bench, sweep, wanted):
 
 
 def short_lines(store, sweeps):
-    return [str(note) for own in answers(load(store, sweeps), store) for note in own.dangers]
+    return [str(note) for own in answers(load_rows(store, sweeps), store) for note in own.dangers]
 
 
 @pytest.mark.parametrize("how", ["replaced", "another sweep", "another replica"])
@@ -142,10 +141,10 @@ def test_14_seeds_that_were_chosen_after_a_look_are_told(bench, make, how):
     store = bench.write()
     told = "muon: 3 more fresh runs of its setting in the store, mean 90.64, left out"
     assert told in short_lines(store, ["demo-digits"])
-    assert "fresh_left_out" in find_caveats(load(store, ["demo-digits"])).of(
+    assert "fresh_left_out" in find_caveats(load_rows(store, ["demo-digits"])).of(
         [bench.points["demo-digits"][3].key]
     )
-    [section] = TABLES["main_result"](View(load(store, ["demo-digits"]))).sections
+    [section] = TABLES["main_result"](View(load_rows(store, ["demo-digits"]))).sections
     tried = section.rows[0][[column.name for column in section.columns].index("tried")]
     assert tried.value == 3, "they are no further settings"
     everything = "\n".join(short_lines(store, None))
@@ -160,14 +159,14 @@ def test_14_a_row_that_was_dropped_after_a_look_is_named(bench, make):
     dropped(bench, "demo-digits", lambda p: p.block != "soap")
     for sweeps in (["demo-digits"], None):
         assert told in short_lines(bench.write(), sweeps)
-        [panel, *_] = lr_curve(rows(load(bench.write(), sweeps)), bench.store)
+        [panel, *_] = lr_curve(load_rows(bench.write(), sweeps), bench.store)
         assert set(panel.frame["optimizer"]) == {"muon", "adamw"}
     assert "row_dropped" in table(bench, "json") and "row_dropped" in table(bench, "csv")
 
 
 def dangers(bench):
     """The short lines of the first screen, by kind, in words."""
-    [found] = answers(load(bench.write()))
+    [found] = answers(load_rows(bench.write()))
     return [(note.kind.removeprefix("danger_"), str(note)) for note in found.dangers]
 
 
@@ -303,7 +302,7 @@ def test_3_what_other_sweeps_tried_counts_in_the_budget(bench, make):
     for rate, level in SEVEN.items():
         bench.add("digits", "muon", rate, sweep="before", metrics=make.image(level, 0.4))
     assert lines(bench)["muon"]["tried"]["value"] == 7
-    shown = load(bench.write(), ["demo-digits"])
+    shown = load_rows(bench.write(), ["demo-digits"])
     [section] = TABLES["main_result"](View(shown)).sections
     tried = section.rows[0][[column.name for column in section.columns].index("tried")]
     assert tried.value == 7 and "tried_elsewhere" in [note.kind for note in tried.notes]
@@ -316,7 +315,7 @@ def test_3_runs_whose_plan_is_gone_count_too(bench, make):
         bench.add("digits", "muon", rate, sweep="before", metrics=make.image(level, 0.4))
     store = bench.write()
     shutil.rmtree(store.root / "sweeps" / "before")
-    [section, _] = TABLES["main_result"](View(load(store))).sections
+    [section, _] = TABLES["main_result"](View(load_rows(store))).sections
     text = render(Report("t", "", [section]), "md")
     assert "3 of 7" in text and "chosen among 7" not in text
 
@@ -337,7 +336,7 @@ def test_7_a_sweep_that_is_left_out_still_makes_seeds_stale(bench, make):
     bench.add("digits", "muon", 0.08, sweep="before", seed=1001, metrics=make.image(0.9, 0.4))
     bench.add("digits", "muon", 0.06, sweep="before", seed=1002, metrics=make.image(0.9, 0.4))
     for sweeps in (None, ["demo-digits"]):
-        [section] = TABLES["main_result"](View(load(bench.write(), sweeps))).sections
+        [section] = TABLES["main_result"](View(load_rows(bench.write(), sweeps))).sections
         text = render(Report("t", "", [section]), "md")
         assert "2 replicas share a seed with the search of sweep before: not counted" in text
 
@@ -353,7 +352,7 @@ def edge_kind(bench, optimizer="adamw"):
 
 
 def edges_of(bench, optimizer):
-    [section] = TABLES["main_result"](View(load(bench.write()))).sections
+    [section] = TABLES["main_result"](View(load_rows(bench.write()))).sections
     at = [column.name for column in section.columns].index("lr")
     return next(row[at].notes for row in section.rows if row[0].value == optimizer)
 
@@ -475,7 +474,7 @@ def test_6_two_equal_rows_have_no_winner_by_chance(bench, make):
 
 def test_8_marks_and_bold_are_fields_of_csv_and_parquet(bench, make):
     contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
-    report = TABLES["main_result"](View(load(bench.write())))
+    report = TABLES["main_result"](View(load_rows(bench.write())))
     found = {str(row["optimizer"]): row for row in tidy.rows(report)}
     assert str(found["adamw"]["marks"]).split() == ["edge"] and found["muon"]["bold"] == ""
     for name in ("rank", "gap_points", "gap_points_low95", "gap_points_high95", "p", "verdict"):
@@ -519,7 +518,7 @@ def test_12_rows_scored_on_other_items_are_not_compared(bench, make):
         change_record(
             store, point.key, lambda record, which=which: dataclasses.replace(record, items_digest=which)
         )
-    [section] = TABLES["main_result"](View(load(store))).sections
+    [section] = TABLES["main_result"](View(load_rows(store))).sections
     names = [column.name for column in section.columns]
     assert "verdict" not in names and not any(cell.bold for row in section.rows for cell in row)
     assert section.mixtures
@@ -562,7 +561,7 @@ def test_several_workloads_are_drawn_not_their_seeds(bench, make):
 def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_path):
     contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
     bench.add("digits", "muon", 0.24, state="waiting")
-    frame = load(bench.write())
+    frame = load_rows(bench.write())
     (panel,) = (add_caveats(panel, find_caveats(frame)) for panel in seed_spread(frame, bench.store))
     by_optimizer = dict(zip(panel.frame["optimizer"], panel.frame["marks"], strict=True))
     assert by_optimizer == {"muon": "not_final", "adamw": "edge"}
@@ -574,7 +573,7 @@ def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_pat
     other = bench.add(
         "digits", "muon", 0.06, stage=REPLICATE, seed=1003, metrics=make.image(0.9, 0.4), cpu="Other 2"
     )
-    frame = load(bench.write())
+    frame = load_rows(bench.write())
     (panel,) = (add_caveats(panel, find_caveats(frame)) for panel in seed_spread(frame, bench.store))
     mean = panel.of(MARK)
     assert other in mean["keys"][mean["optimizer"] == "muon"].iloc[0]

@@ -10,8 +10,9 @@ from htbench.harness.store.points import REPLICATE
 from htbench.harness.store.record import RunRecord
 from htbench.harness.tasks import fingerprint
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import GENERAL
+from tests.helpers.frames import load_frame
 from tests.helpers.rendering import render
 
 FRESH = (1000, 1001)
@@ -46,7 +47,7 @@ def chosen(bench, make, accuracies, optimizer="muon", sweep=None, **more):
 
 
 def main_result(bench, fmt="md"):
-    return render(GENERAL["main_result"](View(load(bench.write()))), fmt)
+    return render(GENERAL["main_result"](View(load_rows(bench.write()))), fmt)
 
 
 def rows(text):
@@ -79,7 +80,7 @@ def test_a_run_that_waits_belongs_to_the_data_that_its_sweep_has_used(bench, mak
     for point in bench.points["demo-digits"]:
         if point.overrides["optimizer.lr"] == 0.04:
             del point.overrides["data_fingerprint"]  # what this machine has is filled in, and is another
-    frame = load(bench.write())
+    frame = load_frame(bench.write())
     assert set(frame["setting"]) == {"batch_size=64, steps=100"}
     assert "**" not in main_result(bench)
 
@@ -98,7 +99,7 @@ def test_two_versions_of_an_optimizer_are_two_rows_by_name(bench, make, revision
     chosen(bench, make, (0.80, 0.90))
     chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
     rewrite_twins(bench, revisions=revisions)
-    frame = load(bench.write())
+    frame = load_frame(bench.write())
     assert list(dict.fromkeys(frame["optimizer"])) == names
     assert frame["candidate"].nunique() == 2 and frame["setting"].nunique() == 1
 
@@ -108,7 +109,7 @@ def test_other_code_around_the_optimizer_is_another_section(bench, make, part):
     chosen(bench, make, (0.80, 0.90))
     chosen(bench, make, (0.85, 0.95), base={"replica": "b"})
     rewrite_twins(bench, revisions={part: 2})
-    settings = list(dict.fromkeys(load(bench.write())["setting"]))
+    settings = list(dict.fromkeys(load_frame(bench.write())["setting"]))
     assert settings == ["batch_size=64, steps=100", f"batch_size=64, {part} revision 2, steps=100"]
 
 
@@ -124,17 +125,17 @@ def test_a_default_that_has_changed_since_is_another_candidate(bench, make):
     store = bench.write()
     for point in bench.points["older"]:
         point.overrides.pop("replica", None)
-    frame = load(bench.write())
+    frame = load_frame(bench.write())
     assert frame["candidate"].nunique() == 2
     assert set(frame["momentum"]) == {0.9, 0.95}
-    text = render(GENERAL["main_result"](View(load(store))), "md")
+    text = render(GENERAL["main_result"](View(load_rows(store))), "md")
     assert "| momentum |" in text and "| 2 |" in " ".join(text.split())  # of two settings, n=2
 
 
 def test_an_old_default_of_what_is_fixed_is_another_section(bench, make):
     first, *_ = chosen(bench, make, (0.80, 0.90))
     rewrite(bench, first, config={"grad_clip": None, "precision": {"params": "bfloat16", "autocast": "none"}})
-    settings = set(load(bench.write())["setting"])
+    settings = set(load_frame(bench.write())["setting"])
     assert settings == {
         "batch_size=64, steps=100",
         "batch_size=64, precision.params=bfloat16, steps=100",
@@ -146,7 +147,7 @@ def test_an_old_default_of_what_is_fixed_is_another_section(bench, make):
 
 def test_every_table_ends_with_where_its_numbers_are_from(demo_store):
     for name, make_table in GENERAL.items():
-        text = render(make_table(View(load(demo_store))), "md")
+        text = render(make_table(View(load_rows(demo_store))), "md")
         for section in text.partition("### Legend")[0].split("### ")[1:]:
             last = section.strip().splitlines()[-1]
             assert last.startswith("- Made by ") and "code 0123456789ab, torch 2.13.0" in last, name
@@ -198,7 +199,7 @@ def test_a_row_that_ran_two_versions_of_what_is_in_no_key_is_a_mixture(bench, ma
     assert cli.main(words) == 1
     told = "imports of muon (helper.py 111111111111 and helper.py 222222222222)"
     assert told in capsys.readouterr().err
-    [section] = GENERAL["main_result"](View(load(bench.store))).sections
+    [section] = GENERAL["main_result"](View(load_rows(bench.store))).sections
     assert "mixture_cell" in [note.kind for row in section.rows for cell in row for note in cell.notes]
     assert told in "".join(str(note.danger()) for note in section.notes if note.danger())
 
@@ -267,7 +268,7 @@ def test_a_missing_record_beside_a_finished_curve_is_not_called_not_run_yet(benc
     )
     (bench.store.run_folder(keys[0]) / "record.json").unlink()
     bench.store.rebuild_index()
-    row = load(bench.write()).query(f"key == '{keys[0]}'").iloc[0]
+    row = load_frame(bench.write()).query(f"key == '{keys[0]}'").iloc[0]
     assert row["state"] == "damaged" and "record.json is missing" in row["reason"]
 
 
@@ -287,10 +288,10 @@ def test_waiting_runs_of_a_class_from_outside_belong_to_their_workload_and_candi
         del point.overrides["data_fingerprint"]  # as in a sweep file
         if bench.store.record(point.key) is not None:
             rewrite(bench, point.key, config={"data_fingerprint": fingerprint("pydocs")})
-    frame = load(bench.write())
+    frame = load_frame(bench.write())
     assert set(frame["setting"]) == {"batch_size=16, steps=200"}
     best = frame[(frame["lr"] == 0.003) & (frame["rule"] == "my_opt:Mine")]
     assert best["candidate"].nunique() == 1 and len(best) == (3 if begun else 1)
-    [section] = GENERAL["main_result"](View(frame)).sections
+    [section] = GENERAL["main_result"](View(load_rows(bench.store))).sections
     kinds = [note.kind for row in section.rows for cell in row for note in cell.notes]
     assert ("replicas_count" in kinds) is begun and "budget_unequal" not in kinds

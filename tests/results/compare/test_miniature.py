@@ -13,7 +13,7 @@ from htbench.harness.store.points import ELSEWHERE, REPLICATE, read_points, writ
 from htbench.results.compare.measured import measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load, load_rows
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import TABLES
 from tests.helpers.miniature_store import Miniature
 from tests.helpers.rendering import render
@@ -29,7 +29,7 @@ def filled(tmp_path_factory, sweeps):
 def whole(tmp_path_factory):
     """The runs of several sweeps, loaded once."""
     store = filled(tmp_path_factory, SWEEPS)
-    return View(load(store), "runs", store=store)
+    return View(load_rows(store), "runs", store=store)
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +44,7 @@ def store(_small, tmp_path):
 
 
 def view(store, source="runs"):
-    return store if isinstance(store, View) else View(load(store), source, store=store)
+    return store if isinstance(store, View) else View(load_rows(store), source, store=store)
 
 
 def rows(store, name):
@@ -145,7 +145,7 @@ def test_times_of_two_machines_are_never_pooled(store):
     key, *others = replicas(store, "main_result", "c4-llama-60m-muon")
     record = store.record(key)
     amend(store, key, environment=record.environment | {"cpu": "Testium 2"}, seconds_per_step=9.0)
-    ours = PaperRuns(load(store), "quick", store)
+    ours = PaperRuns(load_rows(store), "quick", store)
     (line,) = (one for one in reported.of_table("interval_step_time", "quick") if is_muon_60m(one))
     found = measure_line(ours, line)
     assert sorted(found.keys) == sorted(others)

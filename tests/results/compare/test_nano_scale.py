@@ -8,7 +8,7 @@ from htbench.harness.show.emit import as_text
 from htbench.results.compare.measured import UNDECIDABLE, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.ledger import make_ledger
 from htbench.results.tables.registry import TABLES
 
@@ -28,7 +28,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def frame(store):
-    return load(store, SWEEPS)
+    return load_rows(store, SWEEPS)
 
 
 def test_a_language_model_has_no_number_and_one_sentence_says_what_has(frame, store):

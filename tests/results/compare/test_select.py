@@ -6,11 +6,11 @@ import pytest
 
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.select import OPTIMIZER, choose, find_searched_columns
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 
 
 def only_choice(bench, fixed=OPTIMIZER):
-    (choice,) = choose(load(bench.write()), fixed)
+    (choice,) = choose(load_rows(bench.write()), fixed)
     return choice
 
 
@@ -84,7 +84,7 @@ def test_the_seeds_of_another_optimizers_search_do_not_matter(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
     bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=1000, metrics=make.image(0.9, 0.4))
     bench.add("digits", "adamw", 0.003, seed=1000, metrics=make.image(0.9, 0.4))
-    muon, _ = choose(load(bench.write()), OPTIMIZER)
+    muon, _ = choose(load_rows(bench.write()), OPTIMIZER)
     assert [run["seed"] for run in muon.replicas] == [1000] and not muon.stale
 
 
@@ -103,7 +103,7 @@ def test_budgets_do_not_compete(bench, make):
     bench.add("digits", "muon", 0.04, base={"steps": 1000}, metrics=make.image(0.99, 0.1))
     found = {
         choice.fixed["setting"]: choice.winner.value("lr")
-        for choice in choose(load(bench.write()), OPTIMIZER)
+        for choice in choose(load_rows(bench.write()), OPTIMIZER)
     }
     assert found == {"batch_size=64, steps=100": 0.02, "batch_size=64, steps=1000": 0.04}
 
@@ -137,10 +137,10 @@ def test_only_what_varies_for_an_optimizer_was_searched(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     bench.add("digits", "htmuon", 0.03, p=0.1, metrics=make.image(0.9, 0.4))
     bench.add("digits", "htmuon", 0.03, p=0.2, metrics=make.image(0.9, 0.3))
-    assert find_searched_columns(load(bench.write()), ["lr", "p", "momentum"]) == ["p"]
+    assert find_searched_columns(load_rows(bench.write()), ["lr", "p", "momentum"]) == ["p"]
 
 
 def test_what_varies_between_two_sweeps_of_an_optimizer_was_searched(bench, make):
     for sweep, lr in (("a", 0.02), ("b", 0.04)):
         bench.add("digits", "muon", lr, sweep=sweep, metrics=make.image(0.9, 0.4))
-    assert find_searched_columns(load(bench.write()), ["lr", "momentum"]) == ["lr"]
+    assert find_searched_columns(load_rows(bench.write()), ["lr", "momentum"]) == ["lr"]

@@ -13,8 +13,9 @@ from htbench.harness.store.points import sweep_folder
 from htbench.results.compare.view import View
 from htbench.results.figures import files
 from htbench.results.figures.style import DRAWN_BY
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import GENERAL
+from tests.helpers.frames import load_frame
 from tests.helpers.records import change_record
 
 
@@ -31,7 +32,7 @@ def free(bench, make):
 
 
 def sections(store, name="main_result", sweeps=None):
-    return GENERAL[name](View(load(store, sweeps), store=store)).sections
+    return GENERAL[name](View(load_rows(store, sweeps), store=store)).sections
 
 
 def test_a_store_without_sweeps_has_tables_figures_and_a_report(free, capsys, monkeypatch):
@@ -95,7 +96,7 @@ def test_the_runs_of_a_deleted_sweep_are_unplanned(demo_copy):
     assert set(gone["task"]) == {"digits"} and set(frame[frame["sweep"] != ""]["task"]) == {"pydocs"}
     assert gone["key"].is_unique and gone["setting"].str.endswith("not planned").all()
     with pytest.raises(UsageError, match="Unknown sweep 'demo-digits'"):
-        load(demo_copy, ["demo-digits"])
+        load_rows(demo_copy, ["demo-digits"])
 
 
 def test_an_unfinished_run_has_a_row_if_its_settings_can_be_read(bench):
@@ -105,20 +106,20 @@ def test_an_unfinished_run_has_a_row_if_its_settings_can_be_read(bench):
         bench.store.files(key).config.write_text(text)
     bench.store.files(keys[3]).record.write_text("{")  # damaged, and the index lacks it
     bench.points.clear()
-    found = load(bench.store).set_index("key")
+    found = load_frame(bench.store).set_index("key")
     assert set(found.index) == {keys[0], keys[3]}
     assert (found.loc[keys[0], "state"], found.loc[keys[0], "reason"]) == ("failed", "oom")
     for key in (keys[0], keys[3]):
         shutil.rmtree(bench.store.run_folder(key))
     with pytest.raises(UsageError, match="No run is planned"):
-        load(bench.store)
+        load_rows(bench.store)
 
 
 def test_a_pruned_run_of_a_deleted_search_stays_pruned(bench, make):
     key = bench.add("digits", "adamw", 0.1, state="pruned", metrics={"val_loss": 3.0})
     change_record(bench.store, key, lambda record: dataclasses.replace(record, pruned_by=["gone.adamw"]))
     bench.points.clear()
-    (row,) = load(bench.store).to_dict("records")
+    (row,) = load_rows(bench.store)
     assert (row["key"], row["state"], row["sweep"]) == (key, "pruned", "")
 
 

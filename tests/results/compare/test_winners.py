@@ -3,7 +3,7 @@
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.edges import find_candidates_along
 from htbench.results.compare.winners import format_span, winners
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 
 
 def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):
@@ -15,7 +15,7 @@ def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):
     ]
     bench.add("digits", "adamw", 0.02, metrics=make.image(0.9, 0.4))
     bench.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
-    muon, adamw, sgdm = winners(load(bench.write()))
+    muon, adamw, sgdm = winners(load_rows(bench.write()))
     assert [run["key"] for run in muon.runs] == keys and muon.state == "completed"
     assert (adamw.runs, adamw.state) == ([], "waiting")
     assert (sgdm.runs, sgdm.state) == ([], "diverged")
@@ -26,7 +26,7 @@ def test_with_the_papers_protocol_the_search_run_is_reported(bench, make):
     base = {"protocol": "paper"}
     key = bench.add("digits", "muon", 0.02, base=base, metrics=make.image(0.9, 0.4))
     bench.add("digits", "muon", 0.04, base=base, metrics=make.image(0.8, 0.4))
-    (muon,) = winners(load(bench.write()))
+    (muon,) = winners(load_rows(bench.write()))
     assert [run["key"] for run in muon.runs] == [key]
 
 
@@ -34,7 +34,7 @@ def test_neighbours_differ_in_one_setting_only(bench, make):
     for lr, p, accuracy in ((0.04, 0.1, 0.8), (0.01, 0.1, 0.7), (0.02, 0.1, 0.9), (0.04, 0.2, 0.89)):
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
-    part = load(bench.write())
+    part = load_rows(bench.write())
     (htmuon,) = winners(part)
     found = find_candidates_along(htmuon.choice, "lr")
     assert [(one.value("lr"), one.value("p")) for one in found] == [

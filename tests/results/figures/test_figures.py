@@ -14,7 +14,8 @@ from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About,
 from htbench.results.figures.loss_figures import average_losses
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
+from tests.helpers.frames import load_frame
 
 loss, lr_curve, p_curve = (FIGURES[name].sweeps for name in ("loss", "lr_curve", "p_curve"))
 
@@ -22,11 +23,11 @@ DRAW = """
 import sys
 from pathlib import Path
 from htbench.results.figures.files import draw_figure
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
-outcomes = [draw_figure(name, load(store), store, Path(out)).outcome for name in names]
+outcomes = [draw_figure(name, load_rows(store), store, Path(out)).outcome for name in names]
 print(outcomes, "torch" in sys.modules)
 """
 
@@ -70,7 +71,7 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
 
 def test_the_bytes_are_the_same_anywhere(small, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
-    frame = load(small.store)
+    frame = load_rows(small.store)
     names = ("lr_curve", "loss")
     assert [draw_figure(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
     assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] False"
@@ -80,7 +81,7 @@ def test_the_bytes_are_the_same_anywhere(small, tmp_path):
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
-    done = draw_figure("lr_curve", load(small.store), small.store, tmp_path)
+    done = draw_figure("lr_curve", load_rows(small.store), small.store, tmp_path)
     png, pdf, text = (path.read_bytes() for path in done.paths)
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf and all(DRAWN_BY.encode() in file for file in (png, pdf))
@@ -94,7 +95,7 @@ def test_pictures_that_are_no_longer_made_go(small, tmp_path):
     ours.write_bytes(DRAWN_BY.encode())
     theirs.write_bytes(b"a picture")
     (folder / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
-    draw_figure("lr_curve", load(small.store), small.store, folder)
+    draw_figure("lr_curve", load_rows(small.store), small.store, folder)
     names = {path.name for path in folder.iterdir()}
     assert names == {*(f"lr_curve.{suffix}" for suffix in ("png", "pdf", "csv", "txt")), theirs.name}
 
@@ -110,14 +111,14 @@ def test_pictures_that_are_no_longer_made_go(small, tmp_path):
 )
 def test_a_damaged_curve_is_left_out_and_the_rest_drawn(small, tmp_path, damage):
     damage(small.store.run_folder(small.keys[0]) / "metrics.jsonl")
-    (panel,) = loss(load(small.store), small.store)
+    (panel,) = loss(load_rows(small.store), small.store)
     muon = panel.frame[panel.frame["optimizer"] == "muon"]
     assert len(muon) and set(muon["n"]) == {len(muon["keys"].iloc[0]) - 1}
-    assert draw_figure("loss", load(small.store), small.store, tmp_path).outcome == "drawn"
+    assert draw_figure("loss", load_rows(small.store), small.store, tmp_path).outcome == "drawn"
 
 
 def test_a_figure_without_data_says_so(small, tmp_path):
-    done = draw_figure("p_curve", load(small.store), small.store, tmp_path)
+    done = draw_figure("p_curve", load_rows(small.store), small.store, tmp_path)
     assert (done.outcome, done.paths) == ("nothing to draw yet", [])
     assert not list(tmp_path.glob("p_curve*"))
 
@@ -127,13 +128,13 @@ def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     for lr in (0.01, 0.02):
         bench.add("digits", "nobody_knows_it", lr, state=state, reason="x at step 3", steps=3)
     store = bench.write()
-    assert draw_figure("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", load_rows(store), store, tmp_path).outcome == "drawn"
 
 
 def test_a_single_rate_is_drawn_without_a_warning(bench, make, tmp_path, recwarn):
     bench.add("digits", "muon", 0.01, metrics=make.image(0.9, 0.4))
     store = bench.write()
-    assert draw_figure("lr_curve", load(store), store, tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", load_rows(store), store, tmp_path).outcome == "drawn"
     assert [str(one.message) for one in recwarn] == []
 
 
@@ -142,7 +143,7 @@ def test_the_ladder_is_drawn_once(bench, make):
     for stage, seed in (("search", 0), (REPLICATE, 1)):
         bench.add("pydocs", "muon", 0.02, sweep="ladder-s1", stage=stage, seed=seed, metrics=make.text(3.0))
     store = bench.write()
-    frame = load(store)
+    frame = load_rows(store)
     (one,) = make_pictures("seed_spread", frame, store, list_views(frame, store), find_caveats(frame))
     assert len(one.panels) == 1
 
@@ -155,7 +156,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "htmuon", 0.04, p=0.1, state="diverged", reason="x at step 3", steps=3)
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
-    (panel,) = lr_curve(load(bench.write()), bench.store)
+    (panel,) = lr_curve(load_rows(bench.write()), bench.store)
     assert panel.about.title == "digits · resnet-nano"
     assert [str(note) for note in panel.about.facts] == ["batch_size=64, steps=100", "1 run to come"]
     rows = panel.frame[["series", "role", "x", "y"]].values.tolist()
@@ -164,8 +165,7 @@ def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
 
 
 def test_p_curve_takes_each_ps_best_lr_and_muon_as_level(demo_store):
-    frame = load(demo_store)
-    panels = p_curve(frame, demo_store)
+    frame, panels = load_frame(demo_store), p_curve(load_rows(demo_store), demo_store)
     assert [panel.about.title for panel in panels] == ["digits · resnet-nano", "pydocs · llama-nano"]
     for panel, metric, scale, best in zip(
         panels, ("accuracy", "perplexity"), (100, 1), (max, min), strict=True
@@ -185,12 +185,12 @@ def test_p_curve_leaves_out_who_has_only_one_p(bench, make):
     for optimizer, powers in (("htmuon", (0.1, 0.2)), ("htmuon_ns", (0.1,))):
         for p in powers:
             bench.add("digits", optimizer, 0.02, p=p, metrics=make.image(0.9, 0.4))
-    (panel,) = p_curve(load(bench.write()), bench.store)
+    (panel,) = p_curve(load_rows(bench.write()), bench.store)
     assert set(panel.frame["optimizer"]) == {"htmuon"} and LEVEL not in set(panel.frame["role"])
 
 
 def test_loss_curves_are_moving_averages_of_the_winners_replicas(small):
-    (panel,) = loss(load(small.store), small.store)  # before the curves contradict the records
+    (panel,) = loss(load_rows(small.store), small.store)  # before the curves contradict the records
     assert panel.about.seeds == [2] and str(panel.about.facts[-1]) == "4-step moving average"
     for key, level in zip(small.keys, (2.0, 4.0), strict=True):
         path = small.store.run_folder(key) / "metrics.jsonl"
@@ -208,6 +208,6 @@ def test_long_curves_are_thinned_but_keep_their_end(bench, make):
     base = {"steps": 5000}
     for stage, seed in (("search", 0), (REPLICATE, 1)):
         bench.add("digits", "muon", 0.02, base=base, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
-    (panel,) = loss(load(bench.write()), bench.store)
+    (panel,) = loss(load_rows(bench.write()), bench.store)
     assert 200 <= len(panel.frame) <= 400
     assert panel.frame["x"].iloc[-1] == 5000

@@ -11,7 +11,7 @@ from htbench.results.figures.draw import draw, use_look
 from htbench.results.figures.files import make_pictures
 from htbench.results.figures.pictures import arrange_pictures
 from htbench.results.figures.registry import FIGURES
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from tests.helpers.layout import problems
 from tests.results.conftest import Bench, text
 
@@ -39,7 +39,7 @@ def many(tmp_path_factory):
 
 
 def picture(name, store):
-    frame = load(store)
+    frame = load_rows(store)
     (found,) = make_pictures(name, frame, store, [], find_caveats(frame))
     return found
 

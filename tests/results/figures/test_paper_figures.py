@@ -4,6 +4,7 @@ import csv
 import io
 import warnings
 
+import pandas as pd
 import pytest
 
 from htbench.harness.paper import reported
@@ -14,7 +15,7 @@ from htbench.results.figures.files import draw_figure, list_views, make_pictures
 from htbench.results.figures.kinds import DIVERGED, DOT, csv_text
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import display_name, optimizer_style
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from tests.helpers import layout
 
 PAPER = list(dict.fromkeys(row["figure"] for row in reported.rows("figures")))
@@ -25,12 +26,12 @@ LADDER = {"multiplier", "horizon"}  # tests/results/tables/test_ladder_tables.py
 
 @pytest.fixture(scope="module")
 def nano_frame(nano_store):
-    return load(nano_store)
+    return load_rows(nano_store)
 
 
 @pytest.fixture(scope="module")
 def mixed_frame(mixed_store):
-    return load(mixed_store)
+    return load_rows(mixed_store)
 
 
 def pictures(name, frame, store, source):
@@ -115,7 +116,8 @@ def test_missing_values_say_why(nano_store, nano_frame):
 def test_dots_and_points_are_means_over_fresh_seeds(nano_store, nano_frame):
     (group,) = panels("muon_variants", nano_frame, nano_store, "runs")
     row = next(row for row in rows([group]) if row["series"] == "muon")
-    own = nano_frame[nano_frame["key"].isin(row["keys"].split())]
+    frame = pd.DataFrame(nano_frame)
+    own = frame[frame["key"].isin(row["keys"].split())]
     assert set(own["stage"]) == {"replicate"} and int(row["n"]) == len(own) == 2
     assert float(row["y"]) == pytest.approx(own["test_perplexity"].mean(), rel=1e-8)
     assert float(row["y_sd"]) == pytest.approx(own["test_perplexity"].std(), rel=1e-6)
@@ -139,7 +141,7 @@ def test_both_shows_published_and_ours_in_rows_of_their_own(nano_store, nano_fra
 
 
 def test_at_full_scale_published_and_ours_share_a_panel(paper_store):
-    frame = load(paper_store)
+    frame = load_rows(paper_store)
     assert_readable(pictures("lr_curve", frame, paper_store, "both"))
     (group,) = panels("lr_curve", frame, paper_store, "both")
     shown = dict(list(group[0].frame.groupby(["optimizer", "source"])))
@@ -152,7 +154,7 @@ def test_at_full_scale_published_and_ours_share_a_panel(paper_store):
 
 
 def test_a_store_without_such_sweeps_has_no_published_row(demo_store):
-    frame = load(demo_store)
+    frame = load_rows(demo_store)
     assert len(panels("lr_curve", frame, demo_store, "both")) == 1
     assert panels("muon_variants", frame, demo_store, "both") == []
 

@@ -14,7 +14,8 @@ from htbench.results.figures.paper_figures import hours
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.run_figures import find_front, make_cost_panel, make_cost_point
 from htbench.results.frames.columns import COST
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
+from tests.helpers.frames import load_frame
 
 pareto = FIGURES["pareto"].sweeps
 
@@ -52,8 +53,8 @@ def two(bench, make):
 
 def test_older_records_have_a_panel_of_times_only(two):
     store = two.store
-    frame = load(store).drop(columns=COST)
-    (panel,) = pareto(frame, store)
+    frame = load_frame(store).drop(columns=COST)
+    (panel,) = pareto(frame.to_dict("records"), store)
     assert panel.labels[0].startswith("training time") and panel.higher_is_better
     adamw, muon = panel.of(POINT).itertuples()
     fresh = frame[(frame["stage"] == REPLICATE) & (frame["optimizer"] == "adamw")]
@@ -61,21 +62,21 @@ def test_older_records_have_a_panel_of_times_only(two):
     assert (adamw.optimizer, adamw.n, adamw.y) == ("adamw", 2, pytest.approx(mean))
     assert adamw.y_sd == pytest.approx(0.5**0.5)
     assert list(panel.of(FRONT)["optimizer"]) == [adamw.optimizer, muon.optimizer]
-    assert load(store)["total_flops"].dropna().unique().tolist() == [100 * 4e9]
+    assert load_frame(store)["total_flops"].dropna().unique().tolist() == [100 * 4e9]
     counted = frame.assign(total_flops=4e12)
-    times, work = pareto(counted, store)
+    times, work = pareto(counted.to_dict("records"), store)
     assert times.frame.equals(panel.frame) and work.labels[0].endswith("model and optimizer (GFLOP)")
     assert work.frame["x"].iloc[0] == 4000
     one_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["seed"] != 1))
-    assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
+    assert len(pareto(one_lacks.to_dict("records"), store)) == 1, "a mean of some seeds would mislead"
     muon_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["optimizer"] != "muon"))
-    work = pareto(muon_lacks, store)[1]
+    work = pareto(muon_lacks.to_dict("records"), store)[1]
     assert said(work)[-1] == "not counted: muon" and len(work.of(POINT)) == 1
 
 
 def test_times_of_different_hardware_are_never_on_one_axis(two):
-    frame = load(two.store)
-    frame.loc[frame["optimizer"] == "muon", "machine"] = "Testium 2"
+    other = {"muon": {"machine": "Testium 2"}}
+    frame = [row | other.get(row["optimizer"], {}) for row in load_rows(two.store)]
     (panel,) = pareto(frame, two.store)
     assert panel.labels[0].endswith("(GFLOP)")
     assert said(panel)[-1] == "no times: the runs are from 2 kinds of hardware"
@@ -87,7 +88,7 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
         bench.add("digits", "htmuon", 0.02, **common)
         if interval < 10:
             bench.add("digits", "htmuon", 0.02, stage=REPLICATE, seed=1, seconds=0.1 / interval, **common)
-    panel = pareto(load(bench.write()), bench.store)[0]
+    panel = pareto(load_rows(bench.write()), bench.store)[0]
     assert list(panel.of(POINT)["series"]) == ["htmuon, interval 5", "htmuon, interval 1"]
     assert not any("without" in note for note in said(panel))
     small, _ = hours(Side(published=True))
@@ -101,12 +102,12 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
 
 def test_who_has_no_result_is_named(two):
     two.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
-    panel = pareto(load(two.write()), two.store)[0]
+    panel = pareto(load_rows(two.write()), two.store)[0]
     assert said(panel)[-1] == "without a result: sgdm" and len(panel.of(POINT)) == 2
 
 
 def test_the_rows_of_the_csv_have_both_spreads_and_the_front(two):
-    rows = list(pareto(load(two.store), two.store)[0].frame.itertuples())
+    rows = list(pareto(load_rows(two.store), two.store)[0].frame.itertuples())
     assert [row.series for row in rows] == ["adamw", "muon", "Pareto front", "Pareto front"]
     assert rows[0].quantity == "test accuracy (%) against training time (seconds)"
     assert rows[0].x_sd == 0 and rows[0].y_sd == pytest.approx(0.5**0.5) and len(rows[0].keys) == 2

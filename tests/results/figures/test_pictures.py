@@ -14,7 +14,7 @@ from htbench.results.figures.marks import MARKS, PUBLISHED_TOO
 from htbench.results.figures.pictures import MOST_PANELS, arrange_pictures
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import _LOOKS, optimizer_style
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from tests.helpers.small_languages import small_languages
 
 
@@ -49,7 +49,7 @@ def test_a_picture_has_six_panels_at_most_and_parts_no_workload(seed):
 @pytest.fixture(scope="module")
 def drawn(nano_store):
     """All pictures of a store of the paper's experiments, by figure."""
-    frame = load(nano_store)
+    frame = load_rows(nano_store)
     with small_languages():
         known, shown = find_caveats(frame), list_views(frame, nano_store)
         return {name: make_pictures(name, frame, nano_store, shown, known) for name in FIGURES}

@@ -13,7 +13,7 @@ from htbench.results.figures.marks import _find_beyond, draw_rows
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.run_figures import _SECONDS, choose_unit, make_entry, published_widths
 from htbench.results.figures.style import label_log
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 
 NAMES = ("seed_spread", "to_target", "lr_width", "best_of_k")
 seed_spread, to_target, lr_width, best_of_k = (FIGURES[name].sweeps for name in NAMES)
@@ -58,7 +58,7 @@ def test_every_seed_is_a_dot_and_the_best_mean_is_on_top(bench, make):
             bench.add("digits", name, 0.02, stage=REPLICATE, seed=seed, metrics=metrics)
     bench.add("digits", "adamw", 0.02, stage=REPLICATE, seed=3, state="failed", reason="oom")
     bench.add("digits", "sgdm", 0.3, metrics=make.image(0.9, 0.4))
-    (panel,) = seed_spread(load(bench.write()), bench.store)
+    (panel,) = seed_spread(load_rows(bench.write()), bench.store)
     assert list(entries(panel)) == ["muon", "adamw", "sgdm"]
     muon, adamw, sgdm = entries(panel).values()
     assert [dot.y for dot in muon.dots] == pytest.approx([90, 92, 94]) and muon.mark.y == pytest.approx(92)
@@ -80,7 +80,7 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
     replicas(bench, make, "muon", [(0.2, 0.4, 0.6, 0.8), (0.2, 0.4, 0.6, 0.9)])
     replicas(bench, make, "htmuon", [(0.6, 0.7, 0.9, 0.95), (0.9, 0.8, 0.8, 0.8)], p=0.125)
     replicas(bench, make, "adamw", [(0.1, 0.2, 0.3, 0.79), (0.7, 0.91, 0.7, 0.7)])
-    steps, time = to_target(load(bench.write()), bench.store)
+    steps, time = to_target(load_rows(bench.write()), bench.store)
     assert [str(note) for note in steps.about.facts[1:]] == [
         "target: where a run of muon ends",
         "4 evaluations a run",
@@ -97,7 +97,7 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
 def test_times_of_different_hardware_are_not_drawn(bench, make):
     replicas(bench, make, "muon", [(0.2, 0.4, 0.6, 0.8)])
     replicas(bench, make, "adamw", [(0.2, 0.4, 0.6, 0.9)], cpu="Testium 2")
-    (steps,) = to_target(load(bench.write()), bench.store)
+    (steps,) = to_target(load_rows(bench.write()), bench.store)
     assert "steps" in steps.labels[0]
     assert str(steps.about.facts[-1]) == "no times: the runs are from 2 kinds of hardware"
 
@@ -116,7 +116,7 @@ def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_
         steps=9,
         curve=False,
     )
-    steps, _ = to_target(load(bench.write()), bench.store)
+    steps, _ = to_target(load_rows(bench.write()), bench.store)
     assert "target: the worst end of all runs" in map(str, steps.about.facts)
     _, sgdm = entries(steps).values()
     assert [(dot.y, dot.role) for dot in sgdm.dots] == [(100, DOT), (9, MISSED)]
@@ -128,7 +128,7 @@ def test_a_task_with_a_published_target_has_that_one(bench, make):
         bench.add("pydocs", name, 0.02, metrics=make.text(loss), base=base)
         for seed in (1, 2):
             bench.add("pydocs", name, 0.02, stage=REPLICATE, seed=seed, metrics=make.text(loss), base=base)
-    steps, _ = to_target(load(bench.write()), bench.store)
+    steps, _ = to_target(load_rows(bench.write()), bench.store)
     assert "target: perplexity 26.58, that of the task's benchmark" in map(str, steps.about.facts)
     muon, adamw = entries(steps).values()
     assert [(dot.y, dot.role) for dot in muon.dots] == [(200, DOT)] * 2
@@ -137,7 +137,7 @@ def test_a_task_with_a_published_target_has_that_one(bench, make):
 
 def test_curves_with_one_evaluation_have_no_panel(bench, make):
     replicas(bench, make, "muon", [(0.8,)])
-    assert to_target(load(bench.write()), bench.store) == []
+    assert to_target(load_rows(bench.write()), bench.store) == []
 
 
 # --- lr_width ---
@@ -149,7 +149,7 @@ def test_a_searched_p_does_not_widen_the_optimum(bench, make):
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "htmuon", 0.08, p=0.1, state="diverged", reason="x at step 3", steps=3, curve=False)
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
-    (panel,) = lr_width(load(bench.write()), bench.store)
+    (panel,) = lr_width(load_rows(bench.write()), bench.store)
     htmuon, muon = entries(panel).values()
     five, one = htmuon.spans
     assert (htmuon.mark.y, muon.mark.text) == (0.02, "one rate only")
@@ -255,7 +255,7 @@ def test_a_smaller_budget_finds_less_and_a_divergence_is_never_the_best(bench, m
         bench.add("digits", "muon", lr, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "adamw", 0.01, metrics=make.image(0.6, 0.4))
     bench.add("digits", "adamw", 0.02, state="diverged", reason="x at step 3", steps=3)
-    (panel,) = best_of_k(load(bench.write()), bench.store)
+    (panel,) = best_of_k(load_rows(bench.write()), bench.store)
     rows = panel.of(POINT)
     muon, adamw = (rows[rows["series"] == name] for name in ("muon", "adamw"))
     assert muon["x"].tolist() == [1, 2, 3]

@@ -12,7 +12,8 @@ from htbench.harness.store.points import REPLICATE
 from htbench.results.figures.files import draw_figure
 from htbench.results.figures.kinds import DOT, LEFT_OUT, MARK, POINT, RANDOM, About, Panel, Row, tidy
 from htbench.results.figures.registry import FIGURES
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
+from tests.helpers.frames import load_frame
 
 NAMES = ("alpha_layers", "alpha_bars", "norms", "update_spectra")
 alpha_layers, alpha_bars, norms, update_spectra = (FIGURES[name].sweeps for name in NAMES)
@@ -34,7 +35,7 @@ def two(bench, make):
 
 
 def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
-    (panel,) = alpha_layers(load(two.store), two.store)
+    (panel,) = alpha_layers(load_rows(two.store), two.store)
     lines = dict(list(panel.of(POINT, LEFT_OUT).groupby("series")))
     assert panel.labels == ("layer", "alpha (hill_mid)")
     assert list(lines["adamw"]["x"]) == ["0 q", "0 up", "1 q"]
@@ -48,7 +49,7 @@ def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
 
 def test_means_are_over_the_layers_that_are_sound_for_all(two):
     """Alpha depends on the shape: AdamW's mean leaves out the layer that Muon's must leave out."""
-    (panel,) = alpha_bars(load(two.store), two.store)
+    (panel,) = alpha_bars(load_rows(two.store), two.store)
     adamw, muon = panel.of(DOT).itertuples()
     assert (adamw.optimizer, muon.optimizer) == ("adamw", "muon")
     assert (adamw.y, adamw.n) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
@@ -62,11 +63,11 @@ def test_without_a_sound_layer_there_are_no_bars(bench, make):
         key = bench.add("digits", "muon", 0.02, stage=stage, seed=seed, metrics=make.image(0.9, 0.4))
     bench.spectra(key, (None, None, None))
     store = bench.write()
-    assert alpha_bars(load(store), store) == [] and len(alpha_layers(load(store), store)) == 1
+    assert alpha_bars(load_rows(store), store) == [] and len(alpha_layers(load_rows(store), store)) == 1
 
 
 def test_other_figures(two):
-    frame = load(two.store)
+    frame = load_rows(two.store)
     assert [panel.labels[1] for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
     assert [str(note) for note in first.about.facts[1:]] == ["step 1", "3 matrices of 64 x 64"]
@@ -76,7 +77,7 @@ def test_other_figures(two):
 
 
 def test_runs_without_spectra_give_nothing_to_draw(demo_store, tmp_path):
-    frame = load(demo_store)
+    frame = load_rows(demo_store)
     for name in NAMES:
         done = draw_figure(name, frame, demo_store, tmp_path)
         assert (done.outcome, done.paths) == ("nothing to draw yet", [])
@@ -87,7 +88,7 @@ def test_a_damaged_file_stops_no_figure(two, damage):
     path = next(iter(two.store.root.rglob("spectra.jsonl")))
     path.write_bytes(damage)
     for name in NAMES:
-        assert FIGURES[name].sweeps(load(two.store), two.store)
+        assert FIGURES[name].sweeps(load_rows(two.store), two.store)
 
 
 def test_many_layers_are_numbered_and_have_few_ticks():
@@ -102,7 +103,7 @@ def test_many_layers_are_numbered_and_have_few_ticks():
 
 
 def test_a_notebook_gets_the_rows(two):
-    key = load(two.store).query("stage == 'replicate' and optimizer == 'adamw'")["key"].iloc[0]
+    key = load_frame(two.store).query("stage == 'replicate' and optimizer == 'adamw'")["key"].iloc[0]
     table = results.spectra(two.store.root, key)
     assert isinstance(table, pd.DataFrame) and set(table["step"]) == {1, 45, 100}
     assert table.query("step == 100")["alpha"].tolist() == [1.9, pytest.approx(2.1), 2.0]

@@ -17,8 +17,9 @@ from htbench.harness.show.status import Status
 from htbench.harness.show.tidy import LAST
 from htbench.results.compare.stats import summarize
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import GENERAL
+from tests.helpers.frames import load_frame
 from tests.helpers.rendering import FORMATS, as_bytes, render
 
 NASTY = r"50% of a_b & $c ~ {d} #e ^ \f <g> |h|"
@@ -31,7 +32,7 @@ def one_cell(cell, label="x", kind="number", notes=()):
 
 @pytest.fixture(scope="module")
 def reports(mixed_store):
-    view = View(load(mixed_store))
+    view = View(load_rows(mixed_store))
     return {name: make(view) for name, make in GENERAL.items()}
 
 
@@ -127,7 +128,7 @@ def test_main_result_parses_back(reports):
 
 
 def test_a_grid_is_one_line_per_planned_cell(mixed_store, reports):
-    frame, rows = load(mixed_store), parsed(reports["p_grid"])
+    frame, rows = load_frame(mixed_store), parsed(reports["p_grid"])
     assert len(rows) == 6
     found = {(float(one["p"]), float(one["lr"])): one for one in rows}
     assert (found[0.0, 0.02]["val_accuracy_percent"], found[0.0, 0.02]["chosen"]) == ("98", "yes")

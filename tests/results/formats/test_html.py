@@ -9,7 +9,7 @@ from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import Status
 from htbench.results.compare.stats import summarize
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import GENERAL
 from tests.helpers.rendering import render, render_all
 
@@ -50,7 +50,7 @@ def a_table(text, **cell):
 
 @pytest.mark.parametrize("name", GENERAL)
 def test_all_cells_are_there(name, mixed_store):
-    table = GENERAL[name](View(load(mixed_store)))
+    table = GENERAL[name](View(load_rows(mixed_store)))
     rows = Reader(render(table, "html")).rows
     shown = [section for section in table.sections if not section.too_wide()]
     assert len(rows) == sum(1 + len(section.rows) for section in shown) > 0
@@ -89,7 +89,7 @@ def test_an_outcome_without_number_sorts_as_text():
 
 
 def test_several_tables_are_one_page(demo_store):
-    frame = load(demo_store)
+    frame = load_rows(demo_store)
     text = render_all([GENERAL[name](View(frame)) for name in GENERAL], "html")
     page = Reader(text)
     assert [tag for tag, _ in page.tags].count("html") == 1 and text.endswith("</html>\n")

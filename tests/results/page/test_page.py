@@ -20,7 +20,7 @@ from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.figures import files
 from htbench.results.figures.style import DRAWN_BY
-from htbench.results.frames.load import load, load_rows
+from htbench.results.frames.load import load_rows
 from htbench.results.page import command, overview, page
 from htbench.results.tables import footnotes, outcome
 from htbench.results.tables.answer import answers
@@ -70,7 +70,7 @@ def written(store):
 def demo(_stores):
     """The page of the demo, with its store and frame."""
     store = Store(_stores["demo"])
-    return SimpleNamespace(store=store, frame=load(store), text=written(store))
+    return SimpleNamespace(store=store, frame=load_rows(store), text=written(store))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_the_answer_is_what_a_screen_shows_with_its_numbers_in_words(demo):
 
 def test_what_protects_is_not_folded(_stores):
     store = Store(_stores["mixed"])
-    frame = load(store)
+    frame = load_rows(store)
     shown = html.unescape(re.sub(r"<details>.*?</details>", "", written(store), flags=re.DOTALL))
     sections = [own for make in TABLES.values() for own in make(View(frame, store=store)).sections]
     dangers = [note for own in sections for note in own.dangers()]

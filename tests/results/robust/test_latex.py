@@ -7,7 +7,7 @@ import pytest
 
 from htbench.harness.paper import experiments
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import GENERAL, TABLES
 from tests.helpers.miniature_store import Miniature
 from tests.helpers.rendering import render
@@ -35,6 +35,6 @@ def compiled(views, folder):
 def test_all_tables_compile(tmp_path):
     store = Miniature(tmp_path / "store").add(experiments.experiments("quick")).write()
     published = (View(None, "published"), TABLES.keys() - GENERAL.keys() | {"main_result"})
-    ours = (View(load(store), "both", None, store), TABLES.keys())
+    ours = (View(load_rows(store), "both", None, store), TABLES.keys())
     log = compiled([published, ours], tmp_path)
     assert "Overfull" not in log and "Float too large" not in log

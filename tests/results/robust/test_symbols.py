@@ -4,7 +4,7 @@ import pytest
 
 from htbench.harness.show.status import Status
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import TABLES
 from tests.helpers.rendering import render
 from tests.results.conftest import Bench, text
@@ -50,7 +50,7 @@ def store(tmp_path_factory):
 
 
 def section(store):
-    frame = load(store)
+    frame = load_rows(store)
     return TABLES["main_result"](View(frame, "runs", ["nano"], store)).sections[0]
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_planned_is_empty(store):
 
 @pytest.mark.parametrize("fmt", ["md", "csv", "latex", "html"])
 def test_every_format_has_the_symbols(store, fmt):
-    shown = render(TABLES["main_result"](View(load(store), "runs", ["nano"], store)), fmt)
+    shown = render(TABLES["main_result"](View(load_rows(store), "runs", ["nano"], store)), fmt)
     states = set(Status) - {Status.COMPLETED, Status.QUEUED}
     for word in states if fmt == "csv" else ("div.", "pruned", "failed", "damaged"):
         assert word in shown

@@ -3,8 +3,9 @@
 import pytest
 
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import TABLES
+from tests.helpers.frames import load_frame
 from tests.helpers.rendering import render
 from tests.results.tables.test_tables import row, written
 
@@ -34,11 +35,11 @@ def test_a_table_shows_a_schedule_in_place_of_the_value(store):
 
 
 def test_latex_has_an_arrow(store):
-    assert r"0.25$\to$0.125" in render(TABLES["main_result"](View(load(store))), "latex")
+    assert r"0.25$\to$0.125" in render(TABLES["main_result"](View(load_rows(store))), "latex")
 
 
 def test_a_frame_has_a_column_for_each_part_and_no_value(store):
-    frame = load(store)
+    frame = load_frame(store)
     mix, plain = (frame[frame["rule"] == name].iloc[0] for name in ("htmuon_stream", "htmuon"))
     assert (mix["schedule.p.name"], mix["schedule.p.from"], mix["schedule.p.end"]) == ("linear", 0.25, 1)
     assert mix["p"] != mix["p"] and plain["p"] == 0.125, "NaN"

@@ -14,7 +14,7 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.points import DROPPED, REPLICATE
 from htbench.results.compare.view import View
-from htbench.results.frames.load import load
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.registry import GENERAL
 from tests.helpers.rendering import FORMATS, SUFFIXES, render
 
@@ -24,7 +24,7 @@ UPDATE = os.environ.get("HTBENCH_UPDATE_GOLDEN") == "1"
 
 
 def written(store, name, fmt="md"):
-    return render(GENERAL[name](View(load(store))), fmt)
+    return render(GENERAL[name](View(load_rows(store))), fmt)
 
 
 def row(text, optimizer):
@@ -38,7 +38,7 @@ def row(text, optimizer):
 
 @pytest.mark.parametrize("name", GENERAL)
 def test_golden_without_a_path_or_a_date(name, mixed_store):
-    report = GENERAL[name](View(load(mixed_store)))
+    report = GENERAL[name](View(load_rows(mixed_store)))
     for fmt in FORMATS:
         path, text = GOLDEN / f"{name}.{SUFFIXES[fmt]}", render(report, fmt)
         if UPDATE:
@@ -53,7 +53,7 @@ def test_golden_without_a_path_or_a_date(name, mixed_store):
 
 def test_same_records_and_plans_same_bytes(demo_copy, tmp_path):
     def tables(store):
-        view = View(load(store))
+        view = View(load_rows(store))
         return [render(make(view), "md") for make in GENERAL.values()]
 
     first = tables(demo_copy)
