@@ -86,13 +86,14 @@ class StackedModel:
     Args:
         models: of one architecture, each with a `get_output_embeddings`. Their parameters become parts of the
             stack: a step in place of one model is a step of its part.
+        heads_apart: whether the last layer is one after the other.
 
     Attributes:
-        module: gives the logits of each model, K times (N, T, V), from tokens (B, T).
-        weights: of the stack by name, (K, ...), but for the heads, which stay those of the models.
+        module: gives the logits (B, T, V) of tokens (B, T), with `heads_apart` K times (N, T, V).
+        weights: of the stack by name, (K, ...); heads apart stay those of the models.
     """
 
-    def __init__(self, models: Sequence[nn.Module]) -> None:
+    def __init__(self, models: Sequence[nn.Module], *, heads_apart: bool) -> None:
         first = models[0]
         head = first.get_output_embeddings()  # type: ignore[operator]
         # The layers are replaced below, so a copy of the first model without its weights will do.
@@ -103,10 +104,11 @@ class StackedModel:
             if not any(True for _ in layer.parameters(recurse=False)):
                 continue
             layers = [model.get_submodule(name) for model in models]
-            stacked = Heads(layers) if layer is head else _STACKED[type(layer)](layers)
+            is_apart = layer is head and heads_apart
+            stacked = Heads(layers) if is_apart else _STACKED[type(layer)](layers)
             above, _, last = name.rpartition(".")
             setattr(self.module.get_submodule(above), last, stacked)
-            if layer is not head:
+            if not is_apart:
                 self.weights[f"{name}.weight"] = stacked.weight  # type: ignore[assignment]
 
     def give_gradients(self, models: Sequence[nn.Module]) -> None:

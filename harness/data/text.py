@@ -242,11 +242,12 @@ class TextTask:
 
         Above `CHUNK_ABOVE` words the logits are not held whole, if the model can leave its head to the loss.
         """
-        if self._leaves_head(model):
+        if self.leaves_head(model):
             return linear_cross_entropy(*self._before_head(model, batch), batch.kept)
         return cross_entropy(self.logits(model, batch), batch.targets)
 
-    def _leaves_head(self, model: nn.Module) -> bool:
+    def leaves_head(self, model: nn.Module) -> bool:
+        """Whether `loss` makes the last product itself."""
         return len(self.token_bytes) > CHUNK_ABOVE and getattr(model, "splits_head", False)
 
     def _before_head(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -273,7 +274,7 @@ class TextTask:
         def measure(places: Tensor) -> tuple[Tensor, Tensor]:
             batch = self._take(split, chosen[places.numpy()], ALONE)
             part = batch.to(device)
-            if self._leaves_head(model):
+            if self.leaves_head(model):
                 losses = linear_cross_entropies(*self._before_head(model, part), IGNORED)
             else:
                 logits, targets = self.logits(model, part), part.targets.flatten()

@@ -11,17 +11,20 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
+import math
 import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from htbench.harness.data.task import Batch
+from htbench.harness.data.task import Batch, moved
+from htbench.harness.data.text import TextTask
 from htbench.harness.show.note import Note
 from htbench.harness.train import precision
 from htbench.harness.train.learner import Learner
@@ -31,6 +34,9 @@ from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.together import is_same, step_together
 
 log = logging.getLogger("htbench")
+
+# Devices on which losses and lengths of gradients are summed for all runs at once: rounded in another way.
+AT_ONCE = ("cuda",)
 
 
 class Stack:
@@ -169,16 +175,22 @@ class _Stacked:
     def __init__(self, learners: list[StackedLearner]) -> None:
         self.learners = learners
         self.models = [learner.model for learner in learners]
-        self.model = StackedModel(self.models)
+        task, model = learners[0].task, learners[0].model
+        has_logits = isinstance(task, TextTask) and not task.leaves_head(model)
+        self.at_once = has_logits and learners[0].device.type in AT_ONCE
+        self.model = StackedModel(self.models, heads_apart=not self.at_once)
         self.shares_rule, self.steps = True, 0
 
     def step(self) -> dict[StackedLearner, Exception]:
         """Update each model by the gradients in it; return why some could not be."""
         errors: dict[StackedLearner, Exception] = {}
         is_shared = bool(self.steps and self.shares_rule)
+        if self.at_once:
+            clip_each([x.parameters for x in self.learners], [x.config.grad_clip for x in self.learners])
         for learner in self.learners:
             try:
-                learner.clip_gradients()
+                if not self.at_once:
+                    learner.clip_gradients()
                 if not is_shared:
                     learner.shards.step()
             except Exception as error:  # it ends this run alone, in its own thread
@@ -204,6 +216,7 @@ class _Stacked:
         first = self.learners[0]
         parts = [batch.to(first.device) for batch in batches]
         inputs = torch.cat([part.inputs for part in parts])
+        losses: Sequence[Tensor]
 
         @functools.cache  # the first loss asks for it, and says with or without the head
         def outputs(**head: bool) -> Sequence[Tensor]:
@@ -212,13 +225,28 @@ class _Stacked:
 
         with precision.of_the_model(first.config.precision):
             with first.autocast:
-                losses = [
-                    learner.task.loss(_Part(learner.model, outputs, number), part) / part.count
-                    for number, (learner, part) in enumerate(zip(self.learners, parts, strict=True))
-                ]
-            torch.autograd.backward(losses)
+                if self.at_once:
+                    together = self._losses_at_once(self.model.module(inputs), parts)
+                    roots, losses = [together.sum()], together.unbind()
+                else:
+                    roots = losses = [
+                        learner.task.loss(_Part(learner.model, outputs, number), part) / part.count
+                        for number, (learner, part) in enumerate(zip(self.learners, parts, strict=True))
+                    ]
+            torch.autograd.backward(roots)
         self.model.give_gradients(self.models)
         return [loss.detach() for loss in losses]
+
+    def _losses_at_once(self, logits: Tensor, parts: Sequence[Batch]) -> Tensor:
+        """The mean losses (K,), each operation for all runs."""
+        task, model = self.learners[0].task, self.models[0]
+
+        def mean_loss(own: Tensor, targets: Tensor, count: Tensor) -> Tensor:
+            return task.loss(_Part(model, lambda: [own], 0), replace(parts[0], targets=targets)) / count
+
+        targets = torch.stack([part.targets for part in parts])
+        counts = moved(torch.tensor([part.count for part in parts]), logits.device)
+        return torch.vmap(mean_loss)(logits.view(len(parts), -1, *logits.shape[1:]), targets, counts)
 
     def is_exact(self, batches: Sequence[Batch]) -> bool:
         """Whether losses and gradients of a batch are, bit for bit, those of each model alone."""
@@ -230,6 +258,19 @@ class _Stacked:
             if len(stacked) != len(alone) or not all(map(is_same, stacked, alone)):
                 return False
         return True
+
+
+@torch.no_grad()
+def clip_each(models: Sequence[Sequence[Tensor]], limits: Sequence[float | None]) -> None:
+    """Make the gradients of each model no longer than its limit, as `clip_grad_norm_` does of one."""
+    if not any(limits):
+        return
+    gradients = [[p.grad for p in parameters if p.grad is not None] for parameters in models]
+    lengths = torch.stack(torch._foreach_norm([G for own in gradients for G in own])).view(len(models), -1)
+    longest = moved(torch.tensor([limit or math.inf for limit in limits]), lengths.device)
+    factors = longest / (torch.linalg.vector_norm(lengths, dim=1) + 1e-6)
+    for own, factor in zip(gradients, factors.clamp_(max=1).unbind(), strict=True):
+        torch._foreach_mul_(own, factor)
 
 
 class _Part(nn.Module):

@@ -1,8 +1,12 @@
 """Runs that are trained as one stack have the numbers that they have alone, bit for bit, whatever happens."""
 
+import math
+
 import pytest
 import torch
 
+from htbench.harness import tasks
+from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import RunFailedError, StoppedError
 from htbench.harness.show.status import Status
@@ -58,6 +62,35 @@ def test_a_hundred_steps_of_a_stack_are_those_of_its_runs_alone(tmp_path, optimi
     wanted = configs(2, model=model, **{"optimizer.name": optimizer})
     records = train_together(wanted, tmp_path / "stack")
     assert [record.environment["stack"] for record in records] == [2, 2]
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+
+
+def test_sums_for_all_runs_at_once_are_those_of_each(tmp_path, monkeypatch):
+    """As on a GPU, where the last digits may differ."""
+    monkeypatch.setattr(stacks, "AT_ONCE", ("cpu",))
+    stack = stacks.Stack(3)
+    learners = []
+    for run in map(resolved, configs()):
+        task = tasks.load_for(run.task, run.config, tmp_path)
+        learners.append(stack.learner(run, task, 100, torch.device("cpu")))
+    batches = [learner.batches.at(number) for number, learner in enumerate(learners)]
+    own = [(x.pass_through(batch), x.take_gradients()) for x, batch in zip(learners, batches, strict=True)]
+    losses = stacks._Stacked(learners).pass_through(batches)
+    parameters = [learner.parameters for learner in learners]
+    torch.testing.assert_close(losses, [loss for loss, _ in own])
+    torch.testing.assert_close([[p.grad for p in one] for one in parameters], [found for _, found in own])
+
+    limits = [0.1, None, 1e9]
+    stacks.clip_each(parameters, limits)
+    for (_, gradients), limit in zip(own, limits, strict=True):
+        norm = torch.nn.utils.get_total_norm(gradients)
+        torch._foreach_mul_(gradients, min(1, (limit or math.inf) / (norm + 1e-6)))
+    torch.testing.assert_close([[p.grad for p in one] for one in parameters], [found for _, found in own])
+
+
+def test_runs_with_equal_rates_step_as_alone(tmp_path):
+    wanted = configs(rates=(0.01, 0.01, 0.005), **{"optimizer.weight_decay": 0.1, "steps": 20})
+    records = train_together(wanted, tmp_path / "stack")
     assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
 
 
