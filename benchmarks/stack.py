@@ -1,10 +1,12 @@
 """What a stack of runs saves: CPU time of a step per run, in a stack of K and of the K runs one by one.
 
     python benchmarks/stack.py [--model llama-s1] [--runs 16] [--optimizers adamw,muon,htmuon] [--rounds 15]
+                                [--compile]
 
 Both take turns of `--steps` steps in one process, whose drift cancels from their ratio: the median over
 rounds. On a GPU the wall clock is read after all of its work. Of PyTorch's operators those are counted that
-compute something, for a step and run: on a GPU most of them are a launch.
+compute something, for a step and run: on a GPU most of them are a launch. With `--compile` the stack is
+compiled, and operators are not counted.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from htbench.harness import tasks
 from htbench.harness.config import Value
 from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
+from htbench.harness.train import compiling
 from htbench.harness.train.learner import Learner
 from htbench.harness.train.stack import Stack, StackedLearner
 
@@ -49,7 +52,12 @@ class Operators(TorchDispatchMode):
 
 
 def learners(
-    words: argparse.Namespace, optimizer: str, make: Callable[..., Learner], cache: Path
+    words: argparse.Namespace,
+    optimizer: str,
+    make: Callable[..., Learner],
+    cache: Path,
+    *,
+    compiled: bool = False,
 ) -> list[Any]:
     """K runs that differ in seed and rate."""
     made = []
@@ -64,6 +72,7 @@ def learners(
             "grad_clip": 1.0,
             "seed": number,
             "device": words.device,
+            "compile": compiled,
         }
         run = resolved(resolve_config(settings))
         task = tasks.load_for(run.task, run.config, cache)
@@ -85,7 +94,7 @@ def measure(words: argparse.Namespace, optimizer: str, cache: Path) -> str:
     """One line of the table."""
     stack = Stack(words.runs)
     single: list[Learner] = learners(words, optimizer, Learner, cache)
-    stacked: list[StackedLearner] = learners(words, optimizer, stack.learner, cache)
+    stacked: list[StackedLearner] = learners(words, optimizer, stack.learner, cache, compiled=words.compile)
     step = 0
 
     def update_single() -> None:
@@ -108,12 +117,13 @@ def measure(words: argparse.Namespace, optimizer: str, cache: Path) -> str:
     ratio = statistics.median(b / a for a, b in pairs)
     size = max(learner.largest_stack for learner in stacked)
     words.steps, counts = 1, []
-    for work in (update_single, update_stacked):
+    for work in () if words.compile else (update_single, update_stacked):
         with Operators() as operators:
             work()
         counts.append(operators.number / words.runs)
     return (
-        f"{optimizer:12} {per_step[0]:9.2f} {per_step[1]:9.2f} {ratio:7.2f} {counts[0]:9.0f} {counts[1]:9.1f}"
+        f"{optimizer:12} {per_step[0]:9.2f} {per_step[1]:9.2f} {ratio:7.2f}"
+        f"{''.join(f'{count:10.1f}' for count in counts) or 20 * ' '}"
         f"   {'one by one' if size == 1 else f'stack of {size}'}"
     )
 
@@ -130,8 +140,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true")
     words = parser.parse_args()
     torch.set_num_threads(1)
+    compiling.use_cache_of_user()
     print(
         f"{words.model}, {words.runs} runs, {words.rounds} rounds, torch {torch.__version__}, {words.device}"
     )

@@ -104,14 +104,15 @@ class StackedModel:
     Args:
         models: of one architecture, each with a `get_output_embeddings`. Their parameters become parts of the
             stack: a step in place of one model is a step of its part.
-        heads_apart: whether the last layer is one after the other.
+        joins_heads: make one product of all heads, too.
 
     Attributes:
-        module: gives the logits (B, T, V) of tokens (B, T), with `heads_apart` K times (N, T, V).
-        weights: of the stack by name, (K, ...); heads apart stay those of the models.
+        module: gives the logits of each model, K times (N, T, V), from tokens (B, T); with joined heads
+            (B, T, V).
+        weights: of the stack by name, (K, ...), but for heads that are not joined: these stay the models'.
     """
 
-    def __init__(self, models: Sequence[nn.Module], *, heads_apart: bool) -> None:
+    def __init__(self, models: Sequence[nn.Module], *, joins_heads: bool = False) -> None:
         first = models[0]
         head = first.get_output_embeddings()  # type: ignore[operator]
         # The layers are replaced below, so a copy of the first model without its weights will do.
@@ -122,7 +123,7 @@ class StackedModel:
             if not any(True for _ in layer.parameters(recurse=False)):
                 continue
             layers = [model.get_submodule(name) for model in models]
-            is_apart = layer is head and heads_apart
+            is_apart = layer is head and not joins_heads
             stacked = Heads(layers) if is_apart else _STACKED[type(layer)](layers)
             above, _, last = name.rpartition(".")
             setattr(self.module.get_submodule(above), last, stacked)

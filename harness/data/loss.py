@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 # Logits of a chunk by device. On a CPU 64 MiB in float32, 524 rows of 32,000 words: measured at 2048 rows on
 # one thread, a half, twice and four times it are as quick, and with a larger one a small batch in bfloat16
@@ -18,6 +19,7 @@ from torch import Tensor
 CHUNK_LOGITS = {"cpu": 2**24, "cuda": 2**25}
 
 
+@_disable_dynamo  # torch.compiler.disable, but imports torch.compile only when it is called
 def linear_cross_entropy(
     hidden: Tensor, weight: Tensor, targets: Tensor, kept: Tensor | None = None
 ) -> Tensor:

@@ -166,6 +166,11 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
+def cross_entropies(logits: Tensor, targets: Tensor) -> Tensor:
+    """Each target's cross-entropy in nats, (N,), of logits (N, V); 0 where it is not counted."""
+    return F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; afterwards the model has its former mode."""

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from htbench.harness.data.cache import TOKEN_BYTES, check_sizes
@@ -28,6 +27,7 @@ from htbench.harness.data.task import (
     SPLITS,
     Batch,
     Scores,
+    cross_entropies,
     cross_entropy,
     each_item,
     evaluating,
@@ -40,6 +40,15 @@ from htbench.harness.parallel.group import ALONE, Group
 Tokens = npt.NDArray[np.uint16]
 Ints = npt.NDArray[np.int64]
 CHUNK_ABOVE = 4096  # words; smaller heads cost little memory, and their runs keep their numbers
+
+
+def leaves_head(model: nn.Module) -> bool:
+    """Whether the loss makes the logits of a model itself, since they are too many to be held whole."""
+    return getattr(model, "splits_head", False) and len(_head(model).weight) > CHUNK_ABOVE
+
+
+def _head(model: nn.Module) -> Any:
+    return model.get_output_embeddings()  # type: ignore[operator]
 
 
 class Stream:
@@ -242,17 +251,12 @@ class TextTask:
 
         Above `CHUNK_ABOVE` words the logits are not held whole, if the model can leave its head to the loss.
         """
-        if self.leaves_head(model):
+        if leaves_head(model):
             return linear_cross_entropy(*self._before_head(model, batch), batch.kept)
         return cross_entropy(self.logits(model, batch), batch.targets)
 
-    def leaves_head(self, model: nn.Module) -> bool:
-        """Whether `loss` makes the last product itself."""
-        return len(self.token_bytes) > CHUNK_ABOVE and getattr(model, "splits_head", False)
-
     def _before_head(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        head: Any = model.get_output_embeddings()  # type: ignore[operator]
-        return model(batch.inputs, head=False).flatten(0, 1), head.weight, batch.targets.flatten()
+        return model(batch.inputs, head=False).flatten(0, 1), _head(model).weight, batch.targets.flatten()
 
     def evaluate(
         self, model: nn.Module, split: str, micro_batch: int, device: torch.device, group: Group = ALONE
@@ -274,11 +278,10 @@ class TextTask:
         def measure(places: Tensor) -> tuple[Tensor, Tensor]:
             batch = self._take(split, chosen[places.numpy()], ALONE)
             part = batch.to(device)
-            if self.leaves_head(model):
+            if leaves_head(model):
                 losses = linear_cross_entropies(*self._before_head(model, part), IGNORED)
             else:
-                logits, targets = self.logits(model, part), part.targets.flatten()
-                losses = F.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="none")
+                losses = cross_entropies(self.logits(model, part), part.targets.flatten())
             spelled = self.token_bytes[batch.targets.clamp(min=0)] * (batch.targets != IGNORED)
             return losses.view(part.targets.shape).sum(dim=1), spelled.sum(dim=1)
 

@@ -103,7 +103,7 @@ class Learner:
         torch.backends.cudnn.benchmark = device.type == "cuda"  # where a run need not repeat bit for bit
         precision.exact()
         self.model = build_model(config, task, device, group)
-        self.forward: torch.nn.Module = torch.compile(self.model) if config.compile else self.model  # type: ignore[assignment]
+        self.loss = torch.compile(task.loss) if config.compile else task.loss
         self.autocast = torch.autocast(
             device.type, torch.bfloat16, enabled=config.precision.autocast != "none"
         )
@@ -205,7 +205,7 @@ class Learner:
         """Sophia's second backward pass."""
         curvature.backward(
             self.task,
-            self.forward,
+            self.model,
             batch,
             seed=self.config.seed,
             step=step,
@@ -221,7 +221,7 @@ class Learner:
         micros = batch.split(self.micro_batch)
         for number, micro in enumerate(micros, 1):
             with self.autocast:
-                loss = self.task.loss(self.forward, micro.to(self.device))
+                loss = self.loss(self.model, micro.to(self.device))
             # Divided by the count of the whole batch, so that unequal micro-batches get the right weight.
             mean = loss / batch.count
             if number == len(micros):
@@ -246,7 +246,7 @@ class Learner:
             self.group.broadcast_buffers(self.model)
             made: Callable[..., Scores | dict[str, float]] = getattr(self.task, "score", self.task.evaluate)
             with precision.of_the_model(self.config.precision), self.autocast:
-                return made(self.forward, split, self.micro_batch, self.device, self.group)
+                return made(self.model, split, self.micro_batch, self.device, self.group)
 
     @contextmanager
     def evaluated(self) -> Iterator[None]:

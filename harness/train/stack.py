@@ -11,20 +11,18 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-import math
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from htbench.harness.data.task import Batch, moved
-from htbench.harness.data.text import TextTask
+from htbench.harness.data.task import IGNORED, Batch, cross_entropies, moved
+from htbench.harness.data.text import leaves_head
 from htbench.harness.show.note import Note
 from htbench.harness.train import precision
 from htbench.harness.train.learner import Learner
@@ -34,9 +32,6 @@ from htbench.optimizers.base import UpdateRule
 from htbench.optimizers.together import is_same, step_together
 
 log = logging.getLogger("htbench")
-
-# Devices on which losses and lengths of gradients are summed for all runs at once: rounded in another way.
-AT_ONCE = ("cuda",)
 
 
 class Stack:
@@ -106,7 +101,7 @@ class Stack:
         return losses
 
     def _update_stack(self, due: dict[StackedLearner, int]) -> dict[StackedLearner, Tensor | Exception]:
-        """Make the update as one stack: on a CPU only if its numbers are those of its runs alone.
+        """Make the update as one stack; one that must be exact, only if it has the numbers of its runs alone.
 
         Returns:
             nothing if it can't be made so: then each makes its own.
@@ -125,20 +120,21 @@ class Stack:
             for learner in learners:
                 learner.optimizer.zero_grad(set_to_none=True)
             return {}
-        errors = self._stacked.step()
-        return {learner: errors.get(learner, loss) for learner, loss in zip(learners, losses, strict=True)}
+        return losses | self._stacked.step(learners)
 
-    def _pass_through(self, learners: list[StackedLearner], due: dict[StackedLearner, int]) -> list[Tensor]:
+    def _pass_through(
+        self, learners: list[StackedLearner], due: dict[StackedLearner, int]
+    ) -> dict[StackedLearner, Tensor | Exception]:
         """Leave the gradients of all runs in their models, if they can be a stack; return the losses."""
         for learner in learners:
             learner.follow_schedules(due[learner])
-        batches = [learner.batches.at(due[learner]) for learner in learners]
-        if self._stacked is None or self._stacked.learners != learners:
+        batches = {learner: learner.batches.at(due[learner]) for learner in learners}
+        if self._stacked is None or not self._stacked.serves(learners):
             self._stacked = _Stacked(learners)
-            if learners[0].device.type == "cpu" and not self._stacked.is_exact(batches):
+            if self._stacked.must_be_exact and not self._stacked.is_exact(batches):
                 log.warning("%s", Note("stack_not_exact", runs=len(learners)))
                 self._stacked = None
-                return []
+                return {}
         return self._stacked.pass_through(batches)
 
 
@@ -170,35 +166,48 @@ class StackedLearner(Learner):
 
 
 class _Stacked:
-    """The models of some learners as one."""
+    """The models of some learners as one.
+
+    On a CPU it has the numbers of its runs alone, bit for bit. Where it can't promise that, which is on a GPU
+    and compiled, losses and lengths of gradients are those of all runs in one operation, too, unless a loss
+    makes the logits of its run itself.
+    """
 
     def __init__(self, learners: list[StackedLearner]) -> None:
-        self.learners = learners
+        first = learners[0]
+        self.learners, self.compiles = learners, first.config.compile
+        self.must_be_exact = first.device.type == "cpu" and not self.compiles
+        self.joins_losses = not self.must_be_exact and not leaves_head(first.model)
         self.models = [learner.model for learner in learners]
-        task, model = learners[0].task, learners[0].model
-        has_logits = isinstance(task, TextTask) and not task.leaves_head(model)
-        self.at_once = has_logits and learners[0].device.type in AT_ONCE
-        self.model = StackedModel(self.models, heads_apart=not self.at_once)
+        self.model = StackedModel(self.models, joins_heads=self.joins_losses)
+        self.joint_losses = torch.compile(_joint_losses) if self.compiles else _joint_losses
         self.shares_rule, self.steps = True, 0
 
-    def step(self) -> dict[StackedLearner, Exception]:
-        """Update each model by the gradients in it; return why some could not be."""
+    def serves(self, learners: list[StackedLearner]) -> bool:
+        """Whether these can be updated.
+
+        Another size has to be compiled, so in a compiled stack half of the places may be empty.
+        """
+        if self.compiles:
+            return 2 * len(learners) >= len(self.learners) and set(learners) <= set(self.learners)
+        return learners == self.learners
+
+    def step(self, learners: list[StackedLearner]) -> dict[StackedLearner, Exception]:
+        """Update the models of these by the gradients in them; return why some could not be."""
         errors: dict[StackedLearner, Exception] = {}
         is_shared = bool(self.steps and self.shares_rule)
-        if self.at_once:
-            clip_each([x.parameters for x in self.learners], [x.config.grad_clip for x in self.learners])
-        for learner in self.learners:
+        for learner in learners:
             try:
-                if not self.at_once:
+                if not self.joins_losses:
                     learner.clip_gradients()
                 if not is_shared:
                     learner.shards.step()
             except Exception as error:  # it ends this run alone, in its own thread
                 errors[learner] = error
-        moving = [learner for learner in self.learners if learner not in errors]
+        moving = [learner for learner in learners if learner not in errors]
         if is_shared and moving:
             # After a first step there are states to compare.
-            compare = self.steps == 1 and moving[0].device.type == "cpu"
+            compare = self.steps == 1 and self.must_be_exact
             try:
                 self.shares_rule = step_together([x.optimizer for x in moving], compare=compare)
             except Exception:
@@ -207,70 +216,79 @@ class _Stacked:
                 os.kill(os.getpid(), signal.SIGKILL)
         for learner in moving:
             learner.drop_gradients()
-            learner.largest_stack = max(learner.largest_stack, len(self.learners))
+            learner.largest_stack = max(learner.largest_stack, len(learners))
         self.steps += 1
         return errors
 
-    def pass_through(self, batches: Sequence[Batch]) -> list[Tensor]:
+    def pass_through(
+        self, batches: Mapping[StackedLearner, Batch]
+    ) -> dict[StackedLearner, Tensor | Exception]:
         """Leave the gradients of each learner's batch in its model; return the mean losses, on the device."""
-        first = self.learners[0]
-        parts = [batch.to(first.device) for batch in batches]
+        first, spare = self.learners[0], next(iter(batches.values()))
+        parts = [batches.get(learner, spare) for learner in self.learners]  # a place may be empty
         inputs = torch.cat([part.inputs for part in parts])
-        losses: Sequence[Tensor]
+        with precision.of_the_model(first.config.precision):
+            with first.autocast:
+                if self.joins_losses:
+                    targets = torch.cat([part.targets for part in parts])
+                    batch = Batch.of(inputs, targets).to(first.device)
+                    losses = self.joint_losses(first.task.logits, self.model.module, batch, len(parts))
+                else:
+                    losses = self._losses(moved(inputs, first.device), parts)
+            torch.autograd.backward(losses.sum())
+        if self.joins_losses and first.config.grad_clip is not None:
+            _clip_each([weight.grad for weight in self.model.weights.values()], first.config.grad_clip)
+        self.model.give_gradients(self.models)
+        means = zip(self.learners, losses.detach().unbind(), strict=True)
+        return {learner: loss for learner, loss in means if learner in batches}
+
+    def _losses(self, inputs: Tensor, parts: Sequence[Batch]) -> Tensor:
+        """The mean loss of each learner, (K,), as it makes that alone."""
 
         @functools.cache  # the first loss asks for it, and says with or without the head
         def outputs(**head: bool) -> Sequence[Tensor]:
             out = self.model.module(inputs, **head)
             return out.chunk(len(parts)) if isinstance(out, Tensor) else out
 
-        with precision.of_the_model(first.config.precision):
-            with first.autocast:
-                if self.at_once:
-                    together = self._losses_at_once(self.model.module(inputs), parts)
-                    roots, losses = [together.sum()], together.unbind()
-                else:
-                    roots = losses = [
-                        learner.task.loss(_Part(learner.model, outputs, number), part) / part.count
-                        for number, (learner, part) in enumerate(zip(self.learners, parts, strict=True))
-                    ]
-            torch.autograd.backward(roots)
-        self.model.give_gradients(self.models)
-        return [loss.detach() for loss in losses]
+        return torch.stack(
+            [
+                learner.task.loss(_Part(learner.model, outputs, number), part.to(inputs.device)) / part.count
+                for number, (learner, part) in enumerate(zip(self.learners, parts, strict=True))
+            ]
+        )
 
-    def _losses_at_once(self, logits: Tensor, parts: Sequence[Batch]) -> Tensor:
-        """The mean losses (K,), each operation for all runs."""
-        task, model = self.learners[0].task, self.models[0]
-
-        def mean_loss(own: Tensor, targets: Tensor, count: Tensor) -> Tensor:
-            return task.loss(_Part(model, lambda: [own], 0), replace(parts[0], targets=targets)) / count
-
-        targets = torch.stack([part.targets for part in parts])
-        counts = moved(torch.tensor([part.count for part in parts]), logits.device)
-        return torch.vmap(mean_loss)(logits.view(len(parts), -1, *logits.shape[1:]), targets, counts)
-
-    def is_exact(self, batches: Sequence[Batch]) -> bool:
+    def is_exact(self, batches: Mapping[StackedLearner, Batch]) -> bool:
         """Whether losses and gradients of a batch are, bit for bit, those of each model alone."""
-        losses = self.pass_through(batches)
-        for learner, batch, loss in zip(self.learners, batches, losses, strict=True):
+        for learner, loss in self.pass_through(batches).items():
+            assert isinstance(loss, Tensor)
             stacked = [loss, *learner.take_gradients()]
             with precision.of_the_model(learner.config.precision):
-                alone = [learner.pass_through(batch), *learner.take_gradients()]
+                alone = [learner.pass_through(batches[learner]), *learner.take_gradients()]
             if len(stacked) != len(alone) or not all(map(is_same, stacked, alone)):
                 return False
         return True
 
 
+def _joint_losses(
+    logits_of: Callable[[nn.Module, Batch], Tensor], model: nn.Module, batch: Batch, runs: int
+) -> Tensor:
+    """The mean loss of each of so many runs, (K,), whose samples stand one after the other in the batch."""
+    losses = cross_entropies(logits_of(model, batch), batch.targets.flatten())
+    counted = (batch.targets != IGNORED).view(runs, -1).sum(1)
+    return losses.view(runs, -1).sum(1) / counted
+
+
 @torch.no_grad()
-def clip_each(models: Sequence[Sequence[Tensor]], limits: Sequence[float | None]) -> None:
-    """Make the gradients of each model no longer than its limit, as `clip_grad_norm_` does of one."""
-    if not any(limits):
-        return
-    gradients = [[p.grad for p in parameters if p.grad is not None] for parameters in models]
-    lengths = torch.stack(torch._foreach_norm([G for own in gradients for G in own])).view(len(models), -1)
-    longest = moved(torch.tensor([limit or math.inf for limit in limits]), lengths.device)
-    factors = longest / (torch.linalg.vector_norm(lengths, dim=1) + 1e-6)
-    for own, factor in zip(gradients, factors.clamp_(max=1).unbind(), strict=True):
-        torch._foreach_mul_(own, factor)
+def _clip_each(gradients: Sequence[Tensor | None], limit: float) -> None:
+    """Make the gradients of each model, parts of these stacks (K, ...), no longer than the limit together.
+
+    It is what `torch.nn.utils.clip_grad_norm_` does for one model.
+    """
+    stacks = [gradient for gradient in gradients if gradient is not None]
+    lengths = torch.stack([torch.linalg.vector_norm(gradient.flatten(1), dim=1) for gradient in stacks])
+    factors = (limit / (torch.linalg.vector_norm(lengths, dim=0) + 1e-6)).clamp_(max=1)
+    for gradient in stacks:
+        gradient.mul_(factors.view(-1, *(1 for _ in gradient.shape[1:])))
 
 
 class _Part(nn.Module):

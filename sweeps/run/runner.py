@@ -114,6 +114,8 @@ class Runner:
                 # With torch._dynamo the first run of each class counts its operations.
                 preload = ["htbench.harness.train.program"] if programs else [PRELOAD, "torch._dynamo"]
                 preload += ["htbench.sweeps.studies.trial"] if searches else []
+                compiles = any(self._known[point.id].config.compile for point in self._todo)
+                preload += ["torch._inductor.compile_fx"] if compiles else []
                 sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)

@@ -28,7 +28,8 @@ class Kind:
 def stack_kind(config: RunConfig, wanted: int | str, *, has_gpu: bool) -> Kind | None:
     """The kind of a run; None if it is trained alone.
 
-    On a CPU a stack must round like its runs alone, which is compared; bfloat16 would hide a difference.
+    On a CPU a stack, unless it is compiled, must round like its runs alone, which is compared; bfloat16 would
+    hide a difference.
 
     Args:
         config: of the run.
@@ -42,8 +43,7 @@ def stack_kind(config: RunConfig, wanted: int | str, *, has_gpu: bool) -> Kind |
     if not on_gpu and (precision.params != "float32" or precision.autocast != "none"):
         return None
     if (
-        config.compile
-        or config.activation_checkpointing
+        config.activation_checkpointing
         or config.dropout
         or config.processes > 1
         or config.spectra.updates

@@ -21,6 +21,7 @@ from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
 from htbench.sweeps.plan.stored import lost, trained_again
 from htbench.sweeps.screens.cost_card import Costs, Row, group_runs
+from htbench.sweeps.spec import compiling
 from htbench.sweeps.spec.resources import Resources, words
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import SweepSpec
@@ -57,6 +58,7 @@ class PlanFacts:
         card: the runs that are not finished, by class.
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
+        compiled: shapes of runs that are not finished and are compiled.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
         points: all of them.
         sbatch: scripts, with `--sbatch`.
@@ -73,6 +75,7 @@ class PlanFacts:
     trained_again: Mapping[Note, int]
     edited: Mapping[str, int]
     lost: int
+    compiled: int
     points: Sequence[PointFacts]
     sbatch: list[str] = field(default_factory=list)
     answers: list[Note] = field(default_factory=list)
@@ -138,6 +141,7 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         trained_again=trained_again(store, spec, planned, run_states),
         edited=edited,
         lost=len(lost(store.root, spec, planned)),
+        compiled=len({compiling.shape(p.config) for p in missing if p.config.compile}),
         points=points,
     )
     if spec.is_program:
@@ -189,6 +193,7 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
     notes += [Note("plan_lacks", points=facts.lost)] if facts.lost else []
+    notes += [Note("plan_compiles", shapes=facts.compiled, cpu=compiling.SECONDS)] if facts.compiled else []
     notes += _note_doubts(lines)
     classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
     if [*classes] != [Resources()]:

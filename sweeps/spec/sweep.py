@@ -53,6 +53,15 @@ def stack_size(name: str, value: Any) -> int | str:
     return "auto" if value == "auto" else int(whole(1)(f"{name}, if it is not auto,", value))
 
 
+def compiling(name: str, value: Any) -> bool | str:
+    """The check of whether runs are compiled."""
+    if isinstance(value, bool):
+        return value
+    if value == "auto":
+        return "auto"
+    raise UsageError(f"{name} must be true, false or auto, not {value!r}.")
+
+
 @dataclass(frozen=True)
 class Replicate:
     """The section `replicate`: on how many fresh seeds each objective's winner is run again."""
@@ -108,6 +117,12 @@ class SweepSpec:
         "so many runs of a small model that differ in seeds, rates and weight decay only are trained as one "
         "by `sweep run`: a number, or `auto` (up to 16, where it is quicker); 1: none",
     )
+    compile: bool | str = key(
+        compiling,
+        False,
+        "whether runs are compiled that do not say so themselves: true, false, or `auto`, where all updates "
+        "of the file make up for it: 50,000 of each shape, 1,500 of each run (last digits differ)",
+    )
     program: Any = key(mapping, None, "any training program in the place of ours, see below")
     text: str = ""
 
@@ -143,13 +158,7 @@ class SweepSpec:
 
     def check_size(self) -> None:
         """Raise UsageError if there are more points than a store can hold, or larger seeds than there are."""
-        points = 0
-        for block in self.blocks:  # combinations of a grid, trials of all objectives of a search
-            trials = self.search.trials
-            axes = [
-                len(values) for name, values in block.listed.items() if trials is None or not is_tuned(name)
-            ]
-            points += math.prod(axes) * (trials or 1) * len(self.seeds)
+        points = sum(map(self.runs_of, self.blocks))
         if points > MOST_POINTS:
             raise UsageError(f"The sweep has {points} runs; there can be {MOST_POINTS} at most.")
         if self.data_seeds and len(self.data_seeds) != len(self.seeds):
@@ -159,6 +168,12 @@ class SweepSpec:
             )
         for seed in (*self.seeds, *self.data_seeds):
             limits.check_seed("seeds", seed + self.fresh_seeds)  # replicas get the seeds above
+
+    def runs_of(self, block: Block) -> int:
+        """The points of a block: combinations of a grid, or trials of all objectives of a search."""
+        trials = self.search.trials
+        axes = [len(values) for name, values in block.listed.items() if trials is None or not is_tuned(name)]
+        return math.prod(axes) * (trials or 1) * len(self.seeds)
 
     def included(self, points: Iterable[tuple[Block, Settings]]) -> list[tuple[Block, Settings]]:
         """The points that no row of `exclude` matches.

@@ -8,6 +8,7 @@ import copy
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +20,7 @@ from htbench.harness.errors import UsageError, nearest
 from htbench.harness.store import naming
 from htbench.harness.store.layout import sweeps_folder
 from htbench.harness.store.points import POINTS, SEED_FIELDS, SPEC, is_sweep_name, is_tuned
-from htbench.sweeps.spec import keys, program, resources
+from htbench.sweeps.spec import compiling, keys, program, resources
 from htbench.sweeps.spec.search import REFINE, Range, Search, read_axis, read_search
 from htbench.sweeps.spec.sweep import Axes, Block, Replicate, SweepSpec, whole_seeds
 
@@ -161,6 +162,7 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
         replicate=Replicate(**replicate),
         resources=of_all,
         stack=given.get("stack", "auto"),
+        compile=given.get("compile", False),
         text=text,
     )
     names = [block.name for block in spec.blocks]
@@ -174,7 +176,12 @@ def _parse(tree: dict[str, Any], path: Path, text: str) -> SweepSpec:
     if search.mode == REFINE:
         _check_rates(spec)
     spec.check_size()
-    return spec
+    if not spec.compile:
+        return spec
+    if spec.is_program:
+        raise UsageError("A program compiles what it likes; 'compile' is for runs of our training loop.")
+    is_compiled = compiling.pays(spec) if spec.compile == "auto" else True
+    return replace(spec, base={"compile": is_compiled} | spec.base)
 
 
 def _block(row: Any, number: int, space: Axes, search: Search, wanted: Mapping[str, Any]) -> Block:

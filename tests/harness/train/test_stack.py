@@ -1,18 +1,17 @@
 """Runs that are trained as one stack have the numbers that they have alone, bit for bit, whatever happens."""
 
-import math
+import dataclasses
 
 import pytest
 import torch
 
-from htbench.harness import tasks
-from htbench.harness.config.key import resolved
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import RunFailedError, StoppedError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store, curve
 from htbench.harness.train import stack as stacks
 from htbench.harness.train.checkpoint import load_weights
+from htbench.harness.train.monitor import Monitor
 from htbench.optimizers import together
 from tests.helpers.interrupting import StopAfter, finish
 from tests.helpers.stacking import train_together
@@ -62,35 +61,6 @@ def test_a_hundred_steps_of_a_stack_are_those_of_its_runs_alone(tmp_path, optimi
     wanted = configs(2, model=model, **{"optimizer.name": optimizer})
     records = train_together(wanted, tmp_path / "stack")
     assert [record.environment["stack"] for record in records] == [2, 2]
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
-
-
-def test_sums_for_all_runs_at_once_are_those_of_each(tmp_path, monkeypatch):
-    """As on a GPU, where the last digits may differ."""
-    monkeypatch.setattr(stacks, "AT_ONCE", ("cpu",))
-    stack = stacks.Stack(3)
-    learners = []
-    for run in map(resolved, configs()):
-        task = tasks.load_for(run.task, run.config, tmp_path)
-        learners.append(stack.learner(run, task, 100, torch.device("cpu")))
-    batches = [learner.batches.at(number) for number, learner in enumerate(learners)]
-    own = [(x.pass_through(batch), x.take_gradients()) for x, batch in zip(learners, batches, strict=True)]
-    losses = stacks._Stacked(learners).pass_through(batches)
-    parameters = [learner.parameters for learner in learners]
-    torch.testing.assert_close(losses, [loss for loss, _ in own])
-    torch.testing.assert_close([[p.grad for p in one] for one in parameters], [found for _, found in own])
-
-    limits = [0.1, None, 1e9]
-    stacks.clip_each(parameters, limits)
-    for (_, gradients), limit in zip(own, limits, strict=True):
-        norm = torch.nn.utils.get_total_norm(gradients)
-        torch._foreach_mul_(gradients, min(1, (limit or math.inf) / (norm + 1e-6)))
-    torch.testing.assert_close([[p.grad for p in one] for one in parameters], [found for _, found in own])
-
-
-def test_runs_with_equal_rates_step_as_alone(tmp_path):
-    wanted = configs(rates=(0.01, 0.01, 0.005), **{"optimizer.weight_decay": 0.1, "steps": 20})
-    records = train_together(wanted, tmp_path / "stack")
     assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
 
 
@@ -193,3 +163,55 @@ def test_a_run_that_can_not_clip_fails_alone(tmp_path, monkeypatch):
     ends = train_together(wanted, tmp_path / "stack")
     assert isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
     assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch):
+    """A stack that need not be exact, as compiled ones and those on a GPU are, without compiling."""
+    monkeypatch.setattr(torch, "compile", lambda work: work)
+
+
+def assert_close_to_alone(records, tmp_path, wanted):
+    for record, config in zip(records, wanted, strict=True):
+        alone, rows = finish(dataclasses.replace(config, compile=False), tmp_path / "alone")
+        assert (record.key, record.status) == (alone.key, alone.status)
+        assert record.metrics == pytest.approx(alone.metrics, rel=1e-3)
+        losses = curve.read(Store(tmp_path / "stack").files(record.key).metrics)
+        assert [row["step"] for row in losses] == [row["step"] for row in rows]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_compiled_stack_has_one_loss_and_close_numbers(tmp_path, optimizer):
+    wanted = configs(**{"optimizer.name": optimizer, "compile": True, "steps": 30})
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.environment["stack"] for record in records] == [3, 3, 3]
+    assert_close_to_alone(records, tmp_path, wanted)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_compiled_stack_keeps_its_size_until_half_have_left(tmp_path, monkeypatch):
+    sizes = []
+    make = stacks.StackedModel.__init__
+    monkeypatch.setattr(
+        stacks.StackedModel,
+        "__init__",
+        lambda self, models, **k: sizes.append(len(models)) or make(self, models, **k),
+    )
+    rates = (0.01, 1e9, 0.005, 0.02, 0.01)
+    wanted = configs(5, rates, **{"optimizer.name": "sgdm", "compile": True, "steps": 30, "grad_clip": None})
+    stops = [StopAfter(9), Monitor(), Monitor(), StopAfter(19), Monitor()]
+    ends = train_together(wanted, tmp_path / "stack", stops)
+    assert [getattr(end, "status", None) for end in ends][:3] == [None, Status.DIVERGED, Status.COMPLETED]
+    assert sizes == [5, 2]
+    assert_close_to_alone([ends[2], ends[4]], tmp_path, [wanted[2], wanted[4]])
+
+
+@pytest.mark.slow
+def test_a_stack_is_compiled_whole(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "kernels"))
+    wanted = configs(2, **{"compile": True, "steps": 30})
+    records = train_together(wanted, tmp_path / "stack")
+    assert [record.environment["stack"] for record in records] == [2, 2]
+    assert all(record.timing["compile"] > 20 * record.timing["mean"] for record in records)
+    assert_close_to_alone(records, tmp_path, wanted)

@@ -35,7 +35,7 @@ def kind(has_gpu=False, wanted="auto", **settings):
 def test_seeds_rates_and_decays_may_differ():
     assert kind() == kind(seed=1) == kind(data_seed=5) == kind(optimizer__lr=0.02)
     assert kind() == kind(optimizer__weight_decay=0.01) == kind(optimizer__aux_lr=0.01)
-    assert kind() != kind(optimizer__momentum=0.9)
+    assert None is not kind(compile=True) != kind() != kind(optimizer__momentum=0.9)
     assert kind() != kind(steps=8) != kind(schedule__warmup=0.5)
     assert kind(optimizer__name="htmuon", optimizer__p=0.25) != kind(optimizer__name="htmuon")
 
@@ -44,7 +44,6 @@ def test_seeds_rates_and_decays_may_differ():
     "settings",
     [
         {"model": "gpt2-nano"},
-        {"compile": True},
         {"micro_batch": 4, "batch_size": 8},
         {"processes": 2},
         {"precision__autocast": "bfloat16"},
