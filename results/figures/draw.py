@@ -3,18 +3,18 @@
 import io
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib.style
 from matplotlib.figure import Figure as Canvas
-from matplotlib.lines import Line2D
 
 from htbench.harness.show.note import Note
 from htbench.results.figures.caveats import is_caveat
-from htbench.results.figures.kinds import KINDS, PUBLISHED, RUNS, Panel
-from htbench.results.figures.marks import MARKS
+from htbench.results.figures.kinds import KINDS, Panel
+from htbench.results.figures.marks import MARKS, PUBLISHED_TOO
 from htbench.results.figures.pictures import Picture
-from htbench.results.figures.style import AMBER, DRAWN_BY, GREY, SMALL, display_name
+from htbench.results.figures.style import AMBER, DRAWN_BY, GREY, SMALL
 
 # Widths in inches of the columns of a paper, so that a figure is printed at the size at which it is drawn.
 _ONE_COLUMN, _TWO_COLUMNS = 3.3, 6.9
@@ -29,19 +29,7 @@ _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": DRAWN_BY},
     "pdf": {"Creator": DRAWN_BY, "CreationDate": None, "Producer": None},
 }
-_LOOK = {
-    **{"font.family": "DejaVu Sans", "font.size": 8, "axes.labelsize": 7.5, "axes.titlesize": _TITLE},
-    **{"xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "legend.fontsize": 7.5, "pdf.fonttype": 42},
-    **{"axes.grid": True, "grid.color": "0.92", "grid.linewidth": 0.8, "axes.axisbelow": True},
-    **{"axes.linewidth": 0.8, "axes.edgecolor": "0.15", "axes.labelcolor": "0.15", "text.color": "0.15"},
-    **{f"axes.spines.{side}": False for side in ("top", "right")},
-    **{f"{axis}tick.color": "0.15" for axis in "xy"},
-    **{f"{axis}tick.major.width": 0.8 for axis in "xy"},
-    **{f"{axis}tick.minor.width": 0.6 for axis in "xy"},
-    **{"lines.markersize": 4.8, "lines.solid_capstyle": "round"},
-    "text.parse_math": False,  # names may hold any signs: two dollars would be a formula, or end the drawing
-    "axes.formatter.useoffset": False,  # a number that is added to all labels is overlooked
-}
+_LOOK = Path(__file__).with_name("figures.mplstyle")
 
 
 def render(picture: Picture) -> dict[str, bytes]:
@@ -78,22 +66,24 @@ def draw(picture: Picture) -> Canvas:
     canvas = Canvas(figsize=(width, height), layout="constrained", dpi=_DPI)
     canvas.suptitle("\n".join(caption), x=0.01, ha="left", size=_CAPTION)
     axes = canvas.subplots(len(rows), columns, squeeze=False, gridspec_kw={"height_ratios": heights})
-    entries: dict[Any, Any] = {}
     for row_axes, row, row_texts in zip(axes, rows, texts, strict=True):
         room = max(len([*facts, *caveats]) for _, facts, caveats in row_texts)
         for ax, panel, text in zip(row_axes, row, row_texts, strict=False):
-            entries = entries | MARKS[KINDS[panel.kind].mark](ax, panel) | entries
+            MARKS[KINDS[panel.kind].mark](ax, panel)
+            ax.set_xlabel(panel.labels[0])
+            ax.set_ylabel(panel.labels[1])
             _add_title(ax, *text, room=room)
         for ax in row_axes[len(row) :]:
             ax.set_axis_off()
-    _add_legend(canvas, entries)
+    sources = {source for panel in picture.panels for source in panel.frame["source"]}
+    _add_legend(canvas, "" if len(sources) > 1 else PUBLISHED_TOO)
     return canvas
 
 
 def _panel_height(panel: Panel) -> float:
     """Of a panel without its title, in inches; so much that no two rows overlap."""
     kind = KINDS[panel.kind]
-    return kind.height if kind.mark != "rows" else _AROUND + _ROW * (1 + panel.frame["optimizer"].nunique())
+    return kind.height if kind.mark != "rows" else _AROUND + _ROW * (1 + panel.frame["place"].nunique())
 
 
 # --- text ---
@@ -120,22 +110,17 @@ def _add_title(ax: Any, title: Sequence[str], facts: Sequence[str], marks: Seque
         text.set_in_layout(False)  # the title keeps its place
 
 
-def _add_legend(canvas: Canvas, entries: dict[Any, Any]) -> None:
-    """One legend for all panels, below them: it covers nothing. Sources are told apart if there are both."""
-    if not entries:
+def _add_legend(canvas: Canvas, needless: str) -> None:
+    """One legend for all panels, below them: it covers nothing. Labels are without a needless ending."""
+    handles: dict[str, Any] = {}
+    for ax in canvas.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label.removesuffix(needless), handle)
+    if not handles:
         return
-    sourced = [entry for entry in entries if isinstance(entry, tuple)]
-    both = {source for _, source in sourced} >= {RUNS, PUBLISHED}
-    labels = [
-        entry
-        if isinstance(entry, str)
-        else display_name(entry[0]) + ", published" * (both and entry[1] == PUBLISHED)
-        for entry in entries
-    ]
-    widest = 0.5 + _LETTER * 7.5 * max(map(len, labels))  # inches
-    columns = max(1, min(len(labels), int(canvas.get_figwidth() / widest)))
-    lines = -(-len(labels) // columns)
-    columns = -(-len(labels) // lines)
+    widest = 0.5 + _LETTER * 7.5 * max(map(len, handles))  # inches
+    columns = max(1, min(len(handles), int(canvas.get_figwidth() / widest)))
+    lines = -(-len(handles) // columns)
+    columns = -(-len(handles) // lines)
     canvas.set_figheight(canvas.get_figheight() + _LEGEND_LINE * max(0, lines - _LEGEND_LINES))
-    handles = [Line2D([], [], **style) if isinstance(style, dict) else style for style in entries.values()]
-    canvas.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
+    canvas.legend([*handles.values()], [*handles], loc="outside lower center", ncols=columns, frameon=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pandas as pd
 
@@ -22,9 +23,10 @@ CSV_START = ",".join(["panel", *CSV])  # of the file: it has the name of the pic
 # enters no mean.
 POINT, CHOSEN, LEFT_OUT = "point", "chosen", "left out"
 # Roles of other values.
-DIVERGED, MISSING, LEVEL, MEDIAN, RANDOM, FRONT = "diverged", "missing", "level", "median", "random", "front"
-MARK, SPAN, DOT, MISSED = "mark", "span", "dot", "missed"
+DIVERGED, LEVEL, RANDOM, FRONT = "diverged", "level", "random", "front"
+MARK, SPAN, DOT, MISSED = "mark", "span", "dot", "missed"  # in rows
 LAW, ABOVE, BELOW = "law", "above", "below"  # a fitted curve; a value beyond what can be told
+AGAINST = " against "
 AXES = {"lr": "peak learning rate", "p": "p (power of the singular values)"}
 
 
@@ -34,7 +36,7 @@ class Row:
 
     Attributes:
         quantity: what y is, with its unit.
-        series: what the value belongs to, usually an optimizer.
+        optimizer: whose value it is; decides colour, marker and dashes.
         x: a number, or a word such as the name of a layer.
         y, y_sd: mean and sample standard deviation over n seeds. None: there is none.
         y_low, y_high: least and greatest value, of a band.
@@ -43,16 +45,17 @@ class Row:
         keys: the runs behind it.
         marks: the kinds of notes on them, with spaces between; filled in by `marked`.
         x_sd: as `y_sd`.
+        series: what the value belongs to, if it is not just the optimizer.
 
     For drawing only:
-        optimizer: decides colour, marker and dashes.
         role: what it is in the picture.
+        place: the name of its row.
         text: what is written at it, such as a name or why there is no value.
         ends: whether the range may go on beyond its low and its high end.
     """
 
     quantity: str
-    series: str
+    optimizer: str
     x: float | str
     y: float | None
     y_sd: float | None = None
@@ -63,10 +66,15 @@ class Row:
     keys: tuple[str, ...] = ()
     marks: str = ""
     x_sd: float | None = None
-    optimizer: str = ""
+    series: str = ""
     role: str = POINT
+    place: str = ""
     text: str = ""
     ends: tuple[bool, bool] = (False, False)
+
+    def __post_init__(self) -> None:
+        if not self.series:
+            object.__setattr__(self, "series", self.optimizer)
 
 
 def tidy(rows: Iterable[Row]) -> pd.DataFrame:
@@ -79,25 +87,27 @@ class Kind:
     """A kind of panel: what is drawn, and on which axes.
 
     Attributes:
-        mark: one of `results.figures.marks.MARKS`.
-        x, y: labels of the axes; empty if each panel has its own.
+        mark: one of `results.figures.marks.MARKS`. Curves show their quantity against x, rows along x, and
+            points "one against another".
+        x: what curves go along.
         x_scale: "tried" is logarithmic with a label at each x, "values" linear with one, "words" has a place
             for each word, "log" and "linear" have round numbers.
         markers: whether each point of a curve has a marker; no for long ones.
         words: of each role in a panel with rows: for the legend and the CSV file; "" is above the texts.
         whiskers: whether the range of a point is drawn at it, not as a band.
         joined: whether lines join the points of a series.
+        cuts: whether very bad values are left to a mark at the end of the axis.
         height: of a panel without its title, in inches; rows take what they need.
     """
 
     mark: str
     x: str = ""
-    y: str = ""
     x_scale: str = "linear"
     markers: bool = True
     words: dict[str, str] = field(default_factory=dict)
     whiskers: bool = False
     joined: bool = True
+    cuts: bool = False
     height: float = 2.1
 
 
@@ -108,19 +118,19 @@ KINDS = {
     "powers": Kind("curves", AXES["p"], x_scale="values"),
     "intervals": Kind("curves", "interval (steps)", x_scale="tried"),
     "losses": Kind("curves", "step", markers=False),
-    "ranks": Kind("curves", "rank", "singular value of the update", markers=False),
+    "ranks": Kind("curves", "rank", markers=False),
     "sizes": Kind("curves", "parameters", x_scale="log", whiskers=True, height=2.7),
     "lengths": Kind("curves", "tokens per parameter", x_scale="tried", joined=False),
-    "layers": Kind("curves", x_scale="words"),
-    "alphas": Kind("dots", y="mean alpha"),
-    "values": Kind("dots"),
-    "costs": Kind("points", height=2.7),
-    "seeds": Kind("rows", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}),
+    "layers": Kind("curves", "layer", x_scale="words"),
+    "alphas": Kind("rows", words={"": "mean ± sd", DOT: "mean", MARK: "median"}),
+    "values": Kind("rows", words={"": "mean ± sd", DOT: "mean"}),
+    "costs": Kind("points", cuts=True, height=2.7),
+    "seeds": Kind("rows", words={"": "mean ± sd", MARK: "mean", DOT: "one run"}, cuts=True),
     "targets": Kind(
         "rows",
-        words={"": "mean", MARK: "mean", DOT: "one run", MISSED: _ENDED},
+        words={"": "mean ± sd", MARK: "mean", DOT: "one run", MISSED: _ENDED},
     ),
-    "widths": Kind("rows", AXES["lr"], x_scale="log", words={"": "octaves", MARK: "chosen learning rate"}),
+    "widths": Kind("rows", x_scale="log", words={"": "octaves", MARK: "chosen learning rate"}),
 }
 
 
@@ -158,24 +168,27 @@ class Panel:
     Attributes:
         kind: one of KINDS.
         about: its title, and what is said of it.
-        frame: the values, as `tidy` makes it.
-        x_label, y_label, right_label: of the axes; values of the quantity `right_label` have their own axis.
+        frame: the values, as `tidy` makes it. Curves of a second quantity have an axis at the right.
         higher_is_better: of the metric; decides where a divergence and very bad values are marked.
         y_limits: None: as the values are.
         y_log: None: if the values differ by a large factor.
-        worst_shown: the end of the axis on the side of the bad values, which are marked there.
     """
 
     kind: str
     about: About
     frame: pd.DataFrame
-    x_label: str = ""
-    y_label: str = ""
-    right_label: str = ""
     higher_is_better: bool = False
     y_limits: tuple[float, float] | None = None
     y_log: bool | None = None
-    worst_shown: float | None = None
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What is along x and along y; rows have their names along y."""
+        kind, quantity = KINDS[self.kind], str(next(iter(self.frame["quantity"]), self.about.metric))
+        if kind.mark == "curves":
+            return kind.x, quantity
+        y, _, x = quantity.rpartition(AGAINST)
+        return x, y
 
     def of(self, *roles: str) -> pd.DataFrame:
         """The rows with one of these roles; missing numbers are NaN, x stays as it is."""
@@ -206,27 +219,12 @@ def _format_cell(value: float | str | tuple[str, ...] | None) -> str:
     return csv_cell(value) if isinstance(value, str) else "" if value is None else str(value)
 
 
+def list_keys(runs: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The keys of rows of the frame."""
+    return tuple(str(run["key"]) for run in runs)
+
+
 def add_range(row: Row, values: Sequence[float]) -> Row:
     """The row with mean, sample standard deviation (none of one value) and range of one value or more."""
     sd = statistics.stdev(values) if len(values) > 1 else None
     return replace(row, y=statistics.fmean(values), y_sd=sd, y_low=min(values), y_high=max(values))
-
-
-def find_worst_shown(values: Sequence[float], *, higher_is_better: bool) -> float | None:
-    """The worst value that an axis should show; None if all are close enough to each other.
-
-    One very bad result must not squeeze all others together: values beyond three times the distance between
-    the best and the median one are left to a mark at the end of the axis.
-
-    Args:
-        values: one per optimizer.
-        higher_is_better: of the metric.
-    """
-    sign = -1 if higher_is_better else 1
-    losses = sorted(sign * value for value in values)
-    if len(losses) < 4:
-        return None
-    spread = statistics.median(losses) - losses[0]
-    limit = losses[0] + 3 * spread if spread else losses[-1]
-    near = [loss for loss in losses if loss <= limit]
-    return sign * near[-1] if len(near) < len(losses) else None

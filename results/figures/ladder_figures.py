@@ -28,7 +28,7 @@ _POINTS_OF_LAW = 40
 
 def multiplier(frame: Frame, store: Store) -> list[Panel]:
     """The token multiplier of each rule over parameters, where most are known, and published ones."""
-    level = Row(_WORTH, BASELINE, "", 1.0, optimizer=BASELINE, role=kinds.LEVEL)
+    level = Row(_WORTH, BASELINE, "", 1.0, role=kinds.LEVEL)
     panels = []
     for ladder in fit_ladders(frame, store):
         if not any(entry.tokens for entry in ladder.entries):
@@ -39,7 +39,7 @@ def multiplier(frame: Frame, store: Store) -> list[Panel]:
         about = _describe(ladder, ladder.task, [row.n or 0 for row in rows])
         about = about.noted(Note("ladder_ratio", ratio=ratio))
         values = tidy([*rows, *_published_rows(), level])
-        panels.append(Panel("sizes", about, values, y_label=_WORTH, higher_is_better=True, y_log=False))
+        panels.append(Panel("sizes", about, values, higher_is_better=True, y_log=False))
     return panels
 
 
@@ -57,20 +57,20 @@ def horizon(frame: Frame, store: Store) -> list[Panel]:
             for rung in sorted(rungs, key=lambda rung: rung.optimizer):
                 mean = summarize([*rung.row.values.values()])
                 row = Row(_LOSS, rung.optimizer, rung.ratio, mean.mean, mean.std, n=mean.n, keys=rung.keys)
-                rows.append(replace(row, optimizer=rung.optimizer))
+                rows.append(row)
             if ladder.law is not None and model in groups:
-                blank = Row(_LOSS, f"{BASELINE}, law", "", None, optimizer=BASELINE, role=kinds.LAW)
+                blank = Row(_LOSS, BASELINE, "", None, series=f"{BASELINE}, law", role=kinds.LAW)
                 for ratio in np.geomspace(rungs[0].ratio, rungs[-1].ratio, _POINTS_OF_LAW):
                     loss = ladder.law.loss(ratio * rungs[0].parameters, groups[model])[0]
                     rows.append(replace(blank, x=float(ratio), y=float(loss)))
             about = _describe(ladder, f"{ladder.task} · {model}", [len(rung.row.values) for rung in rungs])
-            panels.append(Panel("lengths", about, tidy(rows), y_label=_LOSS, y_log=False))
+            panels.append(Panel("lengths", about, tidy(rows), y_log=False))
     return panels
 
 
 def published(side: Side) -> list[Panel]:
     """The published multipliers alone, if they are asked for."""
-    return [Panel("sizes", About("published"), tidy(_published_rows()), y_label=_WORTH)] if side.asked else []
+    return [Panel("sizes", About("published"), tidy(_published_rows()))] if side.asked else []
 
 
 def _multiplier_row(entry: Entry) -> Row:
@@ -78,7 +78,6 @@ def _multiplier_row(entry: Entry) -> Row:
     assert entry.tokens is not None
     multiple, rung = entry.tokens, entry.rung
     row = Row(_WORTH, rung.optimizer, rung.parameters, multiple.value, n=len(rung.row.values), keys=rung.keys)
-    row = replace(row, optimizer=rung.optimizer)
     if multiple.value is None:
         role = kinds.ABOVE if multiple.is_above else kinds.BELOW
         return replace(row, y=multiple.most if multiple.is_above else multiple.least, role=role)
@@ -91,9 +90,9 @@ def _multiplier_row(entry: Entry) -> Row:
 
 def _published_rows() -> list[Row]:
     """Points of two papers. That of HTMuon compares with Muon, not with AdamW: its series says so."""
-    fantastic = [Row(_WORTH, "muon", size, times, optimizer="muon") for size, times in _FANTASTIC]
+    fantastic = [Row(_WORTH, "muon", size, times) for size, times in _FANTASTIC]
     over_muon = [
-        Row(_WORTH, "htmuon_ns over muon", size, _share_of_hours(model), optimizer="htmuon_ns")
+        Row(_WORTH, "htmuon_ns", size, _share_of_hours(model), series="htmuon_ns over muon")
         for model, size in _OF_PAPER.items()
     ]
     return [replace(row, source=kinds.PUBLISHED) for row in (*fantastic, *over_muon)]

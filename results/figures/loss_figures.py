@@ -5,7 +5,7 @@ The winner is the best setting on the validation split. Its runs here are its re
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,13 +14,13 @@ import pandas as pd
 
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, curve
-from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose
+from htbench.results.compare.select import OPTIMIZER, choose
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.summary import finite_values
-from htbench.results.figures.kinds import About, Panel, Row, add_range, tidy
+from htbench.results.figures.kinds import About, Panel, Row, add_range, list_keys, tidy
 from htbench.results.figures.run_figures import describe_workload
 from htbench.results.frames.metrics import loss_unit, reported
-from htbench.results.frames.rows import Frame, parts
+from htbench.results.frames.rows import Rows, parts
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
@@ -31,29 +31,26 @@ _WINDOWS = 25  # the window of the moving average is the longest run divided by 
 Runs = Mapping[str, Sequence[Run]]  # rows of the frame by optimizer
 
 
-def loss(frame: Frame, store: Store) -> list[Panel]:
-    """One panel per workload with completed replicas: the training loss of each optimizer's winner.
+def loss(part: Rows, store: Store) -> list[Panel]:
+    """The training loss of each optimizer's winner on a workload with completed replicas.
 
     Of optimizers too many to tell apart it has the best ones, which a note says.
     """
-    panels = []
-    for part in parts(frame, WORKLOAD):
-        choices = choose(part, OPTIMIZER)
-        completed = {str(choice.fixed["optimizer"]): select_completed(choice.replicas) for choice in choices}
-        runs = {name: rows for name, rows in completed.items() if rows}
-        about = describe_workload(part)
-        if len(runs) > _MOST:
-            metric = reported(part)[0]
-            sign = -1 if metric.higher_is_better else 1
-            ends = {}
-            for rows in parts(part, ["optimizer"]):
-                values = finite_values(rows, f"val_{metric.name}")
-                ends[str(rows[0]["optimizer"])] = sign * statistics.fmean(values or [math.nan])
-            about = about.noted(Note("best_shown", shown=_BEST, all=len(runs)))
-            best = sorted(runs, key=lambda name: (ends[name], name))[:_BEST]
-            runs = {name: runs[name] for name in runs if name in best}
-        if runs:
-            panels.append(plot_losses(about, loss_unit(part), runs, store))
+    choices = choose(part, OPTIMIZER)
+    completed = {str(choice.fixed["optimizer"]): select_completed(choice.replicas) for choice in choices}
+    runs = {name: rows for name, rows in completed.items() if rows}
+    about = describe_workload(part)
+    if len(runs) > _MOST:
+        metric = reported(part)[0]
+        sign = -1 if metric.higher_is_better else 1
+        ends = {}
+        for rows in parts(part, ["optimizer"]):
+            values = finite_values(rows, f"val_{metric.name}")
+            ends[str(rows[0]["optimizer"])] = sign * statistics.fmean(values or [math.nan])
+        about = about.noted(Note("best_shown", shown=_BEST, all=len(runs)))
+        best = sorted(runs, key=lambda name: (ends[name], name))[:_BEST]
+        runs = {name: runs[name] for name in runs if name in best}
+    panels = [plot_losses(about, loss_unit(part), runs, store)] if runs else []
     return [panel for panel in panels if len(panel.frame)]  # a program need not report losses of training
 
 
@@ -79,13 +76,13 @@ def plot_losses(about: About, unit: str, runs: Runs, store: Store, window: int |
     about = about.noted(Note("moving_average", steps=window) if window > 1 else None)
     label, rows = f"training loss ({unit})", []
     for name, table in tables.items():
-        keys = tuple(str(run["key"]) for run in runs[name])
+        keys = list_keys(runs[name])
         for step, values in zip(table.index, table.to_numpy().tolist(), strict=True):
             finite = [value for value in values if value == value]
-            row = Row(label, name, float(step), None, n=len(finite), keys=keys, optimizer=name)
+            row = Row(label, name, float(step), None, n=len(finite), keys=keys)
             rows += [add_range(row, finite)] if finite else []
-    limits, is_log = _limits(tables.values())
-    return Panel("losses", about, tidy(rows), y_label=label, y_limits=limits, y_log=is_log)
+    limits, is_log = _find_limits(tables.values())
+    return Panel("losses", about, tidy(rows), y_limits=limits, y_log=is_log)
 
 
 def average_losses(runs: Runs, store: Store, window: int) -> dict[str, pd.DataFrame]:
@@ -112,16 +109,13 @@ def _has_loss(row: Mapping[str, Any]) -> bool:
     return isinstance(row.get("loss"), int | float) and math.isfinite(row["loss"])
 
 
-def _limits(tables: Iterable[pd.DataFrame]) -> tuple[tuple[float, float] | None, bool]:
+def _find_limits(tables: Collection[pd.DataFrame]) -> tuple[tuple[float, float] | None, bool]:
     """The limits of the losses after the start of the runs, and whether the axis is logarithmic."""
-    starts, ends = [], []
-    for table in tables:
-        mean = table.mean(axis=1)
-        starts.append(float(mean[mean.index >= mean.index[-1] * _START].iloc[0]))
-        ends.append(float(table.min(axis=1).min()))
-    if not starts:
+    means = [table.mean(axis=1) for table in tables]
+    if not means:
         return None, False
-    start, end = max(starts), min(ends)
+    start = max(float(mean[mean.index >= mean.index[-1] * _START].iloc[0]) for mean in means)
+    end = min(float(table.min().min()) for table in tables)
     if 0 < end < start / _MANY_TIMES:
         return (0.8 * end, 1.2 * start), True
     margin = 0.05 * (start - end) or 1.0

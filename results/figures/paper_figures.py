@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from string import ascii_lowercase
 
 from htbench.harness.choice.winner import grouped
@@ -11,7 +11,7 @@ from htbench.harness.paper import reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.paper.scales import Workload
 from htbench.harness.show.note import Note
-from htbench.results.compare.layouts import list_lines
+from htbench.results.compare.layouts import list_lines, read_field
 from htbench.results.compare.measured import Measured, measure_line
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.stats import summarize
@@ -22,8 +22,9 @@ from htbench.results.figures.style import display_name
 from htbench.results.frames.metrics import loss_unit
 from htbench.results.frames.spectra import read_spectra
 
-_LLAMA = (("c4", "llama-60m"), ("c4", "llama-135m"))
-_RESNETS = [(data, net) for net in ("resnet50", "resnet18") for data in ("cifar100", "cifar10")]
+Selection = tuple[str, str, Workload]  # published numbers: a table, optimizers, a workload of the paper
+
+LLAMA = (("c4", "llama-60m"), ("c4", "llama-135m"))
 _LOSS_RATE, _LOSS_WINDOW = 0.03, 50  # of both optimizers at full scale; steps of the moving average
 _SVD_RATES = {"llama-60m": 0.03, "llama-135m": 0.02}  # of figures.csv
 _LABELS = {"accuracy": "accuracy (%)", "seconds_per_step": "s/step"}
@@ -33,10 +34,16 @@ _STATES = {"completed": "without the figure", "waiting": "not run yet"}  # other
 # --- values ---
 
 
-def select_lines(view: Side, table: str, workload: Workload, *optimizers: str) -> list[Reported]:
-    """The published numbers of some optimizers, in their order, in a table on one workload of the paper."""
+def select(table: str, optimizers: str, *workloads: Workload) -> list[Selection]:
+    """The published numbers of some optimizers, one word each, in a table: a selection for each workload."""
+    return [(table, optimizers, workload) for workload in workloads]
+
+
+def read_lines(view: Side, selection: Selection) -> list[Reported]:
+    """The published numbers of a selection, optimizer by optimizer."""
+    table, optimizers, workload = selection
     lines = [line for line in reported.of_table(table, view.scale) if (line.dataset, line.model) == workload]
-    return [line for name in optimizers for line in lines if line.optimizer == name]
+    return [line for name in optimizers.split() for line in lines if line.optimizer == name]
 
 
 def list_values(view: Side, line: Reported, x: float | str) -> list[Row]:
@@ -44,18 +51,19 @@ def list_values(view: Side, line: Reported, x: float | str) -> list[Row]:
     name, rows = line.optimizer, list[Row]()
     if view.published:
         quantity = _LABELS.get(line.metric, line.metric)
-        rows = [Row(quantity, name, x, line.value, source=kinds.PUBLISHED, optimizer=name)]
+        rows = [Row(quantity, name, x, line.value, source=kinds.PUBLISHED)]
     return rows if view.ours is None else [*rows, our_row(line, measure_line(view.ours, line), x)]
 
 
 def our_row(line: Reported, measurement: Measured, x: float | str) -> Row:
     """Our number; without one, why there is none."""
-    name, summary = line.optimizer, measurement.summary
-    row = Row(measurement.metric.label if measurement.metric else "", name, x, None, optimizer=name)
+    label, summary = measurement.metric.label if measurement.metric else "", measurement.summary
     if summary is not None:
-        return replace(row, y=summary.mean, y_sd=summary.std, n=summary.n, keys=measurement.keys)
-    role = kinds.DIVERGED if measurement.state == "diverged" else kinds.MISSING
-    return replace(row, role=role, text=_STATES.get(measurement.state, str(measurement.state)))
+        keys = measurement.keys
+        return Row(label, line.optimizer, x, summary.mean, summary.std, n=summary.n, keys=keys)
+    role = kinds.DIVERGED if measurement.state == "diverged" else kinds.POINT
+    reason = _STATES.get(measurement.state, str(measurement.state))
+    return Row(label, line.optimizer, x, None, role=role, text=reason)
 
 
 def _find_label(rows: Iterable[Row]) -> str:
@@ -119,54 +127,43 @@ def _add_letters(panels: Iterable[Panel | None]) -> list[Panel]:
     return [replace(panel, about=replace(panel.about, title=title)) for panel, title in titles]
 
 
-# --- dots ---
+# --- a value per optimizer ---
 
 
-def muon_variants(view: Side) -> list[Panel]:
-    """Perplexity of Muon and its variants, a panel for each model."""
-    return _plot_variants(view, ("muon", "htmuon", "normuon", "htmuon_normuon", "adamuon"))
-
-
-def optimizer_variants(view: Side) -> list[Panel]:
-    """Perplexity of Muon, HTMuon and optimizers of other families, a panel for each model."""
-    return _plot_variants(view, ("muon", "htmuon", "mars", "soap", "cautious", "cosmos", "galore", "sophia"))
-
-
-def _plot_variants(view: Side, optimizers: Sequence[str]) -> list[Panel]:
+def plot_variants(selections: Iterable[Selection], view: Side) -> list[Panel]:
+    """The metric of each optimizer, a panel for each selection."""
     panels = []
-    for workload in _LLAMA:
-        lines = select_lines(view, "optimizer_variants", workload, *optimizers)
+    for selection in selections:
+        lines = read_lines(view, selection)
         rows = [row for line in lines for row in list_values(view, line, display_name(line.optimizer))]
-        panels.append(_plot_dots(_describe_twin(view, lines[0], rows), rows))
+        panels.append(_plot_values(_describe_twin(view, lines[0], rows), rows))
     return _add_letters(panels)
 
 
-def _plot_dots(about: About, rows: Sequence[Row]) -> Panel | None:
-    """None if there is no value at all."""
+def _plot_values(about: About, rows: Sequence[Row]) -> Panel | None:
+    """All of one quantity; None if there is no value at all."""
     if all(row.y is None for row in rows):
         return None
     label = _find_label(rows)
-    return Panel("values", about, tidy(replace(row, quantity=label) for row in rows), y_label=label)
+    return run_figures.plot_values("values", about, [replace(row, quantity=label) for row in rows])
 
 
 def alpha_teaser(view: Side) -> list[Panel]:
     """Mean alpha of Muon and COSMOS, and their perplexity."""
-    selected = [select_lines(view, "optimizer_variants", workload, "muon", "cosmos") for workload in _LLAMA]
-    groups = [(lines[0].workload[1], lines) for lines in selected]
-    alphas: list[Row] = []
+    alphas, values = list[Row](), list[Row]()
     notes, counts = list[Note](), list[int]()
-    for group, lines in groups:
-        spectra = _read_spectra(view, lines)
+    for selection in select("optimizer_variants", "muon cosmos", *LLAMA):
+        lines = read_lines(view, selection)
+        group, spectra = lines[0].workload[1], _read_spectra(view, lines)
+        values += [row for line in lines for row in list_values(view, line, group)]
         if spectra:
             rows, which = spectra_figures.average_alphas(spectra, group)
-            blank = Row("mean alpha", "", group, None, role=kinds.MISSING, text="no layer fit")
-            alphas += rows or [replace(blank, series=name, optimizer=name) for name in spectra]
+            alphas += rows or [Row("mean alpha", name, group, None, text="no layer fit") for name in spectra]
             notes.append(which)
             counts += map(len, spectra.values())
     about = replace(_describe(view, "Mean alpha of the layers", (), *notes), seeds=counts)
-    first = Panel("alphas", about, tidy(alphas), y_label="mean alpha") if alphas else None
-    rows = [row for group, lines in groups for line in lines for row in list_values(view, line, group)]
-    return _add_letters([first, _plot_dots(_describe(view, "Perplexity", rows), rows)])
+    first = run_figures.plot_values("alphas", about, alphas) if alphas else None
+    return _add_letters([first, _plot_values(_describe(view, "Perplexity", values), values)])
 
 
 def muon_ns_vs_svd(view: Side) -> list[Panel]:
@@ -178,49 +175,46 @@ def muon_ns_vs_svd(view: Side) -> list[Panel]:
     if view.ours is None or view.store is None:
         return []
     pairs, is_full = list[tuple[Reported, Measured]](), view.scale == "paper"
-    for workload in _LLAMA:
-        (muon,) = select_lines(view, "main_result", workload, "muon")
+    for selection in select("main_result", "muon", *LLAMA):
+        (muon,) = read_lines(view, selection)
         # what a table would have of an optimizer that is only in a figure
         svd = replace(muon, row="muon_svd", optimizer="muon_svd", lr=None, table="", printed="nan")
         rate = _SVD_RATES[muon.model] if is_full else None
         pairs += [(line, measure_line(view.ours, line, rate)) for line in (muon, svd)]
     rates = Note("rates_of_paper", rates=[f"{rate:g} ({model})" for model, rate in _SVD_RATES.items()])
-    how = rates if is_full else Note("best_rates")
     rows = [our_row(line, measurement, line.workload[1]) for line, measurement in pairs]
-    about = _describe(view, "Newton-Schulz or SVD", rows, how)
-    model = pairs[0][0].workload[1]
+    about = _describe(view, "Newton-Schulz or SVD", rows, rates if is_full else Note("best_rates"))
     runs_of = {line.optimizer: _reported_runs(measurement) for line, measurement in pairs[:2]}
     spectra = {name: read_spectra(runs_of[name], view.store) for name in runs_of}
     shape = spectra_figures.find_largest_shape(chain(*spectra.values()))
-    curves: list[Panel | None] = []
+    which = Note("matrices_of", rows=shape[0], columns=shape[1], model=pairs[0][0].workload[1])
+    points: dict[str, list[Row]] = {name: [] for name in spectra}
     for name, runs in spectra.items():
-        points = []
         for step in sorted({step for run in runs for step in run.updates}):
             updates = spectra_figures.select_updates(runs, step, shape)
-            points += spectra_figures.make_rank_rows(name, updates, runs, f"step {step}")
-        which = Note("matrices_of", rows=shape[0], columns=shape[1], model=model)
-        of_updates = _describe(view, f"Updates of {display_name(name)}", (), which)
-        frame = tidy([*points, spectra_figures.ALL_ONES])
-        label = spectra_figures.UPDATE
-        panel = Panel("ranks", replace(of_updates, seeds=[len(runs)]), frame, y_label=label, y_log=False)
-        curves.append(panel if points else None)
-    highest = max((panel.of(kinds.POINT)["y_high"].max() for panel in curves if panel), default=1.0)
-    limits = (0.0, 1.05 * max(1.0, highest))
-    curves = [replace(panel, y_limits=limits) if panel else None for panel in curves]
-    return _add_letters([_plot_dots(about, rows), *curves])
+            points[name] += spectra_figures.make_rank_rows(name, updates, runs, f"step {step}")
+    limits = (0.0, 1.05 * max([1.0, *(row.y_high or 0.0 for row in chain(*points.values()))]))
+    panels = [_plot_values(about, rows)]
+    for name, curves in points.items():
+        about = replace(
+            _describe(view, f"Updates of {display_name(name)}", (), which), seeds=[len(spectra[name])]
+        )
+        frame = tidy([*curves, spectra_figures.ALL_ONES])
+        panels.append(Panel("ranks", about, frame, y_limits=limits, y_log=False) if curves else None)
+    return _add_letters(panels)
 
 
 # --- curves ---
 
 
 def _make_series(
-    rows: Iterable[Row], optimizer: str = "", name: str = "", chosen: float | None = None
+    rows: Iterable[Row], optimizer: str, name: str = "", chosen: float | None = None
 ) -> list[Row]:
     """The values of each source as a series along x: its points, then what diverged; the rest is left out.
 
     Args:
         rows: those that stand in one series.
-        optimizer: whose series it is, if not that of each value.
+        optimizer: whose series it is.
         name: of the series, if not that of the optimizer.
         chosen: the x that was chosen among ours.
     """
@@ -229,129 +223,81 @@ def _make_series(
     drawable.sort(key=lambda row: (sources.index(row.source), row.y is None, row.x))
     series = []
     for row in drawable:
-        whose = optimizer or row.optimizer
         is_chosen = row.x == chosen and row.source == kinds.RUNS and row.role == kinds.POINT
         role = kinds.CHOSEN if is_chosen else row.role
-        series.append(replace(row, series=name or whose, optimizer=whose, role=role))
+        series.append(replace(row, series=name or optimizer, optimizer=optimizer, role=role))
     return series
 
 
-def _plot_curve(kind: str, about: About, points: list[Row], prefix: str = "") -> Panel | None:
-    """The panel of some points; None without any."""
-    if not points:
-        return None
-    label = prefix + about.metric
-    frame = tidy(replace(row, quantity=label) for row in points)
-    return Panel(kind, replace(about, metric=label), frame, y_label=label)
+def plot_curves(kind: str, axis: str, selections: Iterable[Selection], view: Side) -> list[Panel]:
+    """The metric against a field of the published numbers, a panel for each selection.
 
-
-def p_curve(view: Side) -> list[Panel]:
-    """Perplexity against p, a panel for each model. p = 0 is Muon (or NorMuon) at its own best rate."""
-    panels = []
-    for workload in _LLAMA:
-        rows, points = [], []
-        for base, name in (("muon", "htmuon"), ("normuon", "htmuon_normuon")):
-            lines = select_lines(view, "p_grid_c4", workload, base, name)
-            curve = [row for line in lines for row in list_values(view, line, line.p or 0.0)]
-            rows += curve
-            points += _make_series(curve, name)
-        panels.append(_plot_curve("powers", _describe_twin(view, lines[0], rows), points))
-    return _add_letters(panels)
-
-
-def lr_curve(view: Side) -> list[Panel]:
-    """The metric against the learning rate, of Muon, NorMuon and both with HTMuon: a panel for each workload.
-
-    At full scale the reported metric, as published. Else the validation metric of the search, which has the
-    only runs at all rates.
+    p = 0 is Muon (or NorMuon) at its own best rate. Against the learning rate it is at full scale the
+    reported metric, as published. Else it is the validation metric of the search, which has the only runs at
+    all rates.
     """
-    places = [("lr_grid_c4", workload) for workload in _LLAMA]
-    cifar = ((data, net) for data in ("cifar100", "cifar10") for net in ("resnet18", "resnet50"))
-    places += [(f"lr_grid_{workload[0]}", workload) for workload in cifar]
-    panels = []
-    for table, workload in places:
-        rows, points = [], []
-        for optimizer in ("muon", "normuon", "htmuon", "htmuon_normuon"):
-            lines = select_lines(view, table, workload, optimizer)
-            choices = view.ours.choices(lines[0].place) if view.ours is not None else []
-            winner = choices[-1].winner if choices else None
-            lines = lines if view.ours is None else list_lines(lines, view.ours)
-            curve = [row for line in lines if line.lr is not None for row in list_values(view, line, line.lr)]
+    panels, is_grid = list[Panel | None](), axis == "lr"
+    for selection in selections:
+        rows, points, lines = list[Row](), list[Row](), read_lines(view, selection)
+        for name, of_series in grouped(lines, lambda line: str(read_field(line, "optimizer"))).items():
+            chosen = None
+            if is_grid and view.ours is not None:
+                choices = view.ours.choices(of_series[0].place)
+                chosen = choices[-1].winner if choices else None
+                of_series = list_lines(of_series, view.ours)
+            known = [(line, x) for line in of_series if (x := read_field(line, axis)) is not None]
+            curve = [row for line, x in known for row in list_values(view, line, x)]
             rows += curve
-            points += _make_series(curve, chosen=None if winner is None else float(winner.value("lr")))
-        prefix = "" if view.scale == "paper" else "validation "
-        panel = _plot_curve("rates", _describe_twin(view, lines[0], rows, split="validation"), points, prefix)
-        panels.append(panel and replace(panel, higher_is_better=workload[0] != "c4"))
+            points += _make_series(curve, name, "", None if chosen is None else float(chosen.value("lr")))
+        about = _describe_twin(view, lines[0], rows, split="validation" if is_grid else "test")
+        label = about.metric if view.scale == "paper" or not is_grid else f"validation {about.metric}"
+        frame = tidy(replace(row, quantity=label) for row in points)
+        panel = Panel(kind, replace(about, metric=label), frame, lines[0].dataset != "c4")
+        panels.append(panel if points else None)
     return _add_letters(panels)
 
 
-def interval(view: Side) -> list[Panel]:
-    """Perplexity and time of a step against the interval, of HTMuon and HTMuon_NS on both models."""
-    names = ("htmuon", "htmuon_ns")
-    return _add_letters(_plot_interval(view, workload, name, "muon") for workload in _LLAMA for name in names)
+def plot_intervals(base: str, optimizers: str, view: Side) -> list[Panel]:
+    """Left the metric, right the time of a step, against the interval: a panel for each model and optimizer.
+
+    `base` is the optimizer between HTMuon's updates.
+    """
+    panels = [_plot_interval(base, name, workload, view) for workload in LLAMA for name in optimizers.split()]
+    return _add_letters(panels)
 
 
-def normuon_interval(view: Side) -> list[Panel]:
-    """The same of HTMuon with NorMuon's normalisation."""
-    return _add_letters(_plot_interval(view, workload, "htmuon_normuon", "normuon") for workload in _LLAMA)
-
-
-def _plot_interval(view: Side, workload: Workload, optimizer: str, base: str) -> Panel | None:
-    """Left the perplexity, right the time; `base` is the optimizer between HTMuon's updates."""
-    points: list[Row] = []
-    levels: list[Row] = []
-    quality: list[Row] = []
-    labels: list[str] = []
+def _plot_interval(base: str, optimizer: str, workload: Workload, view: Side) -> Panel | None:
+    points, levels, abouts = list[Row](), list[Row](), list[About]()
     for table, right in (("interval_perplexity", ""), ("interval_step_time", ", time (right)")):
-        lines = select_lines(view, table, workload, optimizer)
+        lines = read_lines(view, (table, optimizer, workload))
         curve = [row for line in lines for row in list_values(view, line, float(line.interval or 1))]
-        series = _make_series(curve, name=f"{display_name(optimizer)}{right}" if right else "")
+        series = _make_series(curve, optimizer, f"{display_name(optimizer)}{right}" if right else "")
         if not right and not series:
             return None
-        quality = quality or curve
         label = _find_label(curve) if series else ""
         points += [replace(row, quantity=label) for row in series]
-        labels.append(label)
-        base_lines = select_lines(view, table, workload, base)
-        for row in (row for line in base_lines for row in list_values(view, line, "")):
+        of_base = [
+            row for line in read_lines(view, (table, base, workload)) for row in list_values(view, line, "")
+        ]
+        for row in of_base:
             level = replace(row, quantity=label, series=f"{display_name(base)}{right}", y_sd=None, n=None)
             levels += [replace(level, role=kinds.LEVEL)] if row.y is not None else []
-    about = _describe_twin(view, lines[0], quality)
-    about = replace(about, title=f"{display_name(optimizer)} · {about.title}")
-    frame = tidy([*points, *levels])
-    return Panel("intervals", about, frame, y_label=labels[0], right_label=labels[1])
+        abouts.append(_describe_twin(view, lines[0], curve))
+    about = replace(abouts[0], title=f"{display_name(optimizer)} · {abouts[0].title}")
+    return Panel("intervals", about, tidy([*points, *levels]))
 
 
 # --- weights, losses and hours ---
 
 
-def alpha_layers(view: Side) -> list[Panel]:
-    """Alpha of each layer: both LLaMA, then ResNet-50 on both datasets."""
-    places = [*(("main_result", workload) for workload in _LLAMA), *(("cifar", net) for net in _RESNETS[:2])]
-    return _add_letters(_plot_layers(view, *place, "htmuon", "alpha") for place in places)
-
-
-def alpha_layers_more(view: Side) -> list[Panel]:
-    """Alpha of each layer: ResNet-18 on both datasets, then both LLaMA with HTMuon_HT."""
-    places = [("cifar", workload, "htmuon") for workload in _RESNETS[2:]]
-    places += [("htmuon_ht", workload, "htmuon_ht") for workload in _LLAMA]
-    return _add_letters(_plot_layers(view, *place, "alpha") for place in places)
-
-
-def norms(view: Side) -> list[Panel]:
-    """Spectral norm of each layer of both LLaMA, then the Frobenius norm."""
-    return _add_letters(
-        _plot_layers(view, "main_result", workload, "htmuon", name)
-        for name in spectra_figures.NORMS
-        for workload in _LLAMA
-    )
-
-
-def _plot_layers(view: Side, table: str, workload: Workload, beside: str, column: str) -> Panel | None:
-    """Muon and another optimizer; None without a run that has measured its weights."""
-    lines = select_lines(view, table, workload, "muon", beside)
-    spectra = _read_spectra(view, lines)
-    return spectra_figures.plot_layers(_describe_twin(view, lines[0]), spectra, column) if spectra else None
+def plot_layers(columns: Iterable[str], selections: Sequence[Selection], view: Side) -> list[Panel]:
+    """Quantities of each layer of some optimizers, a panel for each quantity and selection."""
+    panels = list[Panel | None]()
+    for column, selection in product(columns, selections):
+        lines = read_lines(view, selection)
+        spectra, about = _read_spectra(view, lines), _describe_twin(view, lines[0])
+        panels.append(spectra_figures.plot_layers(about, spectra, column) if spectra else None)
+    return _add_letters(panels)
 
 
 def loss(view: Side) -> list[Panel]:
@@ -360,8 +306,8 @@ def loss(view: Side) -> list[Panel]:
         return []
     full, panels = view.scale == "paper", list[Panel | None]()
     rates = Note("rates_of_paper", rates=[_LOSS_RATE]) if full else Note("best_rates")
-    for workload in _LLAMA:
-        lines = select_lines(view, "main_result", workload, "muon", "htmuon")
+    for selection in select("main_result", "muon htmuon", *LLAMA):
+        lines = read_lines(view, selection)
         measured = {line: measure_line(view.ours, line, _LOSS_RATE if full else None) for line in lines}
         completed = {line: loss_figures.select_completed(_reported_runs(measured[line])) for line in lines}
         runs = {line.optimizer: completed[line] for line in lines if completed[line]}
@@ -381,12 +327,10 @@ def hours(view: Side) -> list[Panel]:
         hours_of = {line.place: line.value for line in lines if line.metric == "hours"}
         points = []
         for line in (line for line in lines if line.metric == "perplexity"):
-            interval = "" if line.interval is None else str(line.interval)
             cost, test = summarize([hours_of[line.place]]), summarize([line.value])
-            points.append(run_figures.make_cost_point(line.optimizer, interval, cost, test, kinds.PUBLISHED))
+            point = run_figures.make_cost_point(line.optimizer, line.interval, cost, test)
+            points.append(replace(point, source=kinds.PUBLISHED))
         about = _describe(view, " · ".join(workload), (), Note("hardware", name=lines[0].hardware))
         about = replace(about, metric="perplexity")
-        panels.append(
-            run_figures.make_cost_panel(about, "perplexity", False, "training time (hours)", points)
-        )
+        panels.append(run_figures.make_cost_panel(about, False, "training time (hours)", points))
     return panels

@@ -2,14 +2,26 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from htbench.harness.store import Store
+from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import Side
 from htbench.results.figures import ladder_figures, loss_figures, paper_figures, run_figures, spectra_figures
 from htbench.results.figures.kinds import Panel
-from htbench.results.frames.rows import Frame
+from htbench.results.figures.paper_figures import (
+    LLAMA,
+    plot_curves,
+    plot_intervals,
+    plot_layers,
+    plot_variants,
+    select,
+)
+from htbench.results.frames.rows import Frame, Rows, parts
 
 Panels = Sequence[Panel]
+OfSweeps = Callable[[Frame, Store], Panels]
+OfWorkload = Callable[[Rows, Store], Panels]
 
 
 @dataclass(frozen=True)
@@ -22,45 +34,67 @@ class Figure:
     """
 
     paper: Callable[[Side], Panels] | None = None
-    sweeps: Callable[[Frame, Store], Panels] | None = None
+    sweeps: OfSweeps | None = None
 
 
-def _of_any(
-    panels: Callable[[Frame, Store], list[Panel]], published: Callable[[Side], list[Panel]] = lambda view: []
-) -> Figure:
+def _each(plot: OfWorkload) -> OfSweeps:
+    """The panels of each workload, one after another."""
+    return lambda frame, store: [panel for part in parts(frame, WORKLOAD) for panel in plot(part, store)]
+
+
+def _of_any(plot: OfWorkload, published: Callable[[Side], Panels] = lambda view: ()) -> Figure:
     """A figure that shows our runs of the paper's experiments, after what is published, like any sweep."""
 
-    def of_view(view: Side) -> list[Panel]:
-        panels_published = published(Side(published=True)) if view.published else []
+    def of_view(view: Side) -> Panels:
+        panels = [*published(Side(published=True))] if view.published else []
         if view.ours is None or view.store is None or view.scale == "ladder":  # it is among other sweeps
-            return panels_published
+            return panels
         once = [run for run in view.ours.frame if run["replica"] == ""]  # a rerun is no second chance
-        return [*panels_published, *panels(once, view.store)]
+        return [*panels, *_each(plot)(once, view.store)]
 
-    return Figure(of_view, panels)
+    return Figure(of_view, _each(plot))
 
+
+_PAIR, _GRID = "muon htmuon", "muon normuon htmuon htmuon_normuon"
+_GRIDS = [
+    *select("lr_grid_c4", _GRID, *LLAMA),
+    *select("lr_grid_cifar100", _GRID, ("cifar100", "resnet18"), ("cifar100", "resnet50")),
+    *select("lr_grid_cifar10", _GRID, ("cifar10", "resnet18"), ("cifar10", "resnet50")),
+]
+_MAIN = select("main_result", _PAIR, *LLAMA)
+_RESNET18 = select("cifar", _PAIR, ("cifar100", "resnet18"), ("cifar10", "resnet18"))
+_RESNET50 = select("cifar", _PAIR, ("cifar100", "resnet50"), ("cifar10", "resnet50"))
+_HT = select("htmuon_ht", "muon htmuon_ht", *LLAMA)
+_VARIANTS = select("optimizer_variants", "muon htmuon normuon htmuon_normuon adamuon", *LLAMA)
+_OTHERS = select("optimizer_variants", "muon htmuon mars soap cautious cosmos galore sophia", *LLAMA)
+_RATES = partial(plot_curves, "rates", "lr", _GRIDS)
 
 FIGURES = {
     "muon_ns_vs_svd": Figure(paper_figures.muon_ns_vs_svd),
     "alpha_teaser": Figure(paper_figures.alpha_teaser),
-    "muon_variants": Figure(paper_figures.muon_variants),
-    "optimizer_variants": Figure(paper_figures.optimizer_variants),
-    "interval": Figure(paper_figures.interval),
-    "normuon_interval": Figure(paper_figures.normuon_interval),
-    "alpha_layers": Figure(paper_figures.alpha_layers, spectra_figures.alpha_layers),
-    "alpha_layers_more": Figure(paper_figures.alpha_layers_more),
-    "norms": Figure(paper_figures.norms, spectra_figures.norms),
-    "p_curve": Figure(paper_figures.p_curve, run_figures.p_curve),
-    "lr_curve": Figure(paper_figures.lr_curve, run_figures.lr_curve),
-    "loss": Figure(paper_figures.loss, loss_figures.loss),
-    "alpha_bars": Figure(sweeps=spectra_figures.alpha_bars),
-    "update_spectra": Figure(sweeps=spectra_figures.update_spectra),
+    "muon_variants": Figure(partial(plot_variants, _VARIANTS)),
+    "optimizer_variants": Figure(partial(plot_variants, _OTHERS)),
+    "interval": Figure(partial(plot_intervals, "muon", "htmuon htmuon_ns")),
+    "normuon_interval": Figure(partial(plot_intervals, "normuon", "htmuon_normuon")),
+    "alpha_layers": Figure(
+        partial(plot_layers, ["alpha"], [*_MAIN, *_RESNET50]), _each(spectra_figures.alpha_layers)
+    ),
+    "alpha_layers_more": Figure(partial(plot_layers, ["alpha"], [*_RESNET18, *_HT])),
+    "norms": Figure(partial(plot_layers, [*spectra_figures.NORMS], _MAIN), _each(spectra_figures.norms)),
+    "p_curve": Figure(
+        partial(
+            plot_curves, "powers", "p", select("p_grid_c4", "muon htmuon normuon htmuon_normuon", *LLAMA)
+        ),
+        _each(run_figures.p_curve),
+    ),
+    "lr_curve": Figure(_RATES, _each(run_figures.lr_curve)),
+    "loss": Figure(paper_figures.loss, _each(loss_figures.loss)),
+    "alpha_bars": Figure(sweeps=_each(spectra_figures.alpha_bars)),
+    "update_spectra": Figure(sweeps=_each(spectra_figures.update_spectra)),
     "pareto": _of_any(run_figures.pareto, paper_figures.hours),
     "to_target": _of_any(run_figures.to_target),
     "best_of_k": _of_any(run_figures.best_of_k),
-    "lr_width": _of_any(
-        run_figures.lr_width, lambda view: run_figures.published_widths(paper_figures.lr_curve(view))
-    ),
+    "lr_width": _of_any(run_figures.lr_width, lambda view: run_figures.published_widths(_RATES(view))),
     "seed_spread": _of_any(run_figures.seed_spread),
     "multiplier": Figure(ladder_figures.published, ladder_figures.multiplier),
     "horizon": Figure(sweeps=ladder_figures.horizon),

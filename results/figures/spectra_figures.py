@@ -1,26 +1,26 @@
 """The frames of spectra of any runs: layers, means of alpha, singular values of updates."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store
-from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose
+from htbench.results.compare.select import OPTIMIZER, choose
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, add_range, tidy
-from htbench.results.figures.run_figures import describe_workload
+from htbench.results.figures.run_figures import describe_workload, plot_values
 from htbench.results.figures.style import display_name
-from htbench.results.frames.rows import Frame, Rows, parts
+from htbench.results.frames.rows import Rows
 from htbench.results.frames.spectra import Spectra, is_sound, mean_alpha, read_spectra, sound_layers
 
 Measured = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
 Shape = tuple[int, int]
 NORMS = {"sigma_max": "spectral norm", "fro": "Frobenius norm"}
 UPDATE = "singular value of the update"
-ALL_ONES = Row(UPDATE, "all ones", "", 1.0, role=kinds.LEVEL)
+ALL_ONES = Row(UPDATE, "", "", 1.0, series="all ones", role=kinds.LEVEL)
 
 _MOST_NAMES = 24  # layers; more are numbered, since their names would not fit
 _MOST_POINTS = 128  # of a sorted spectrum; more are not visible
@@ -29,64 +29,51 @@ _MOST_POINTS = 128  # of a sorted spectrum; more are not visible
 # --- the winners of any sweeps ---
 
 
-def alpha_layers(frame: Frame, store: Store) -> list[Panel]:
+def alpha_layers(part: Rows, store: Store) -> list[Panel]:
     """Alpha of each layer."""
-    return [
-        plot_layers(describe_workload(part), spectra, "alpha")
-        for part, spectra in _read_measured(frame, store)
-    ]
+    return _plot_winners(part, store, ["alpha"])
 
 
-def norms(frame: Frame, store: Store) -> list[Panel]:
+def norms(part: Rows, store: Store) -> list[Panel]:
     """Spectral and Frobenius norm of each layer."""
-    weighed = _read_measured(frame, store)
-    return [
-        plot_layers(describe_workload(part), spectra, name) for part, spectra in weighed for name in NORMS
-    ]
+    return _plot_winners(part, store, NORMS)
 
 
-def alpha_bars(frame: Frame, store: Store) -> list[Panel]:
+def _plot_winners(part: Rows, store: Store, columns: Iterable[str]) -> list[Panel]:
+    spectra = drop_unmeasured(_read_winners(part, store))
+    return [plot_layers(describe_workload(part), spectra, name) for name in columns if spectra]
+
+
+def alpha_bars(part: Rows, store: Store) -> list[Panel]:
     """Mean alpha of each optimizer over the layers that are sound in all of its and the others' runs."""
-    panels = []
-    for part, spectra in _read_measured(frame, store):
-        rows, which = average_alphas(spectra)
-        about = replace(describe_workload(part), seeds=[*map(len, spectra.values())]).noted(which)
-        if rows:
-            panels.append(Panel("alphas", about, tidy(rows), y_label="mean alpha"))
-    return panels
+    spectra = drop_unmeasured(_read_winners(part, store))
+    rows, which = average_alphas(spectra) if spectra else ([], None)
+    about = replace(describe_workload(part), seeds=[*map(len, spectra.values())]).noted(which)
+    return [plot_values("alphas", about, rows)] if rows else []
 
 
-def update_spectra(frame: Frame, store: Store) -> list[Panel]:
-    """Singular values of the updates: a panel for each workload and step, of the matrices of one shape."""
-    panels = []
-    for part, spectra in _read_winners(frame, store):
-        all_runs = [*chain(*spectra.values())]
-        shape = find_largest_shape(all_runs)
-        about = replace(describe_workload(part), seeds=[*map(len, spectra.values())])
-        for step in sorted({step for run in all_runs for step in run.updates}):
-            updates = {name: select_updates(runs, step, shape) for name, runs in spectra.items()}
-            if not any(updates.values()):
-                continue
+def update_spectra(part: Rows, store: Store) -> list[Panel]:
+    """Singular values of the updates: a panel for each step, of the matrices of one shape."""
+    panels, spectra = [], _read_winners(part, store)
+    all_runs = [*chain(*spectra.values())]
+    shape = find_largest_shape(all_runs)
+    about = replace(describe_workload(part), seeds=[*map(len, spectra.values())])
+    for step in sorted({step for run in all_runs for step in run.updates}):
+        updates = {name: select_updates(runs, step, shape) for name, runs in spectra.items()}
+        if any(updates.values()):
             most, most_runs = (max(map(len, series.values())) for series in (updates, spectra))
             which = Note("matrices", count=most // max(1, most_runs), rows=shape[0], columns=shape[1])
             rows = [row for name in updates for row in make_rank_rows(name, updates[name], spectra[name])]
-            facts = about.noted(Note("at_step", step=step), which)
-            panels.append(Panel("ranks", facts, tidy([*rows, ALL_ONES]), y_label=UPDATE))
+            panels.append(
+                Panel("ranks", about.noted(Note("at_step", step=step), which), tidy([*rows, ALL_ONES]))
+            )
     return panels
 
 
-def _read_winners(frame: Frame, store: Store) -> Iterator[tuple[Rows, Measured]]:
-    for part in parts(frame, WORKLOAD):
-        choices = choose(part, OPTIMIZER)
-        spectra = {str(choice.fixed["optimizer"]): read_spectra(choice.replicas, store) for choice in choices}
-        if any(spectra.values()):
-            yield part, {name: runs for name, runs in spectra.items() if runs}
-
-
-def _read_measured(frame: Frame, store: Store) -> Iterator[tuple[Rows, Measured]]:
-    for part, spectra in _read_winners(frame, store):
-        if measured := drop_unmeasured(spectra):
-            yield part, measured
+def _read_winners(part: Rows, store: Store) -> Measured:
+    choices = choose(part, OPTIMIZER)
+    spectra = {str(choice.fixed["optimizer"]): read_spectra(choice.replicas, store) for choice in choices}
+    return {name: runs for name, runs in spectra.items() if runs}
 
 
 # --- layers ---
@@ -117,14 +104,13 @@ def plot_layers(about: About, spectra: Measured, column: str) -> Panel:
             role = kinds.LEFT_OUT if is_alpha and name not in sound else kinds.POINT
             keys = tuple(run.key for run in optimizer_runs)
             row = Row(quantity, optimizer, label, None, n=len(values), keys=keys, role=role)
-            row = replace(row, optimizer=optimizer)
             rows.append(add_range(row, values) if values and len(values) == len(every) else row)
     for name, label in zip(names, labels, strict=True) if is_alpha else ():
         value = None if hides and name not in sound else first[name]["alpha_random"]
-        rows.append(Row(quantity, "random matrix", label, value, role=kinds.RANDOM))
+        rows.append(Row(quantity, "", label, value, series="random matrix", role=kinds.RANDOM))
     about = replace(about, seeds=[*map(len, spectra.values())])
     about = about.noted(Note("no_layer", why=_count_reasons(spectra, [])) if is_alpha and not sound else None)
-    return Panel("layers", about, tidy(rows), "layer", quantity)
+    return Panel("layers", about, tidy(rows))
 
 
 def average_alphas(spectra: Measured, group: str = "") -> tuple[list[Row], Note]:
@@ -140,9 +126,9 @@ def average_alphas(spectra: Measured, group: str = "") -> tuple[list[Row], Note]
         mean = mean_alpha(runs, sound)
         if mean is not None:
             x, keys = group or display_name(name), tuple(run.key for run in runs)
-            row = Row("mean alpha", name, x, mean.mean, mean.sd, n=mean.seeds, keys=keys, optimizer=name)
+            row = Row("mean alpha", name, x, mean.mean, mean.sd, n=mean.seeds, keys=keys)
             median = replace(row, quantity="median of mean alpha", y=mean.median, y_sd=None)
-            rows += [row, replace(median, role=kinds.MEDIAN)]
+            rows += [row, replace(median, role=kinds.MARK)]
     counts = {"layers": len(sound), "all": len(read_layers(spectra)), "why": _count_reasons(spectra, sound)}
     return rows, Note("mean_over", group=group, method=name_method(spectra), **counts)
 
@@ -202,8 +188,8 @@ def make_rank_rows(
     length = min(map(len, updates), default=0)
     last = min(length, _MOST_POINTS) - 1
     places = sorted({1 + round(i * (length - 1) / max(1, last)) for i in range(last + 1)})
-    row = Row(UPDATE, name or optimizer, "", None, n=len(runs), keys=tuple(run.key for run in runs))
-    row = replace(row, optimizer=optimizer)
+    keys = tuple(run.key for run in runs)
+    row = Row(UPDATE, optimizer, "", None, n=len(runs), keys=keys, series=name)
     return [
         add_range(replace(row, x=float(rank)), [update[rank - 1] for update in updates]) for rank in places
     ]

@@ -114,48 +114,31 @@ def display_name(optimizer: str) -> str:
 
 # --- logarithmic axes ---
 
-_ROUND = ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8))
-_FINE = [tenths / 10 for tenths in range(10, 100)]  # where none of these lies between the ends
-_FEWEST_TICKS, _MOST_TICKS = 3, 6
-
-
-def log_ticks(low: float, high: float) -> list[float]:
-    """A few round values between two, at least three if there are so many; their middle if there is none.
-
-    matplotlib's own locator has none on an axis without a power of ten.
-    """
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-
-    def between(steps: Sequence[float]) -> list[float]:
-        values = (float(f"{step}e{decade}") for decade in decades for step in steps)
-        return [value for value in values if low <= value <= high]
-
-    ticks: list[float] = []
-    for steps in _ROUND:
-        ticks = between(steps)
-        if len(ticks) >= _FEWEST_TICKS:
-            break
-    ticks = ticks or between(_FINE) or [float(f"{math.sqrt(low * high):.3g}")]
-    return ticks[:: math.ceil(len(ticks) / _MOST_TICKS)]
+_MOST_TICKS = 6
 
 
 def label_log(axis: Any, tried: Sequence[float] = ()) -> None:
-    """Plain numbers on a logarithmic axis, 0.01 or 1M rather than a power of ten.
+    """A few plain numbers on a logarithmic axis, 0.01 or 1M rather than a power of ten.
 
     Args:
         axis: of matplotlib.
         tried: values that are labelled instead, if they are few, far apart and short (not sampled ones).
     """
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     few = 1 < len(tried) <= _MOST_TICKS and all(len(f"{value:g}") <= 6 for value in tried)
     if few and math.log(min(high / low for low, high in pairwise(tried))) > (
         0.9 / _MOST_TICKS * math.log(tried[-1] / tried[0])
     ):
-        ticks = list(tried)
-        axis.set_minor_locator(NullLocator())
+        locator: Any = FixedLocator(tried)
     else:
-        ticks = log_ticks(*sorted(axis.get_view_interval()))
-    axis.set_major_locator(FixedLocator(ticks))
+        low, high = sorted(axis.get_view_interval())
+        if high < 8 * low:
+            locator = MaxNLocator(_MOST_TICKS - 1, steps=[1, 2, 5, 10])
+        else:
+            locator = LogLocator(
+                subs=(1, 2, 5) if high < 100 * low else (1, 3) if high < 1000 * low else (1,)
+            )
+    axis.set_major_locator(locator)
+    axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}" if x < 1e4 else numbers.count(x)))
-    axis.set_minor_formatter(NullFormatter())

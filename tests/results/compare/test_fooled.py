@@ -13,13 +13,15 @@ from htbench.optimizers import ZOO
 from htbench.results.compare.view import View
 from htbench.results.figures.caveats import add_caveats, find_caveats
 from htbench.results.figures.kinds import MARK, csv_text
-from htbench.results.figures.run_figures import lr_curve, seed_spread
+from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load
 from htbench.results.frames.rows import rows
 from htbench.results.tables.answer import answers
 from htbench.results.tables.registry import TABLES
 from tests.helpers.records import change_record
 from tests.helpers.rendering import render
+
+lr_curve, seed_spread = FIGURES["lr_curve"].sweeps, FIGURES["seed_spread"].sweeps
 
 
 def table(bench, form="md", name="main_result"):

@@ -11,10 +11,12 @@ from htbench.harness.store.points import REPLICATE
 from htbench.results.figures.caveats import find_caveats
 from htbench.results.figures.files import draw_figure, list_views, make_pictures
 from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
-from htbench.results.figures.loss_figures import average_losses, loss
-from htbench.results.figures.run_figures import lr_curve, p_curve
+from htbench.results.figures.loss_figures import average_losses
+from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load
+
+loss, lr_curve, p_curve = (FIGURES[name].sweeps for name in ("loss", "lr_curve", "p_curve"))
 
 DRAW = """
 import sys
@@ -60,7 +62,7 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
     from htbench.results.figures.marks import draw_curves
 
     ax = Canvas().subplots()
-    rows = [Row("y", "muon", rate, 1.0, optimizer="muon") for rate in rates]
+    rows = [Row("y", "muon", rate, 1.0) for rate in rates]
     draw_curves(ax, Panel("rates", About("t"), tidy(rows)))
     shown = [float(tick) for tick in ax.get_xticks()]
     assert shown == labels if labels else shown != rates

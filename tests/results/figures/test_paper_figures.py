@@ -11,7 +11,7 @@ from htbench.harness.store import Store
 from htbench.results.figures import draw
 from htbench.results.figures.caveats import find_caveats
 from htbench.results.figures.files import draw_figure, list_views, make_pictures
-from htbench.results.figures.kinds import DIVERGED, MISSING, POINT, csv_text
+from htbench.results.figures.kinds import DIVERGED, DOT, csv_text
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import display_name, optimizer_style
 from htbench.results.frames.load import load
@@ -107,8 +107,7 @@ def test_published_values_are_those_of_the_tables(tmp_path):
 
 def test_missing_values_say_why(nano_store, nano_frame):
     (group,) = panels("optimizer_variants", nano_frame, nano_store, "runs")
-    missing = group[0].of(DIVERGED, MISSING)
-    states = dict(zip(missing["optimizer"], missing["text"], strict=True))
+    states = {row.optimizer: row.text for row in group[0].of(DOT).query("y != y").itertuples()}
     assert states == {"soap": "diverged", "cosmos": "not run yet"}
     assert set(group[0].about.seeds) == {2} and str(group[0].about.facts[-1]) == "1 diverged, 1 not run yet"
 
@@ -149,7 +148,7 @@ def test_at_full_scale_published_and_ours_share_a_panel(paper_store):
     assert [a - b for a, b in zip(published["y"], ours["y"], strict=True)] == pytest.approx([0.1] * 4)
     assert_readable(pictures("muon_variants", frame, paper_store, "both"))
     (bars,) = panels("muon_variants", frame, paper_store, "both")
-    assert set(bars[0].of(POINT)["source"]) == {"published", "runs"}
+    assert set(bars[0].of(DOT)["source"]) == {"published", "runs"}
 
 
 def test_a_store_without_such_sweeps_has_no_published_row(demo_store):

@@ -8,16 +8,23 @@ from matplotlib.figure import Figure as Canvas
 from htbench.harness.store.points import REPLICATE
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.view import Side
-from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, RUNS, About
-from htbench.results.figures.marks import draw_points
+from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, About
+from htbench.results.figures.marks import _find_beyond, draw_points
 from htbench.results.figures.paper_figures import hours
-from htbench.results.figures.run_figures import find_front, make_cost_panel, make_cost_point, pareto
+from htbench.results.figures.registry import FIGURES
+from htbench.results.figures.run_figures import find_front, make_cost_panel, make_cost_point
 from htbench.results.frames.columns import COST
 from htbench.results.frames.load import load
 
+pareto = FIGURES["pareto"].sweeps
+
 
 def point(name, price, metric):
-    return make_cost_point(name, "", Summary(price, None, 1), Summary(metric, None, 1), RUNS)
+    return make_cost_point(name, None, Summary(price, None, 1), Summary(metric, None, 1))
+
+
+def legend(ax):
+    return ax.get_legend_handles_labels()[1]
 
 
 def said(panel):
@@ -47,7 +54,7 @@ def test_older_records_have_a_panel_of_times_only(two):
     store = two.store
     frame = load(store).drop(columns=COST)
     (panel,) = pareto(frame, store)
-    assert panel.x_label.startswith("training time") and panel.higher_is_better
+    assert panel.labels[0].startswith("training time") and panel.higher_is_better
     adamw, muon = panel.of(POINT).itertuples()
     fresh = frame[(frame["stage"] == REPLICATE) & (frame["optimizer"] == "adamw")]
     mean = 100 * fresh["test_accuracy"].mean()
@@ -57,7 +64,7 @@ def test_older_records_have_a_panel_of_times_only(two):
     assert load(store)["total_flops"].dropna().unique().tolist() == [100 * 4e9]
     counted = frame.assign(total_flops=4e12)
     times, work = pareto(counted, store)
-    assert times.frame.equals(panel.frame) and work.x_label.endswith("model and optimizer (GFLOP)")
+    assert times.frame.equals(panel.frame) and work.labels[0].endswith("model and optimizer (GFLOP)")
     assert work.frame["x"].iloc[0] == 4000
     one_lacks = counted.assign(total_flops=counted["total_flops"].where(counted["seed"] != 1))
     assert len(pareto(one_lacks, store)) == 1, "a mean of some seeds would mislead"
@@ -70,7 +77,7 @@ def test_times_of_different_hardware_are_never_on_one_axis(two):
     frame = load(two.store)
     frame.loc[frame["optimizer"] == "muon", "machine"] = "Testium 2"
     (panel,) = pareto(frame, two.store)
-    assert panel.x_label.endswith("(GFLOP)")
+    assert panel.labels[0].endswith("(GFLOP)")
     assert said(panel)[-1] == "no times: the runs are from 2 kinds of hardware"
 
 
@@ -114,23 +121,25 @@ def scattered(seed, count):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_legend_has_the_front_and_of_many_others_none(seed, count):
     points = scattered(seed, count)
-    panel = make_cost_panel(About("t"), "perplexity", False, "seconds", points)
-    entries = draw_points(Canvas().subplots(), panel)
-    shown = {entry[0] for entry in entries if isinstance(entry, tuple)}
+    panel, ax = (
+        make_cost_panel(About("t", metric="perplexity"), False, "seconds", points),
+        Canvas().subplots(),
+    )
+    draw_points(ax, panel)
+    shown = {label for label in legend(ax) if label.startswith("optimizer_")}
     best = {one.series for one in find_front(points, higher_is_better=False)}
     assert shown == (best if count > 8 else {one.series for one in points})
-    assert ("others, named in the CSV file" in entries) == (count > 8 and len(best) < count)
-    far = panel.worst_shown is not None and any(one.y > panel.worst_shown for one in points)
-    assert ("beyond the axis" in entries) == far
+    assert ("others, named in the CSV file" in legend(ax)) == (count > 8 and len(best) < count)
+    assert ("beyond the axis" in legend(ax)) == _find_beyond(panel, panel.of(POINT)["y"]).any()
 
 
 def test_the_intervals_of_an_optimizer_stand_at_its_points():
     ax = Canvas().subplots()
     values = ((1, 3.0, 40.0), (5, 2.0, 41.0))
     points = [
-        make_cost_point("htmuon", str(interval), Summary(x, None, 1), Summary(y, None, 1), RUNS)
+        make_cost_point("htmuon", interval, Summary(x, None, 1), Summary(y, None, 1))
         for interval, x, y in values
     ]
-    entries = draw_points(ax, make_cost_panel(About("t"), "perplexity", False, "seconds", points))
+    draw_points(ax, make_cost_panel(About("t", metric="perplexity"), False, "seconds", points))
     assert [text.get_text() for text in ax.texts] == ["5", "1"]
-    assert [entry for entry in entries if isinstance(entry, tuple)] == [("htmuon", RUNS)]
+    assert set(legend(ax)) == {"htmuon", "front: nothing cheaper is better", "interval"}

@@ -10,7 +10,7 @@ from htbench.results.figures.caveats import find_caveats, is_caveat
 from htbench.results.figures.draw import _wrap, use_look
 from htbench.results.figures.files import list_views, make_pictures
 from htbench.results.figures.kinds import KINDS, About, Panel, tidy
-from htbench.results.figures.marks import MARKS
+from htbench.results.figures.marks import MARKS, PUBLISHED_TOO
 from htbench.results.figures.pictures import MOST_PANELS, arrange_pictures
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import _LOOKS, optimizer_style
@@ -97,9 +97,11 @@ def test_an_optimizer_has_one_colour_in_all_figures(drawn):
     seen = set()
     for panel in (panel for found in drawn.values() for one in found for panel in one.panels):
         with use_look():
-            entries = MARKS[KINDS[panel.kind].mark](Canvas().subplots(), panel)
-        for entry, style in entries.items():
-            if isinstance(entry, tuple) and entry[0] in _LOOKS:
-                assert to_hex(style["color"]) == optimizer_style(entry[0])["color"], entry
-                seen.add(entry[0])
+            ax = Canvas().subplots()
+            MARKS[KINDS[panel.kind].mark](ax, panel)
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            name = label.removesuffix(PUBLISHED_TOO)
+            if name in _LOOKS:
+                assert to_hex(handle.get_color()) == optimizer_style(name)["color"], label
+                seen.add(name)
     assert len(seen) > 10

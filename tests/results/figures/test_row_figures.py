@@ -3,35 +3,20 @@
 import json
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures.kinds import (
-    DOT,
-    MARK,
-    MISSED,
-    POINT,
-    PUBLISHED,
-    SPAN,
-    About,
-    Panel,
-    Row,
-    find_worst_shown,
-    tidy,
-)
-from htbench.results.figures.run_figures import (
-    _SECONDS,
-    best_of_k,
-    choose_unit,
-    lr_width,
-    make_entry,
-    published_widths,
-    seed_spread,
-    to_target,
-)
-from htbench.results.figures.style import label_log, log_ticks
+from htbench.results.figures.kinds import DOT, MARK, MISSED, POINT, PUBLISHED, SPAN, About, Panel, Row, tidy
+from htbench.results.figures.marks import _find_beyond, draw_rows
+from htbench.results.figures.registry import FIGURES
+from htbench.results.figures.run_figures import _SECONDS, choose_unit, make_entry, published_widths
+from htbench.results.figures.style import label_log
 from htbench.results.frames.load import load
 
+NAMES = ("seed_spread", "to_target", "lr_width", "best_of_k")
+seed_spread, to_target, lr_width, best_of_k = (FIGURES[name].sweeps for name in NAMES)
 STEPS = 100  # of a run on digits
 
 
@@ -106,14 +91,14 @@ def test_the_target_is_the_end_of_muons_run_of_the_same_seeds_and_who_misses_it_
     assert [dot.y for dot in htmuon.dots] == [75, 25]
     assert [(dot.y, dot.role) for dot in adamw.dots] == [(50, DOT), (100, MISSED)]
     assert adamw.mark.text == "(1/2)" and adamw.mark.y is None, "a mean of those that reach it is too good"
-    assert entries(time)["htmuon"].dots[1].y == pytest.approx(25 * 0.01) and "(seconds)" in time.x_label
+    assert entries(time)["htmuon"].dots[1].y == pytest.approx(25 * 0.01) and "(seconds)" in time.labels[0]
 
 
 def test_times_of_different_hardware_are_not_drawn(bench, make):
     replicas(bench, make, "muon", [(0.2, 0.4, 0.6, 0.8)])
     replicas(bench, make, "adamw", [(0.2, 0.4, 0.6, 0.9)], cpu="Testium 2")
     (steps,) = to_target(load(bench.write()), bench.store)
-    assert "steps" in steps.x_label
+    assert "steps" in steps.labels[0]
     assert str(steps.about.facts[-1]) == "no times: the runs are from 2 kinds of hardware"
 
 
@@ -175,7 +160,7 @@ def test_a_searched_p_does_not_widen_the_optimum(bench, make):
 
 def test_published_rates_have_widths_too():
     points = {0.01: 30.0, 0.02: 29.0, 0.03: 28.0}
-    rows = [Row("y", "muon", x, y, source=PUBLISHED, optimizer="muon") for x, y in points.items()]
+    rows = [Row("y", "muon", x, y, source=PUBLISHED) for x, y in points.items()]
     (panel,) = published_widths([Panel("rates", About("t"), tidy(rows))])
     (muon,) = entries(panel).values()
     assert muon.mark.y == 0.03 and muon.mark.source == PUBLISHED and muon.mark.text.startswith(">")
@@ -191,38 +176,39 @@ def test_published_rates_have_widths_too():
 # --- how rows are drawn ---
 
 
+def beyond(values, kind="seeds", **more):
+    found = pd.Series(values, dtype=float)
+    return found[_find_beyond(Panel(kind, About("t"), tidy([]), **more), found)].tolist()
+
+
 def test_one_very_bad_result_is_left_to_a_mark_at_the_end():
-    assert find_worst_shown([50, 52, 55, 60, 200], higher_is_better=False) == 60
-    assert find_worst_shown([95, 94, 92, 90, 10], higher_is_better=True) == 90
-    assert find_worst_shown([50, 52, 55, 60], higher_is_better=False) is None
-    assert find_worst_shown([50, 50, 50, 90], higher_is_better=False) is None, (
-        "half of them tie: nothing to scale by"
-    )
-    assert find_worst_shown([1, 100], higher_is_better=False) is None
+    assert beyond([50, 52, 55, 60, 200]) == [200]
+    assert beyond([95, 94, 92, 90, 10], higher_is_better=True) == [10]
+    assert beyond([50, 52, 55, 60]) == []
+    assert beyond([50, 50, 50, 90]) == [], "half of them tie: nothing to scale by"
+    assert beyond([1, 100]) == []
+    assert beyond([50, 52, 55, 60, 200], kind="targets") == [], "only where means are compared"
+
+
+def shown_ticks(*limits):
+    axis = Canvas(figsize=(3.3, 2.1)).subplots().xaxis
+    axis.axes.set(xscale="log", xlim=limits)
+    label_log(axis)
+    ticks = [tick for tick in axis.get_majorticklocs() if limits[0] <= tick <= limits[1]]
+    return axis.get_major_formatter().format_ticks(ticks)
 
 
 @pytest.mark.parametrize(
-    ("limits", "ticks"),
-    [
-        ((0.0145, 0.031), [0.015, 0.02, 0.03]),
-        ((1e-4, 1), [1e-4, 1e-3, 1e-2, 1e-1]),
-        ((0.5, 6), [0.5, 1, 2, 5]),
-        ((0.041, 0.0498), [0.041, 0.043, 0.045, 0.047, 0.049]),
-        ((0.0421, 0.0425), [0.0423]),
-        ((1e-7, 1e2), [1e-7, 1e-5, 1e-3, 1e-1, 10]),
-    ],
+    "limits", [(0.0145, 0.031), (1e-4, 1), (0.5, 6), (0.041, 0.0498), (0.0421, 0.0425), (1e-7, 1e2), (3, 31)]
 )
-def test_a_logarithmic_axis_has_a_few_round_ticks(limits, ticks):
-    assert log_ticks(*limits) == ticks
+def test_a_logarithmic_axis_has_a_few_round_ticks(limits):
+    ticks = shown_ticks(*limits)
+    assert 2 <= len(ticks) <= 7 and "e" not in "".join(ticks[2:]), ticks
+    assert max(len(tick.replace(".", "").strip("0")) for tick in ticks if "e" not in tick) <= 4, ticks
 
 
 def test_it_writes_no_power_of_ten():
-    from matplotlib.figure import Figure as Canvas
-
-    axis = Canvas().subplots().xaxis
-    axis.axes.set(xscale="log", xlim=(2.4e4, 2e6))
-    label_log(axis)
-    assert axis.get_major_formatter().format_ticks(axis.get_majorticklocs()) == ["30k", "100k", "300k", "1M"]
+    assert shown_ticks(2.4e4, 2e6) == ["50k", "100k", "200k", "500k", "1M", "2M"]
 
 
 def test_units_are_the_largest_that_can_be_read():
@@ -230,25 +216,34 @@ def test_units_are_the_largest_that_can_be_read():
     assert choose_unit(_SECONDS, 600) == ("minutes", 60) and choose_unit(_SECONDS, 36000) == ("hours", 3600)
 
 
-def test_the_drawing_has_every_row_and_explains_what_it_shows():
-    from matplotlib.figure import Figure as Canvas
-
-    from htbench.results.figures.marks import draw_rows
-
-    run, spans = {"seed": 1, "key": "a"}, {"range": (1.0, 3.0, False, True)}
-    rows = [
-        *make_entry("targets", "x", "muon", 2.0, "2.0", spans=spans, dots=[(2.0, run, True)]),
-        *make_entry("targets", "x", "adamw", None, "(0/1)", dots=[(3.0, run, False)]),
-        *make_entry("targets", "x", "sgdm", 9.0, "9.0", dots=[(9.0, run, True)]),
-    ]
+def drawn_rows(kind, rows):
     ax = Canvas().subplots()
-    labels = draw_rows(ax, Panel("targets", About("t"), tidy(rows), "x", worst_shown=3.0))
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["muon", "adamw", "sgdm"]
-    assert [text.get_text() for text in ax.texts] == ["mean", "2.0", "(0/1)", "9.0"]
-    assert list(labels) == [
-        *("mean", "one run", "ended without reaching it", "beyond the axis"),
-        *("range", "nothing worse was tried beyond"),
+    draw_rows(ax, Panel(kind, About("t"), tidy(rows)))
+    return ax, list(dict.fromkeys(ax.get_legend_handles_labels()[1]))
+
+
+def test_the_drawing_has_every_row_and_explains_what_it_shows():
+    run, spans = {"seed": 1, "key": "a"}, {"range": (1.0, 3.0, False, True)}
+    muon, adamw = Row("x", "muon", "", 2.0, text="2.0"), Row("x", "adamw", "", None, text="(0/1)")
+    rows = [
+        *make_entry("targets", muon, spans, [(2.0, run, True)]),
+        *make_entry("targets", adamw, dots=[(3.0, run, False)]),
     ]
+    ax, labels = drawn_rows("targets", rows)
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["muon", "adamw"]
+    assert [text.get_text() for text in ax.texts] == ["mean ± sd", "2.0", "(0/1)"]
+    ends = ("ended without reaching it", "range", "nothing worse was tried beyond")
+    assert labels == ["mean", "one run", *ends]
+
+
+def test_a_row_beyond_the_axis_has_a_mark_at_its_end():
+    rows = []
+    for name, value in (("muon", 2.0), ("htmuon", 2.1), ("adamw", 2.2), ("sgdm", 9.0)):
+        mark = Row("x", name, "", value, text=str(value))
+        rows += make_entry("seeds", mark, dots=[(value, {"seed": 1, "key": "a"}, True)])
+    ax, labels = drawn_rows("seeds", rows)
+    assert [text.get_text() for text in ax.texts] == ["mean ± sd", "2.0", "2.1", "2.2", "9.0"]
+    assert labels == ["mean", "one run", "beyond the axis"]
     assert ax.get_xlim()[1] < 9, "the axis ends before the row that is marked as beyond it"
 
 

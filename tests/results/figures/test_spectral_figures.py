@@ -10,12 +10,12 @@ from htbench import results
 from htbench.harness.errors import UsageError
 from htbench.harness.store.points import REPLICATE
 from htbench.results.figures.files import draw_figure
-from htbench.results.figures.kinds import LEFT_OUT, MEDIAN, POINT, RANDOM, About, Panel, Row, tidy
+from htbench.results.figures.kinds import DOT, LEFT_OUT, MARK, POINT, RANDOM, About, Panel, Row, tidy
 from htbench.results.figures.registry import FIGURES
-from htbench.results.figures.spectra_figures import alpha_bars, alpha_layers, norms, update_spectra
 from htbench.results.frames.load import load
 
 NAMES = ("alpha_layers", "alpha_bars", "norms", "update_spectra")
+alpha_layers, alpha_bars, norms, update_spectra = (FIGURES[name].sweeps for name in NAMES)
 UPDATES = [(1, 0.9), (45, 1.1)]
 
 
@@ -36,7 +36,8 @@ def two(bench, make):
 def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
     (panel,) = alpha_layers(load(two.store), two.store)
     lines = dict(list(panel.of(POINT, LEFT_OUT).groupby("series")))
-    assert panel.y_label == "alpha (hill_mid)" and list(lines["adamw"]["x"]) == ["0 q", "0 up", "1 q"]
+    assert panel.labels == ("layer", "alpha (hill_mid)")
+    assert list(lines["adamw"]["x"]) == ["0 q", "0 up", "1 q"]
     assert list(lines["adamw"]["y"]) == pytest.approx([1.9, 2.2, 2.0])
     assert list(lines["adamw"]["y_low"]) == pytest.approx([1.9, 2.1, 2.0])
     assert list(lines["adamw"]["y_high"]) == pytest.approx([1.9, 2.3, 2.0])
@@ -48,11 +49,11 @@ def test_alpha_by_layer_has_seeds_random_matrices_and_what_is_left_out(two):
 def test_means_are_over_the_layers_that_are_sound_for_all(two):
     """Alpha depends on the shape: AdamW's mean leaves out the layer that Muon's must leave out."""
     (panel,) = alpha_bars(load(two.store), two.store)
-    adamw, muon = panel.of(POINT).itertuples()
+    adamw, muon = panel.of(DOT).itertuples()
     assert (adamw.optimizer, muon.optimizer) == ("adamw", "muon")
     assert (adamw.y, adamw.n) == (pytest.approx((1.9 + 2.1 + 1.9 + 2.3) / 4), 2)
     assert adamw.y_sd == pytest.approx(0.1 / 2**0.5)
-    assert panel.of(MEDIAN)["y"].iloc[1] == pytest.approx((2.6 + 2.7) / 2)
+    assert panel.of(MARK)["y"].iloc[1] == pytest.approx((2.6 + 2.7) / 2)
     assert str(panel.about.facts[-1]) == "mean over 2 of 3 layers (flat: 1), hill_mid"
 
 
@@ -66,7 +67,7 @@ def test_without_a_sound_layer_there_are_no_bars(bench, make):
 
 def test_other_figures(two):
     frame = load(two.store)
-    assert [panel.y_label for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
+    assert [panel.labels[1] for panel in norms(frame, two.store)] == ["spectral norm", "Frobenius norm"]
     first, last = update_spectra(frame, two.store)
     assert [str(note) for note in first.about.facts[1:]] == ["step 1", "3 matrices of 64 x 64"]
     early, late = (panel.of(POINT).query("optimizer == 'muon'") for panel in (first, last))
@@ -95,7 +96,7 @@ def test_many_layers_are_numbered_and_have_few_ticks():
     from htbench.results.figures.marks import draw_curves
 
     ax = Canvas(figsize=(3.6, 2.9)).subplots()
-    rows = [Row("alpha", "muon", str(number), 2.0, optimizer="muon") for number in range(1, 85)]
+    rows = [Row("alpha", "muon", str(number), 2.0) for number in range(1, 85)]
     draw_curves(ax, Panel("layers", About("t"), tidy(rows)))
     assert len(ax.get_xticks()) <= 24
 
