@@ -30,8 +30,7 @@ class StackedLinear(nn.Module):
         """Multiply the samples of each model by its weight, of (K, O, I)."""
         W, kind = self.weight, x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
-        samples = x.reshape(len(W), -1, x.shape[-1])
-        out: Tensor = _Product.apply(samples.to(dtype), W.to(dtype))  # type: ignore[no-untyped-call]
+        out: Tensor = _Product.apply(x.to(dtype).reshape(len(W), -1, x.shape[-1]), W.to(dtype))  # type: ignore[no-untyped-call]
         return out.view(*x.shape[:-1], -1)
 
 
@@ -44,7 +43,7 @@ class _Product(torch.autograd.Function):
         return torch.bmm(x, W.mT)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> Sequence[Tensor]:
         x, W = ctx.saved_tensors
         return torch.bmm(grad, W), torch.bmm(grad.mT, x)
 

@@ -102,9 +102,8 @@ def mix_power(
         A = gram(X)
     a, b, c = (w[-1] * one for one in steps[-1])
     O = fused(O, _add_identity(square(b, A, c), a + w[-2]), X)  # noqa: E741 - the last two iterates at once
-    powers = torch._foreach_pow([mu, s.to(high)], p)  # one by one: mu s itself may overflow
     result = torch.empty_like(M if M.is_cuda else O, dtype=M.dtype)  # a GPU needs no copy later
-    return torch.mul(O, powers[0] * powers[1], out=result)
+    return torch.mul(O, mu**p * s.to(high) ** p, out=result)  # mu s itself may overflow
 
 
 _EXPONENT = {torch.float32: (torch.int32, 0x7F80_0000), torch.float64: (torch.int64, 0x7FF0_0000_0000_0000)}

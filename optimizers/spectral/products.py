@@ -16,14 +16,14 @@ _NATIVE_BFLOAT16 = torch.backends.cpu.get_cpu_capability() not in ("DEFAULT", "A
 
 def matmul(A: Tensor, B: Tensor) -> Tensor:
     """A B."""
-    if crawls(A):
+    if _crawls(A):
         return (A.float() @ B.float()).to(A.dtype)
     return A.bmm(B) if A.ndim == 3 else A @ B  # `@` looks at the shapes for longer
 
 
 def fused(C: Tensor, A: Tensor, B: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta C + alpha A B, rounded once; of matrices or of equal stacks of them."""
-    if crawls(C):
+    if _crawls(C):
         return fused(C.float(), A.float(), B.float(), beta, alpha).to(C.dtype)
     if C.ndim > 3:
         stacks = (X.flatten(0, -3) for X in (C, A, B))
@@ -42,7 +42,7 @@ def gram(X: Tensor) -> Tensor:
     Four block rows have 62.5 % of the FLOPs. In bfloat16 and float32 the values were those of the whole
     product bit for bit, with oneDNN and MKL; in float64 they differ by the order of sums.
     """
-    if crawls(X):
+    if _crawls(X):
         return gram(X.float()).to(X.dtype)
     rows = _block_rows(X)
     if len(rows) == 1:
@@ -56,7 +56,7 @@ def gram(X: Tensor) -> Tensor:
 
 def square(a: float, A: Tensor, b: float) -> Tensor:
     """a A + b A A of a symmetric A, which is symmetric again; by block rows as `gram`."""
-    if crawls(A):
+    if _crawls(A):
         return square(a, A.float(), b).to(A.dtype)
     rows = _block_rows(A)
     if len(rows) == 1:
@@ -68,7 +68,7 @@ def square(a: float, A: Tensor, b: float) -> Tensor:
     return B
 
 
-def crawls(X: Tensor) -> bool:
+def _crawls(X: Tensor) -> bool:
     """Whether the CPU lacks instructions for products in the dtype of X; for float16 hardly any has them."""
     slow = X.dtype == torch.float16 or (X.dtype == torch.bfloat16 and not _NATIVE_BFLOAT16)
     return slow and X.device.type == "cpu"
