@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -27,8 +28,24 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Multiply the samples of each model by its weight, of (K, O, I)."""
-        out = torch.bmm(x.reshape(len(self.weight), -1, x.shape[-1]), self.weight.mT)
+        W, kind = self.weight, x.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+        out: Tensor = _Product.apply(x.to(dtype).reshape(len(W), -1, x.shape[-1]), W.to(dtype))  # type: ignore[no-untyped-call]
         return out.view(*x.shape[:-1], -1)
+
+
+class _Product(torch.autograd.Function):
+    """x W^T of stacks. The gradient of W lies in memory as W does: that of `bmm` would be copied for it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, W: Tensor) -> Tensor:
+        ctx.save_for_backward(x, W)
+        return torch.bmm(x, W.mT)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Sequence[Tensor]:
+        x, W = ctx.saved_tensors
+        return torch.bmm(grad, W), torch.bmm(grad.mT, x)
 
 
 class StackedEmbedding(nn.Module):

@@ -182,8 +182,8 @@ class UpdateRule(torch.optim.Optimizer):
 
 def divide_direction(D: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
     """What `UpdateRule.direction` gave for some parameters, for each in its shape."""
-    if D.is_cuda:  # in one piece, lest each part of a stack be added by a kernel of its own
-        D = D.contiguous()
+    if D.is_cuda:  # in one piece and one dtype, lest each part of a stack be added by a kernel of its own
+        D = D.to(params[0].dtype).contiguous()
     return list(D.reshape(len(params), *params[0].shape).unbind())
 
 

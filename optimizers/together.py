@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from htbench.optimizers.base import UpdateRule, divide_direction, move
+from htbench.optimizers.cost import separable
 from htbench.optimizers.hybrid import Hybrid
 from htbench.optimizers.stacks import divide, gather, scatter
 from htbench.optimizers.zoo.spec import STEP
@@ -42,9 +43,27 @@ def step_together(optimizers: Sequence[Optimizer], *, compare: bool = False) -> 
             for groups in zip(*(rule.param_groups for rule in rules), strict=True):
                 is_equal &= _step_groups(rules, groups, compare)
         else:
-            for part in same:
-                part.step()
+            _step_equal(same)
     return is_equal
+
+
+def _step_equal(parts: Sequence[Optimizer]) -> None:
+    """Step each optimizer; those of torch's own that have the same settings, rates too, as one."""
+    alike: dict[str, list[Optimizer]] = defaultdict(list)
+    for number, part in enumerate(parts):
+        own = number if isinstance(part, UpdateRule) or not separable(part) else ""
+        alike[f"{own} {[_settings(group, _OWN) for group in part.param_groups]}"].append(part)
+    for same in alike.values():
+        one = same[0]
+        if len(same) > 1:
+            one = copy.copy(one)
+            groups = zip(*(part.param_groups for part in same), strict=True)
+            one.param_groups = [
+                first | {"params": [W for group in (first, *others) for W in group["params"]]}
+                for first, *others in groups
+            ]
+            one.state = defaultdict(dict, {W: state for part in same for W, state in part.state.items()})
+        one.step()
 
 
 def _can_share(rules: Sequence[UpdateRule]) -> bool:

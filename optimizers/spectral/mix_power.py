@@ -10,7 +10,7 @@ BeyondMuon (https://arxiv.org/abs/2602.04669), Muon^p (https://arxiv.org/abs/260
 
 import torch
 from torch import Tensor
-from torch.linalg import matrix_norm
+from torch.linalg import matrix_norm, vector_norm
 
 from htbench.optimizers.spectral.exact import check_power
 from htbench.optimizers.spectral.mix_weights import MIX_SETS, mixture, solve_weights
@@ -86,12 +86,15 @@ def mix_power(
     high = torch.promote_types(torch.promote_types(M.dtype, torch.float32), dtype)
     low = high if high == torch.float64 else dtype
 
-    X, mu = _scaled(M.to(high), high if fp32_steps else low)
+    X, mu = _scaled(M, high, high if fp32_steps else low)
     A, s = _normalised_gram(X)  # X / s is X_0
-    O: Tensor = X * (w[0] / s)  # noqa: E741 - the paper's symbol
+    if X.is_cuda:
+        O: Tensor = X.div_(s) * w[0]  # noqa: E741 - the paper's symbol
+    else:  # the first polynomial is divided instead, which is smaller than X
+        O = X * (w[0] / s)  # noqa: E741
     for k, (a, b, c) in enumerate(steps[:-1]):
         B = _add_identity(square(b, A, c), a)
-        X = matmul(B if k else B.div_(s), X)
+        X = matmul(B if k or X.is_cuda else B.div_(s), X)
         if k < len(steps) - 2:
             O.add_(X, alpha=w[k + 1])
         if k + 1 == fp32_steps:
@@ -99,19 +102,28 @@ def mix_power(
         A = gram(X)
     a, b, c = (w[-1] * one for one in steps[-1])
     O = fused(O, _add_identity(square(b, A, c), a + w[-2]), X)  # noqa: E741 - the last two iterates at once
-    return O.to(high).mul_(mu**p * s.to(high) ** p).to(M.dtype)  # mu s itself may overflow
+    result = torch.empty_like(M if M.is_cuda else O, dtype=M.dtype)  # a GPU needs no copy later
+    return torch.mul(O, mu**p * s.to(high) ** p, out=result)  # mu s itself may overflow
 
 
-def _scaled(M: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+_EXPONENT = {torch.float32: (torch.int32, 0x7F80_0000), torch.float64: (torch.int64, 0x7FF0_0000_0000_0000)}
+
+
+def _scaled(M: Tensor, high: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """X = M / mu in `dtype`, and mu, the power of two that makes max |X| at least 1 and less than 2.
 
     By a power of two no rounding is added. In float16 ||X||_F is then 1, lest X X^T overflow.
     """
-    largest = M.abs().amax((-2, -1), keepdim=True)
-    mu = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+    if M.is_cuda:
+        largest = vector_norm(M, torch.inf, (-2, -1), keepdim=True, dtype=high)
+    else:  # where that takes longer than two passes
+        largest = M.abs().amax((-2, -1), keepdim=True).to(high)
+    bits, exponent = _EXPONENT[high]
+    mu = largest.clamp_min_(torch.finfo(high).tiny).view(bits).bitwise_and_(exponent).view(high)
     if dtype == torch.float16:
         mu = mu * _positive(matrix_norm(M / mu, keepdim=True))
-        return (M / mu).to(dtype).contiguous(), mu
+    if dtype == torch.float16 or M.is_cuda:
+        return torch.div(M, mu, out=M.new_empty(M.shape, dtype=dtype)), mu
     # `contiguous` at first: a CPU transposes by blocks, but not while it rounds.
     X = M.contiguous().to(dtype, copy=True, memory_format=torch.contiguous_format)
     return X.div_(mu.to(dtype)), mu
@@ -120,7 +132,7 @@ def _scaled(M: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 def _normalised_gram(X: Tensor) -> tuple[Tensor, Tensor]:
     """X X^T / s^2 and s = ||X X^T||_F^(1/2). What s loses by rounding to the dtype of X does not matter."""
     A = gram(X)
-    s = _positive(matrix_norm(A, keepdim=True)).sqrt()
+    s = _positive(matrix_norm(A, keepdim=True)).sqrt_()
     return A.div_(s).div_(s), s
 
 
