@@ -19,8 +19,9 @@ def search(bench, make, axes, trials, sweep="tpe", optimizer="muon"):
         bench.points[sweep][-1] = dataclasses.replace(point, slot=f"{study}/{number}")
     path = slot_path(bench.store.root, sweep, f"{study}/0").with_name("study.json")
     path.parent.mkdir(parents=True)
+    names = {"name": study, "sweep": sweep, "block": optimizer, "storage": "", "fixed": {}}
     terms = {"mode": "tpe", "trials": len(trials), "seed": 0, "pruner": "", "pruner_options": {}}
-    path.write_text(json.dumps(terms | {"axes": axes}))
+    path.write_text(json.dumps(names | terms | {"axes": axes}))
 
 
 def lrs(*values):
