@@ -7,9 +7,10 @@ from htbench.harness.config import RunConfig, Value
 from htbench.sweeps.spec.sweep import Block, SweepSpec
 
 SECONDS = 30  # of CPU that the first run of a shape compiles; 2 for another process, from torch's cache
-# A compiled update of the smallest models takes .7 ms less in a stack and 1.2 ms less alone, of larger ones
-# more (`benchmarks/stack.py --compile`): so many make up for compiling a shape, and for a process.
-_UPDATES, _UPDATES_OF_A_RUN = 50_000, 1_500
+# A compiled update of the smallest models takes .5 to .7 ms less in a stack, 1.2 ms less alone, of larger
+# ones more (`benchmarks/stack.py --compile`): so many make up for compiling three sizes of stacks, and for a
+# process.
+_UPDATES, _UPDATES_OF_A_RUN = 200_000, 1_500
 _SHAPE = ("task", "model", "batch_size", "seq_len", "micro_batch", "precision.params", "precision.autocast")
 
 

@@ -121,7 +121,7 @@ class SweepSpec:
         compiling,
         False,
         "whether runs are compiled that do not say so themselves: true, false, or `auto`, where all updates "
-        "of the file make up for it: 50,000 of each shape, 1,500 of each run (last digits differ)",
+        "of the file make up for it: 200,000 of each shape, 1,500 of each run (last digits differ)",
     )
     program: Any = key(mapping, None, "any training program in the place of ours, see below")
     text: str = ""

@@ -7,13 +7,13 @@ from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 # It is to become 25,500 lines, 270,000 tokens and 2,500 functions, with 26,000 lines of tests; with what is
 # planned after that 26,500 and 285,000. The second numbers are what programs that are not ours take of this,
 # the third what is known of the classes of other packages: measured rates, their table, states; the fourth
-# runs that are trained as one, leaner steps, and pieces of so many minutes.
+# runs that are trained as one or compiled, leaner steps, and pieces of so many minutes.
 LINES, TOKENS, FUNCTIONS = (
-    30_608 + 1_066 + 908 + 542,
-    329_518 + 11_300 + 9_950 + 6_148,
-    2_742 + 81 + 86 + 55,
+    29_998 + 1_066 + 908 + 632,
+    322_621 + 11_300 + 9_950 + 7_148,
+    2_690 + 81 + 86 + 62,
 )
-TEST_LINES = 33_950 + 780 + 885 + 453
+TEST_LINES = 33_860 + 780 + 885 + 542
 
 
 def test_the_house_stays_small_enough_to_hold():

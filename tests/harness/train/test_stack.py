@@ -180,24 +180,17 @@ def assert_close_to_alone(records, tmp_path, wanted):
         assert [row["step"] for row in losses] == [row["step"] for row in rows]
 
 
-@pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_a_compiled_stack_has_one_loss_and_close_numbers(tmp_path, optimizer):
+def test_a_compiled_stack_has_one_loss_and_close_numbers(tmp_path, optimizer, nothing_compiled):
     wanted = configs(**{"optimizer.name": optimizer, "compile": True, "steps": 30})
     records = train_together(wanted, tmp_path / "stack")
     assert [record.environment["stack"] for record in records] == [3, 3, 3]
     assert_close_to_alone(records, tmp_path, wanted)
 
 
-@pytest.mark.usefixtures("nothing_compiled")
-def test_a_compiled_stack_keeps_its_size_until_half_have_left(tmp_path, monkeypatch):
-    sizes = []
-    make = stacks.StackedModel.__init__
-    monkeypatch.setattr(
-        stacks.StackedModel,
-        "__init__",
-        lambda self, models, **k: sizes.append(len(models)) or make(self, models, **k),
-    )
+def test_a_compiled_stack_keeps_its_size_until_half_have_left(tmp_path, monkeypatch, nothing_compiled):
+    sizes, make = [], stacks.StackedModel
+    monkeypatch.setattr(stacks, "StackedModel", lambda x, **k: sizes.append(len(x)) or make(x, **k))
     rates = (0.01, 1e9, 0.005, 0.02, 0.01)
     wanted = configs(5, rates, **{"optimizer.name": "sgdm", "compile": True, "steps": 30, "grad_clip": None})
     stops = [StopAfter(9), Monitor(), Monitor(), StopAfter(19), Monitor()]

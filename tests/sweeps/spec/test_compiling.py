@@ -7,7 +7,7 @@ from htbench.sweeps.plan.planned import search_points
 from htbench.sweeps.spec import sweep_file
 
 SPEC = """
-base: {task: pydocs, model: llama-s1, batch_size: 8, seq_len: 64, steps: 2000, optimizer.name: muon}
+base: {task: pydocs, model: llama-s1, batch_size: 8, seq_len: 64, steps: 8000, optimizer.name: muon}
 space: {optimizer.lr: [0.01, 0.02, 0.04, 0.08, 0.16]}
 seeds: [0, 1, 2, 3, 4]
 compile: auto
@@ -17,20 +17,16 @@ compile: auto
 @pytest.mark.parametrize(
     ("was", "now", "compiled"),
     [
-        ("", "", {True}),  # 25 runs of 2,000 updates
+        ("", "", {True}),  # 25 runs of 8,000 updates
         ("auto", "false", {False}),
         ("auto", "true", {True}),
         ("seeds: [0, 1, 2, 3, 4]", "seeds: [0, 1, 2, 3]", {False}),
-        ("steps: 2000", "steps: 1000", {False}),
-        ("steps: 2000", "epochs: 900", {False}),  # nobody has counted the updates
+        ("steps: 8000", "steps: 1000", {False}),
+        ("steps: 8000", "epochs: 900", {False}),  # nobody has counted the updates
         ("model: llama-s1", "model: llama-s1, compile: false", {False}),
         ("space: {", "space: {model: [llama-s1, llama-nano], ", {True}),
-        ("seeds: [0, 1, 2, 3, 4]", "blocks: [{name: a, set: {steps: 9000}}, {name: b}]", {True}),
-        (
-            "seeds: [0, 1, 2, 3, 4]",
-            "blocks: [{name: a, set: {steps: 90000}}, {name: b, set: {steps: 9}}]",
-            {False},
-        ),
+        ("seeds: [0, 1, 2, 3, 4]", "blocks: [{name: a, set: {steps: 32000}}, {name: b}]", {True}),
+        ("space: {", "space: {steps: [90000, 9], ", {False}),
     ],
 )
 def test_auto_compiles_where_the_updates_of_the_file_make_up_for_it(write_spec, was, now, compiled):
