@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from htbench.harness.data.task import IGNORED, Batch, cross_entropies, moved
-from htbench.harness.data.text import leaves_head
+from htbench.harness.data.text import TextTask, leaves_head
 from htbench.harness.show.note import Note
 from htbench.harness.train import precision
 from htbench.harness.train.learner import Learner
@@ -130,6 +130,8 @@ class Stack:
             learner.follow_schedules(due[learner])
         batches = {learner: learner.batches.at(due[learner]) for learner in learners}
         if self._stacked is None or not self._stacked.serves(learners):
+            if learners[0].config.compile and not _can_join_losses(learners[0]):
+                return {}  # each run has compiled its loss
             self._stacked = _Stacked(learners)
             if self._stacked.must_be_exact and not self._stacked.is_exact(batches):
                 log.warning("%s", Note("stack_not_exact", runs=len(learners)))
@@ -169,15 +171,15 @@ class _Stacked:
     """The models of some learners as one.
 
     On a CPU it has the numbers of its runs alone, bit for bit. Where it can't promise that, which is on a GPU
-    and compiled, losses and lengths of gradients are those of all runs in one operation, too, unless a loss
-    makes the logits of its run itself.
+    and compiled, losses and lengths of gradients are those of all runs in one operation, too, where
+    `_can_join_losses`.
     """
 
     def __init__(self, learners: list[StackedLearner]) -> None:
         first = learners[0]
         self.learners, self.compiles = learners, first.config.compile
         self.must_be_exact = first.device.type == "cpu" and not self.compiles
-        self.joins_losses = not self.must_be_exact and not leaves_head(first.model)
+        self.joins_losses = not self.must_be_exact and _can_join_losses(first)
         self.models = [learner.model for learner in learners]
         self.model = StackedModel(self.models, joins_heads=self.joins_losses)
         self.joint_losses = torch.compile(_joint_losses) if self.compiles else _joint_losses
@@ -267,6 +269,13 @@ class _Stacked:
             if len(stacked) != len(alone) or not all(map(is_same, stacked, alone)):
                 return False
         return True
+
+
+def _can_join_losses(learner: Learner) -> bool:
+    """Whether the loss of a run is nothing but the cross-entropy of logits that are held whole."""
+    task = type(learner.task)
+    is_plain = issubclass(task, TextTask) and task.loss is TextTask.loss
+    return is_plain and not leaves_head(learner.model)
 
 
 def _joint_losses(

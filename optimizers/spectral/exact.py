@@ -94,7 +94,8 @@ def gram_power(M: Tensor, p: float, dtype: torch.dtype = torch.float64) -> Tenso
         return gram_power(M.mT, p, dtype).mT
     A = gram(M.to(dtype))
     sound = finite(A)
-    L, U = torch.linalg.eigh(A.masked_fill_(~sound, 0))  # raises at NaN
+    solve = eigen if _host_reads(M) else torch.linalg.eigh
+    L, U = solve(A.masked_fill_(~sound, 0))  # raises at NaN
     del A  # a stack of them is large
     top = L[..., -1:].where(L[..., -1:] > 0, 1)
     D = (L / top).clamp(min=4 * torch.finfo(dtype).eps).pow((p - 1) / 2)

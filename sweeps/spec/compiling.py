@@ -4,6 +4,7 @@ import itertools
 from statistics import fmean
 
 from htbench.harness.config import RunConfig, Value
+from htbench.harness.config.settings import field_value
 from htbench.sweeps.spec.sweep import Block, SweepSpec
 
 SECONDS = 30  # of CPU that the first run of a shape compiles; 2 for another process, from torch's cache
@@ -28,7 +29,7 @@ def pays(spec: SweepSpec) -> bool:
     """
     shapes, updates = set[tuple[object, ...]](), 0.0
     for block in spec.blocks:
-        steps = [value if type(value) is int else 0 for value in _values(spec, block, "steps")]
+        steps = [int(field_value("steps", value) or 0) for value in _values(spec, block, "steps")]
         if min(steps) < _UPDATES_OF_A_RUN:
             return False
         updates += fmean(steps) * spec.runs_of(block)

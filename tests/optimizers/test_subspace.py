@@ -266,18 +266,19 @@ def test_cosmos_gradient_rule_has_no_momentum() -> None:
 # The bases
 
 
-def test_eigenvectors_are_found_in_float64_where_float32_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failing", [(), (torch.float32,), (torch.float32, torch.float64)])
+def test_eigenvectors_are_found_where_the_solver_fails(monkeypatch: pytest.MonkeyPatch, failing: Any) -> None:
     eigh, A, V = torch.linalg.eigh, torch.diag(torch.tensor([1.0, 3.0, 2.0])), torch.eye(3)[:, [0, 2, 1]]
-    assert torch.equal(eigen(A)[1].abs(), V)  # they ascend
 
     def fails(A: Tensor) -> Any:
-        if A.dtype == torch.float32:
+        if A.dtype in failing and A.any():
             raise torch.linalg.LinAlgError("did not converge")
         return eigh(A)
 
     monkeypatch.setattr(linalg.torch.linalg, "eigh", fails)
-    found = eigen(A)[1]
-    assert found.dtype == torch.float32 and torch.equal(found.abs(), V)
+    values, vectors = eigen(torch.stack([torch.zeros(3, 3), A]))  # they ascend
+    assert vectors.dtype == torch.float32 and torch.equal(vectors[1].abs(), V)
+    assert torch.equal(values, torch.tensor([[0.0, 0, 0], [1, 2, 3]]))
 
 
 def lowered(G: Tensor, kind: str) -> Tensor:
@@ -313,7 +314,7 @@ def test_gram_basis_begins_with_the_singular_vectors_and_ends_as_smoothly(
     ("cls", "hyper", "most"),  # where rounding chose the bases 0.16 to 0.35
     [
         (SOAP, {}, 0.02),
-        (KLSOAP, {}, 0.02),
+        (KLSOAP, {}, 0.06),  # tall ones divide by eigenvalues of rounding: 0.01 to 0.04 over draws
         (KLSOAP, {"second_moment": "factors"}, 0.02),
         (SOAPMuon, {"ns_dtype": "float32"}, 0.02),
         (COSMOS, {"rank": 6, "ns_dtype": "float32"}, 0.02),

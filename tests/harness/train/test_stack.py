@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from htbench.harness.config.settings import resolve_config
+from htbench.harness.data import text
 from htbench.harness.errors import RunFailedError, StoppedError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store, curve
@@ -198,6 +199,23 @@ def test_a_compiled_stack_keeps_its_size_until_half_have_left(tmp_path, monkeypa
     assert [getattr(end, "status", None) for end in ends][:3] == [None, Status.DIVERGED, Status.COMPLETED]
     assert sizes == [5, 2]
     assert_close_to_alone([ends[2], ends[4]], tmp_path, [wanted[2], wanted[4]])
+
+
+class Smoothed(text.TextTask):
+    def loss(self, model, batch):
+        logits = self.logits(model, batch)
+        return torch.nn.functional.cross_entropy(
+            logits, batch.targets.flatten(), reduction="sum", label_smoothing=0.2
+        )
+
+
+@pytest.mark.parametrize(("name", "value"), [("TextTask", Smoothed), ("CHUNK_ABOVE", 100)])
+def test_runs_with_another_loss_are_compiled_alone(tmp_path, monkeypatch, nothing_compiled, name, value):
+    monkeypatch.setattr(text, name, value)
+    wanted = configs(2, compile=True, steps=20)
+    records = train_together(wanted, tmp_path / "stack")
+    assert ["stack" in record.environment for record in records] == [False, False]
+    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
 
 
 @pytest.mark.slow

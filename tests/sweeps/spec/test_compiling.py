@@ -22,6 +22,7 @@ compile: auto
         ("auto", "true", {True}),
         ("seeds: [0, 1, 2, 3, 4]", "seeds: [0, 1, 2, 3]", {False}),
         ("steps: 8000", "steps: 1000", {False}),
+        ("steps: 8000", "steps: 8e3", {True}),  # which YAML takes for words
         ("steps: 8000", "epochs: 900", {False}),  # nobody has counted the updates
         ("model: llama-s1", "model: llama-s1, compile: false", {False}),
         ("space: {", "space: {model: [llama-s1, llama-nano], ", {True}),
