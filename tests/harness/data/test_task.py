@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from htbench.harness.data import text
 from htbench.harness.data.images import ImageTask
 from htbench.harness.data.task import IGNORED, Batch, mean_losses
 from htbench.harness.data.text import TextTask
@@ -171,6 +172,30 @@ def test_all_of_the_test_split_is_scored_row_by_row(bigram):
     assert scores.whole == 5 and scores.correct is None
     assert scores.metrics["loss"] == pytest.approx(nats.mean().item())
     assert scores.metrics == task.evaluate(bigram, "test", micro_batch=7, device=CPU)
+
+
+class RoundsByRows(Bigram):
+    """Its logits depend on the number of rows, as those of products of matrices may."""
+
+    def __init__(self, rounding):
+        super().__init__()
+        self.rounding, self.rows = rounding, set()
+
+    def forward(self, tokens):
+        self.rows.add(len(tokens))
+        return super().forward(tokens) * (1 + self.rounding * len(tokens))
+
+
+@pytest.mark.parametrize("rounding", [0, 1e-6])
+def test_batches_are_evaluated_together_where_each_keeps_its_bits(monkeypatch, rounding):
+    model, task = RoundsByRows(rounding), text_task()
+    with monkeypatch.context() as patched:
+        patched.setattr(text, "_TOGETHER", 0)
+        expected = task.score(model, "val", 4, CPU).sums
+    assert model.rows == {4} and len(expected) == 12
+    for rows in ({4, 12}, {4} if rounding else {12}):
+        model.rows.clear()
+        assert (task.score(model, "val", 4, CPU).sums == expected).all() and model.rows == rows
 
 
 def test_a_window_belongs_to_the_document_in_which_it_begins():
