@@ -90,6 +90,7 @@ class Report:
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
+        cancelled: how many of the jobs for removed points.
     """
 
     finished: int = 0
@@ -101,6 +102,7 @@ class Report:
     left: int = 0
     refusal: str = ""
     troubles: Troubles = field(default_factory=Troubles)
+    cancelled: int = 0
 
     @property
     def settled(self) -> bool:
@@ -140,7 +142,7 @@ class Report:
         advice += [Note("submit_rounds", rate=spec.search.rate)] if refines else []
         advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
         counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
-        return [*arrays, *counts, *advice, *self.troubles.make_notes(name)]
+        return [*arrays, *counts, *advice, *self.troubles.make_notes(name, self.cancelled)]
 
 
 def check_names(root: Path, spec: SweepSpec) -> None:
@@ -254,9 +256,12 @@ def submit(
         queue.recover_ids(store.root, jobs)
         run_states = states(store, points)  # after the queue: a job that ends in between leaves a record
         troubles_before = troubles.find_troubles(store, spec, points, run_states, jobs)
-        unwanted = [jobs[id] for id in troubles_before.removed]
-        queue.scancel([job.id for job in unwanted if job.pending and job.user == current_user()])
+        removed = [jobs[id] for id in troubles_before.removed]
+        unwanted = [job.id for job in removed if job.pending and job.user == current_user()]
+        queue.scancel(unwanted)
         failed = [p.point for p in selected if run_states[p.point.id].status is Status.FAILED]
+        for point in failed:
+            store.clear_leftovers(point.key)  # perhaps nobody claims it any more
         if options.retry:
             for point in failed:
                 store.reset_failure(point.key)
@@ -264,7 +269,7 @@ def submit(
         point_jobs = queue.map_jobs(submissions.read_all(store.root), jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
         report, pending = select_pending(selected, point_jobs, run_states, ending)
-        report.troubles = troubles_before
+        report.troubles, report.cancelled = troubles_before, len(unwanted)
         user_jobs = sum(job.user == current_user() for job in jobs.values())
         if pending:
             code = snapshot.take(store.root, [p.config for p in planned])

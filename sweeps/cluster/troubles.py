@@ -34,11 +34,16 @@ class Troubles:
     outdated: list[str] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
 
-    def make_notes(self, sweep: str) -> list[Note]:
-        """For people."""
+    def make_notes(self, sweep: str, cancelled: int | None = None) -> list[Note]:
+        """For people; `cancelled`: how many removed jobs the command has cancelled; None: it cancels none."""
+        removed = len(self.removed)
+        unwanted = Note("jobs_unwanted", sweep=sweep, jobs=removed)
+        if cancelled is not None:
+            left = removed - cancelled
+            unwanted = Note("unwanted_cancelled", sweep=sweep, jobs=removed, cancelled=cancelled, left=left)
         return [
             *early_ends.make_notes(sweep, self.ended_early),
-            *([Note("jobs_unwanted", sweep=sweep, jobs=len(self.removed))] if self.removed else []),
+            *([unwanted] if removed else []),
             *([Note("jobs_outdated", sweep=sweep, jobs=len(self.outdated))] if self.outdated else []),
         ]
 
