@@ -104,15 +104,16 @@ class Records:
 
     def clear_leftovers(self, key: str, *more: Path) -> bool:
         """Remove the temporary files of a run, and `more`; False if a process is at work on it: all stay."""
-        files, number = self.files(key), self.last_attempt(key)
-        folders = [files.path, *([files.attempts] if number else [])]  # a link has no attempts
+        files = self.files(key)
+        number = files.last_attempt()  # 0 also where a link stands for the folder
         # Before the look at the last attempt: who starts after that may have others.
-        found = [path for folder in folders for path in atomic.temporaries(folder)]
-        last = self.attempt(key, number)
+        found = [*more, *atomic.temporaries(files.path)]
+        found += atomic.temporaries(files.attempts) if number else ()
+        last = files.read_attempt(number)
         owner = Owner.from_json(last.get("owner"))
         if number and not last.get("outcome") and self.alive(owner, files.attempt(number)):
             return False
-        for path in (*found, *more):
+        for path in found:
             path.unlink(missing_ok=True)
         return True
 

@@ -217,21 +217,6 @@ def test_the_claim_writes_the_config_and_sweeps_up(store):
     assert (folder.parent / "config.yaml").read_text() == "steps: 3\n"
 
 
-def test_what_a_process_that_dies_at_its_last_note_leaves_goes_with_the_next_look(tmp_path):
-    lives = [True]
-    store = Store(tmp_path, alive=lambda *_: lives[0])
-    attempt = store.claim(KEY, "")
-    names = attempt.files.record, attempt.path
-    left = [attempt.files.checkpoint, *map(atomic.temporary_name, names)]
-    for path in left:
-        path.write_text("")
-    store.write_record(record(KEY, 1))
-    assert store.records([KEY]) and all(path.exists() for path in left), "it may be about to rename them"
-    lives[0] = False
-    assert store.records([KEY]) and not any(path.exists() for path in left)
-    assert store.index.rows().keys() == {KEY}
-
-
 def test_the_index_is_a_copy_of_the_folders(store):
     store.claim(KEY, "").finish(record(KEY, 1))
     other = "b" * 12
