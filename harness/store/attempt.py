@@ -73,7 +73,7 @@ class Attempt:
         self._note(start_step=step, repeats=repeats)
 
     def finish(self, record: RunRecord) -> RunRecord:
-        """Write the record once, then the index line, and remove the checkpoint.
+        """Write the record once, then the end of the attempt and the index line, and remove the checkpoint.
 
         Returns:
             the record on disk: `record`, or that of a process that finished the same run earlier.
@@ -82,6 +82,7 @@ class Attempt:
         self.check()
         written = self.store.write_record(record)
         self._note(outcome={"reason": Reason.FINISHED}, ended=ended)
+        self.store.note([self.key])
         return written
 
     def end(self, reason: Reason, message: str = "") -> None:

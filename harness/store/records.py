@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.store import layout
 from htbench.harness.store.index import Index, Mark, mark_of
+from htbench.harness.store.owner import Owner
 from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFile, RunFolder
 from htbench.harness.system import atomic
@@ -27,10 +28,11 @@ class Records:
 
     Args:
         root: the folder of the store; it need not exist.
+        alive: whether an owner lives, by its heartbeat file; tests pass their own.
     """
 
-    def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
+    def __init__(self, root: Path | str, alive: Callable[[Owner | None, Path], bool]) -> None:
+        self.root, self.alive = Path(root), alive
         self.index = Index(OwnFile(self.root, layout.INDEX))
 
     # --- one run ---
@@ -86,10 +88,7 @@ class Records:
         return record if record is not None and record.key == key else None
 
     def write_record(self, record: RunRecord) -> RunRecord:
-        """Write a record unless there is a valid one, and note it in the index.
-
-        It replaces the record of a pruned run.
-        """
+        """Write a record unless there is a valid one. It replaces the record of a pruned run."""
         layout.begin(self.root)
         path = self.files(record.key).record
         while not atomic.create_json(path, record.to_json()):
@@ -101,8 +100,22 @@ class Records:
             if existing is not None:
                 return existing
             path.unlink(missing_ok=True)  # damaged
-        self._note([record.key])
         return record
+
+    def clear_leftovers(self, key: str, *more: Path) -> bool:
+        """Remove the temporary files of a run, and `more`; False if a process is at work on it: all stay."""
+        files = self.files(key)
+        number = files.last_attempt()  # 0 also where a link stands for the folder
+        # Before the look at the last attempt: who starts after that may have others.
+        found = [*more, *atomic.temporaries(files.path)]
+        found += atomic.temporaries(files.attempts) if number else ()
+        last = files.read_attempt(number)
+        owner = Owner.from_json(last.get("owner"))
+        if number and not last.get("outcome") and self.alive(owner, files.attempt(number)):
+            return False
+        for path in found:
+            path.unlink(missing_ok=True)
+        return True
 
     # --- all runs ---
 
@@ -126,21 +139,25 @@ class Records:
                 records = {key: record for key, mark in marks.items() if (record := find(key, mark))}
                 missing = [key for key in marks if key not in records]
                 try:
-                    records |= self._note(missing) if missing else {}
+                    records |= self.note(missing) if missing else {}
                 except OSError:  # the store may be read-only
                     records |= self._read(missing)
                 yield from ((key, records.pop(key)) for key in marks if key in records)
 
-    def _note(self, keys: Sequence[str]) -> dict[str, RunRecord]:
-        """Read the records of `keys` and note them in the index, but for those of changed files."""
+    def note(self, keys: Sequence[str]) -> dict[str, RunRecord]:
+        """Read the records of `keys` and note them in the index, but for those of changed files.
+
+        First their leftovers go, also the checkpoint unless another study may resume from it. An owner does
+        this last; if it dies before, the next reader does it.
+        """
         with self.index.locked():
             records = self._read(keys)
-            sound = [record for record in records.values() if not record.digest]
-            for record in sound:  # after a crash the next reader cleans the folder
-                if record.status != "pruned":  # another study may have resumed it
-                    files = self.files(record.key)
-                    files.checkpoint.unlink(missing_ok=True)
-                    atomic.remove_temporaries(files.path)
+            sound = [
+                record
+                for key, record in records.items()
+                if not record.digest
+                and (record.status == "pruned" or self.clear_leftovers(key, self.files(key).checkpoint))
+            ]
             self.index.append((mark_of(self.files(record.key).record.stat()), record) for record in sound)
         return records
 

@@ -75,11 +75,10 @@ class Store(Records):
         *,
         read_only: bool = False,
     ) -> None:
-        super().__init__(root)
+        super().__init__(root, alive)
         layout.check_format(self.root)
         if not read_only:
             write_for_the_group(self.root)
-        self.alive = alive
 
     def state(self, key: str, study: str = "") -> RunState:
         """The state of a run for `study`. A run that only another study has pruned is waiting."""

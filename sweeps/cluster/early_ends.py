@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from htbench.harness.show.note import Note
-from htbench.harness.store import Store, submissions
+from htbench.harness.store import Store
 from htbench.harness.store.points import Point, filled
 from htbench.harness.store.submissions import Submission
 from htbench.sweeps.cluster import job_log
@@ -35,18 +35,20 @@ class Early:
     log: str
 
 
-def find_early_ends(store: Store, sweep: str, points: Sequence[Point], free: Collection[str]) -> list[Early]:
+def find_early_ends(
+    store: Store, arrays: Sequence[Submission], points: Sequence[Point], free: Collection[str]
+) -> list[Early]:
     """The jobs that ended before their run began, by error and node, the most frequent first.
 
     Args:
         store: the store.
-        sweep: the sweep's name.
+        arrays: the submissions of a sweep.
         points: its points.
         free: the ids of those that wait and have no job in the queue.
     """
     by_id, groups = {point.id: point for point in points}, dict[tuple[str, str], Early]()
     jobs, waiting = list[tuple[Submission, str, str]](), set(free)
-    for array in reversed(submissions.read(store.root, sweep)):  # the last job of each point counts
+    for array in reversed(arrays):  # the last job of each point counts
         jobs += [(array, job, id) for job, id in array.jobs().items() if array.job and id in waiting]
         waiting -= set(array.points)
     for array, job, id in jobs[:MOST_JOBS]:

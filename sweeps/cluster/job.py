@@ -15,9 +15,6 @@ import signal
 import sys
 from pathlib import Path
 
-from htbench.harness.config import parts
-from htbench.harness.config.key import run_key
-from htbench.harness.config.settings import resolve_config
 from htbench.harness.show.emit import say
 from htbench.harness.store.owner import STALE_SECONDS
 from htbench.harness.store.points import Point
@@ -77,9 +74,6 @@ def train_point(root: str, code: str, point: Point) -> None:
 def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
     if Path(code).resolve() != CODE:
         sys.exit(f"htbench: this job imports from {CODE} instead of its snapshot {code}.")
-    parts.allow(parts.named(point.overrides))
-    if not point.slot and run_key(resolve_config(point.overrides)) != point.key:
-        sys.exit(f"htbench: run {point.key} was planned with other data or defaults than this node has.")
     name_job(point)
     if point.processes > 1:
         from submitit.helpers import TorchDistributedEnvironment

@@ -32,7 +32,7 @@ def submit(
         code: the snapshot to run from.
         submission: the array.
         resources: what each job asks for.
-        points: those of the submission; their runs have equally many processes.
+        points: those of the submission, in its order; their runs have equally many processes.
 
     Returns:
         its id.
@@ -43,7 +43,7 @@ def submit(
     """
     folder = log_folder(root, submission)
     folder.mkdir(parents=True)
-    content = encode_order(submission, points)
+    content = encode_order(points)
     script = write_array_script(root, code, submission, resources, points[0].processes, content)
     try:
         atomic.write_text(folder / "submission.sh", script)  # for people to read
@@ -54,10 +54,9 @@ def submit(
         raise
 
 
-def encode_order(submission: Submission, points: Sequence[Point]) -> bytes:
+def encode_order(points: Sequence[Point]) -> bytes:
     """What the jobs of an array are to do: one file, complete before `sbatch` is called."""
-    by_id = {point.id: asdict(point) for point in points}
-    return json.dumps([by_id[id] for id in submission.points]).encode()
+    return json.dumps([asdict(point) for point in points]).encode()
 
 
 def write_array_script(

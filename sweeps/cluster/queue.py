@@ -65,18 +65,17 @@ def find_jobs(root: Path, points: Collection[str]) -> dict[str, Job]:
     return {point: point_jobs[point] for point in points if point in point_jobs}
 
 
-def recover_ids(root: Path, jobs: Mapping[str, Job]) -> int:
-    """Store the ids of arrays whose submitter was killed before it could; returns how many there were.
+def recover_ids(root: Path, jobs: Mapping[str, Job]) -> None:
+    """Store the ids of arrays whose submitter was killed before it could.
 
     Args:
         root: the store, whose submissions the caller has locked.
         jobs: the queue.
     """
     ids = {word_of(job.name): job.array for job in jobs.values()}
-    unanswered = [array for array in submissions.read_all(root) if not array.job and array.word in ids]
-    for array in unanswered:
-        submissions.answer(root, array, job=ids[array.word])
-    return len(unanswered)
+    for array in submissions.read_all(root):
+        if not array.job and array.word in ids:
+            submissions.answer(root, array, job=ids[array.word])
 
 
 # --- names of jobs ---

@@ -90,6 +90,7 @@ class Report:
         left: points that a limit leaves to the next call.
         refusal: SLURM's message about the limit; empty without one.
         troubles: what was wrong with jobs before.
+        cancelled: how many of the jobs for removed points.
     """
 
     finished: int = 0
@@ -101,6 +102,7 @@ class Report:
     left: int = 0
     refusal: str = ""
     troubles: Troubles = field(default_factory=Troubles)
+    cancelled: int = 0
 
     @property
     def settled(self) -> bool:
@@ -140,7 +142,7 @@ class Report:
         advice += [Note("submit_rounds", rate=spec.search.rate)] if refines else []
         advice += [Note("submit_replicas")] if spec.fresh_seeds and not self.settled else []
         counts = [] if quiet else [Note("submitted", sweep=name, points=points, **numbers)]
-        return [*arrays, *counts, *advice, *self.troubles.make_notes(name)]
+        return [*arrays, *counts, *advice, *self.troubles.make_notes(name, self.cancelled)]
 
 
 def check_names(root: Path, spec: SweepSpec) -> None:
@@ -253,18 +255,19 @@ def submit(
         jobs = slurm.queue()
         queue.recover_ids(store.root, jobs)
         run_states = states(store, points)  # after the queue: a job that ends in between leaves a record
-        troubles_before = troubles.find_troubles(store, spec, points, run_states, jobs)
-        unwanted = [jobs[id] for id in troubles_before.removed]
-        queue.scancel([job.id for job in unwanted if job.pending and job.user == current_user()])
+        before = troubles.find_troubles(store, spec, points, run_states, jobs)
+        unwanted = [id for id in before.removed if jobs[id].pending and jobs[id].user == current_user()]
+        queue.scancel(unwanted)
         failed = [p.point for p in selected if run_states[p.point.id].status is Status.FAILED]
-        if options.retry:
-            for point in failed:
+        for point in failed:
+            store.clear_leftovers(point.key)  # perhaps nobody claims the run any more
+            if options.retry:
                 store.reset_failure(point.key)
-            run_states |= states(store, failed)
+        run_states |= states(store, failed)
         point_jobs = queue.map_jobs(submissions.read_all(store.root), jobs)
         ending = slurm.ending(slurm.FRESH)  # of the same answer
         report, pending = select_pending(selected, point_jobs, run_states, ending)
-        report.troubles = troubles_before
+        report.troubles, report.cancelled = before, len(unwanted)
         user_jobs = sum(job.user == current_user() for job in jobs.values())
         if pending:
             code = snapshot.take(store.root, [p.config for p in planned])
@@ -289,11 +292,7 @@ def submit_array(root: Path, code: Snapshot, spec: SweepSpec, array: Array, repo
     from htbench.sweeps.cluster import job_array  # imports submitit
 
     jobs, asked = len(array.points), array.resources.asked(array.processes)
-    remarks: dict[str, Any] = {
-        "code": code.folder.name,
-        "resources": asked,
-        "label": queue.label_blocks(array.points),
-    }
+    remarks = {"code": code.folder.name, "resources": asked, "label": queue.label_blocks(array.points)}
     submission = submissions.intend(root, spec.name, [point.id for point in array.points], remarks)
     already = f"; {counted(report.submitted, 'run')} had been submitted before" if report.submitted else ""
     try:
@@ -346,7 +345,7 @@ def write_scripts(
     for array in apply_submit_limit(group_into_arrays(spec, pending, largest), user_jobs):
         ids, label = tuple(point.id for point in array.points), queue.label_blocks(array.points)
         one = Submission(spec.name, _NO_WORD, ids, label=label)
-        order = job_array.encode_order(one, array.points)
+        order = job_array.encode_order(array.points)
         scripts.append(
             job_array.write_array_script(store.root, code, one, array.resources, array.processes, order)
         )

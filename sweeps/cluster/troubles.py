@@ -1,7 +1,7 @@
 """Jobs that went wrong or are no longer wanted, for `status` and `submit`."""
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store, submissions
 from htbench.harness.store.owner import current_user
 from htbench.harness.store.points import Point, read_points, sweep_names
-from htbench.harness.store.submissions import Submission
 from htbench.harness.system import slurm
 from htbench.harness.system.squeue import Job
 from htbench.sweeps.cluster import early_ends, queue
@@ -34,11 +33,13 @@ class Troubles:
     outdated: list[str] = field(default_factory=list)
     ended_early: list[Early] = field(default_factory=list)
 
-    def make_notes(self, sweep: str) -> list[Note]:
-        """For people."""
+    def make_notes(self, sweep: str, cancelled: int | None = None) -> list[Note]:
+        """For people; `cancelled`: how many removed jobs the command has cancelled; None: it cancels none."""
+        jobs, command = len(self.removed), "submit" if cancelled is None else ""
+        unwanted = Note("jobs_unwanted", sweep=sweep, jobs=jobs, cancelled=cancelled, command=command)
         return [
             *early_ends.make_notes(sweep, self.ended_early),
-            *([Note("jobs_unwanted", sweep=sweep, jobs=len(self.removed))] if self.removed else []),
+            *([unwanted] if jobs else []),
             *([Note("jobs_outdated", sweep=sweep, jobs=len(self.outdated))] if self.outdated else []),
         ]
 
@@ -63,53 +64,28 @@ def find_troubles(
     jobs = slurm.recent_queue() if arrays and jobs is None else jobs
     if not arrays or jobs is None:
         return Troubles()
-    waiting = {id for id, state in run_states.items() if state.status is Status.WAITING}
-    free = waiting - queue.map_jobs(arrays, jobs).keys()
-    return Troubles(
-        find_removed(store.root, spec.name, arrays, jobs, run_states),
-        find_outdated(spec, points, arrays, jobs),
-        early_ends.find_early_ends(store, spec.name, points, free),
-    )
-
-
-# --- points that are wanted no more ---
-
-
-def find_removed(
-    root: Path, sweep: str, arrays: Sequence[Submission], jobs: Mapping[str, Job], points: Collection[str]
-) -> list[str]:
-    """The jobs in the queue whose point is wanted neither by their sweep nor by another one of the store.
-
-    Args:
-        root: the store.
-        sweep: the sweep's name.
-        arrays: its submissions.
-        jobs: the queue.
-        points: the ids of its points.
-    """
-    planned = set(points)
-    rest = [(point, job.id) for _, point, job in queue.match_jobs(arrays, jobs) if point not in planned]
-    for name in sweep_names(root) if rest else ():
-        with contextlib.suppress(UsageError):  # a damaged plan is an error where it is needed
-            planned |= {point.id for point in read_points(root, name)} if name != sweep else set()
-    return [job for point, job in rest if point not in planned]
-
-
-def find_outdated(
-    spec: SweepSpec, points: Sequence[Point], arrays: Sequence[Submission], jobs: Mapping[str, Job]
-) -> list[str]:
-    """The jobs of this user that wait and ask for something else than the file.
-
-    Args:
-        spec: the sweep.
-        points: its points.
-        arrays: its submissions.
-        jobs: the queue.
-    """
+    matched = list(queue.match_jobs(arrays, jobs))
     by_id = {point.id: point for point in points}
-    return [
+    waiting = {id for id, state in run_states.items() if state.status is Status.WAITING}
+    free = waiting - {id for _, id, _ in matched}
+    outdated = [
         job.id
-        for array, id, job in queue.match_jobs(arrays, jobs)
+        for array, id, job in matched
         if id in by_id and array.resources and job.pending and job.user == current_user()
         if {**array.resources} != block_of(spec, by_id[id]).resources.asked(by_id[id].processes)
     ]
+    rest = {job.id: id for _, id, job in matched if id not in by_id}
+    return Troubles(
+        find_removed(store.root, spec.name, rest),
+        outdated,
+        early_ends.find_early_ends(store, arrays, points, free),
+    )
+
+
+def find_removed(root: Path, sweep: str, jobs: Mapping[str, str]) -> list[str]:
+    """Those of `jobs` (id -> point) whose point no other sweep of the store wants either."""
+    wanted = set[str]()
+    for name in sweep_names(root) if jobs else ():
+        with contextlib.suppress(UsageError):  # a damaged plan is an error where it is needed
+            wanted |= {point.id for point in read_points(root, name)} if name != sweep else set()
+    return [job for job, point in jobs.items() if point not in wanted]

@@ -128,7 +128,7 @@ def _as_planned(point: Point) -> RunConfig:
     config = resolve_config(point.overrides)
     if run_key(config) != point.key:
         raise UsageError(
-            f"Run {point.key} was planned with other code, data or defaults than there are now; "
+            f"Run {point.key} was planned with other code, data or defaults than this machine has now; "
             f"give the command again."
         )
     return config

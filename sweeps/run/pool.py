@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from htbench.harness.errors import RunFailedError, UsageError
 from htbench.harness.parallel.joining import is_main
@@ -36,12 +36,6 @@ SERVER_KILLED = 255  # what multiprocessing says of all processes of a server th
 SERVERS = 3  # that may be killed one after the other while one run starts
 
 
-class Counter(Protocol):
-    """A number in shared memory: a worker writes its steps, this process reads them."""
-
-    value: int
-
-
 @dataclass
 class Worker:
     """The processes that train the run of one point, or the one that trains those of several as a stack.
@@ -49,13 +43,13 @@ class Worker:
     Attributes:
         ids: of the points.
         ranks: the processes.
-        counter: updates made so far.
+        counter: its `value`, in shared memory, is the updates made so far.
         gpu: their GPUs, as `gpu_variable` names them; None: no GPU is assigned.
     """
 
     ids: list[str]
     ranks: Ranks
-    counter: Counter
+    counter: Any
     gpu: str | None
 
 
@@ -112,7 +106,7 @@ class Pool:
         for name in gpus:
             self.free_gpus.remove(name)
         gpu = ",".join(gpus) or None
-        counter: Any = self._context.RawValue("q", 0)
+        counter = self._context.RawValue("q", 0)
         words = (self.root, points, counter, gpu)
         ids = [point.id for point in points]
         self.running[ids[0]] = Worker(ids, self._start(points[0].processes, words), counter, gpu)
@@ -155,7 +149,7 @@ class Pool:
             self.finished(timeout=1.0)
 
 
-def _work(root: Path, points: Sequence[Point], counter: Counter, gpu: str | None) -> None:
+def _work(root: Path, points: Sequence[Point], counter: Any, gpu: str | None) -> None:
     streams.settle()
     if gpu is not None:
         os.environ[gpu_variable()] = gpu

@@ -140,17 +140,15 @@ class Runner:
         if not new:  # the usual case; the lines below read the whole index
             return
         self._known.update(new)
-        self._stacks.update({name: self._stack_of(one) for name, one in new.items()})
         records = ended(self.store, [one.point for one in filled(self.store.root, list(new.values()))])
         for name, one in new.items():
+            wanted = next(sweep.spec.stack for sweep in self.sweeps if sweep.spec.name == one.point.sweep)
+            kind = None if one.point.slot else stack_kind(one.config, wanted, has_gpu=bool(visible_gpus()))
+            self._stacks[name] = kind
             if name in records:
                 self._settle(name, records[name])
             else:
                 self._todo.append(one.point)
-
-    def _stack_of(self, one: Planned) -> Kind | None:
-        wanted = next(sweep.spec.stack for sweep in self.sweeps if sweep.spec.name == one.point.sweep)
-        return None if one.point.slot else stack_kind(one.config, wanted, has_gpu=bool(visible_gpus()))
 
     def _settle(self, name: str, record: RunRecord | None, why: Note | None = None) -> None:
         if why is not None:

@@ -168,7 +168,6 @@ DOORS = {
     "harness.commands.zoo",
     "harness.commands.run",
     "sweeps.compare",
-    "sweeps.cluster.job",
     "sweeps.run.execute",
     "sweeps.spec.sweep_file",
 }

@@ -118,6 +118,7 @@ class Bench:
                 pruned_by=[point.study] if status == "pruned" else [],
             )
         )
+        self.store.note([point.key])
 
     def edit(self, key, **changes):
         """Change a record as people do it by hand: its digest stays that of the record as it was."""

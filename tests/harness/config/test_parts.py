@@ -308,7 +308,7 @@ def test_a_worker_that_finds_other_code_than_was_planned_trains_nothing(write, t
     said = []
     point = Point("s", "b", "search", "0" * 12, settings)
     assert execute(tmp_path, point, Monitor(), said.append) == EXIT_ENDED
-    assert "was planned with other code, data or defaults than there are now" in str(said[0])
+    assert "was planned with other code, data or defaults than this machine has now" in str(said[0])
     assert not list(tmp_path.glob("runs/*/*"))
 
 

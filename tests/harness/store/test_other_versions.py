@@ -54,7 +54,7 @@ def test_an_attempt_keeps_what_newer_code_has_written(store):
 
 def test_a_reader_that_is_late_does_not_note_the_old_record(store):
     store.write_record(record(KEY, 1))
-    store.index.path.unlink()  # the reader finds nothing there, reads the folder, and waits for the lock
+    # The reader finds nothing in the index, reads the folder, and waits for the lock.
     late = threading.Thread(target=lambda: Store(store.root).records([KEY]))
     with store.index.locked():
         late.start()

@@ -13,10 +13,9 @@ from htbench.sweeps.plan.planned import search_points, states
 from htbench.sweeps.plan.replicas import everything
 from htbench.sweeps.plan.stored import write_plan
 from htbench.sweeps.spec import sweep_file
-from tests.helpers.job_process import order_words
+from tests.helpers.job_process import JOB, order_words
 from tests.helpers.warm import Command
 
-JOB = "import sys; from htbench.sweeps.cluster import job; job.main(*sys.argv[1:])"
 TEXT = """
 name: tiny
 base: {task: digits, model: resnet-nano, steps: 4, batch_size: 16, device: cpu}

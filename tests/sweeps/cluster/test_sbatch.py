@@ -115,10 +115,7 @@ echo 'sbatch: fatal: Could not establish a configuration source' >&2; exit 1"""
     ("says", "error"),
     [
         ("echo 'sbatch: error: Invalid partition name specified' >&2; exit 1", RefusedError),
-        (
-            "echo 'sbatch: error: Unable to contact slurm controller' >&2; exit 1",
-            SlurmError,
-        ),
+        ("echo 'sbatch: error: Unable to contact slurm controller' >&2; exit 1", SlurmError),
         (UNKNOWN_CLUSTER, SlurmError),
     ],
     ids=["refusal", "dead", "unknown"],

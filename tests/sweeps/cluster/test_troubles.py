@@ -4,8 +4,12 @@ import json
 
 import pytest
 
+from htbench.harness.store import Reason, Store
+from htbench.harness.store.points import read_points
+from htbench.harness.system import atomic
 from tests.helpers.fake_slurm import FakeSlurm
 from tests.helpers.json_fields import promised
+from tests.helpers.records import record
 
 SPEC = """
 name: tiny
@@ -44,10 +48,11 @@ def test_jobs_of_points_that_the_file_has_lost_are_named_and_cancelled(sweep, cl
     (row,) = json.loads("\n".join(sweep("status", FEWER, "--json")))
     promised("sweep status", [row])
     assert row["jobs"]["removed"] == ["8_1", "8_2"]
-    for words in (["status"], ["submit", "--replace"]):
-        (line,) = [line for line in sweep(words[0], FEWER, *words[1:]) if "no longer plans" in line]
-        assert line.startswith("tiny: 2 jobs in the queue are for runs that the sweep no longer plans; ")
-        assert line.endswith("`submit` with the file cancels those that wait")
+    fact = "tiny: 2 jobs in the queue are for runs that the sweep no longer plans; "
+    hint, done = "`submit` with the file cancels those that wait", "1 is cancelled now"
+    for words, end in ((["status"], hint), (["submit", "--replace"], done)):
+        lines = sweep(words[0], FEWER, *words[1:])
+        assert [line for line in lines if "no longer plans" in line] == [fact + end]
     assert cluster.jobs() == {"8_0": "PENDING", "8_1": "RUNNING"}, "a run at work is worth its result"
 
 
@@ -63,6 +68,22 @@ def test_a_job_that_another_sweep_of_the_store_waits_for_stays(sweep, cluster, h
     lines = sweep("submit", FEWER, "--replace") + sweep("status", FEWER)
     assert not any("no longer plans" in line for line in lines)
     assert len(cluster.jobs()) == 3
+
+
+def test_leftovers_of_settled_runs_go_and_those_of_an_owner_that_lives_stay(sweep, htbench):
+    store = Store(htbench.root)
+    dead, alive, failed = (store.claim(p.key, "") for p in read_points(htbench.root, "tiny"))
+    left = [atomic.temporary_name(one.path) for one in (dead, alive, failed)]
+    left += [dead.files.checkpoint, alive.files.checkpoint]
+    for path in left:
+        path.write_text("")
+    for one in (dead, alive):  # both are about to note their end
+        store.write_record(record(one.key))
+    dead._note(owner=dead.owner.to_json() | {"started": 0})  # its pid is another process's now
+    failed.end(Reason.OOM)
+    assert sweep("submit", SPEC) == ["tiny: 3 runs, 2 finished, 1 in the queue already"]
+    assert [path.exists() for path in left] == [False, True, False, False, True]
+    assert store.index.rows().keys() == {dead.key}, "the owner that lives will note its record itself"
 
 
 # --- resources that have changed ---

@@ -14,18 +14,12 @@ from htbench.harness.errors import EXIT_INTERRUPTED, EXIT_RUN_FAILED, EXIT_USAGE
 from htbench.harness.store import Store
 from htbench.harness.store.points import read_points
 from tests.helpers.command import Htbench
+from tests.helpers.on_cluster import attempts
 from tests.helpers.stored_runs import files
 from tests.helpers.sweeping import SPEC, carried_out, check_whole, die_at_each, results
 from tests.helpers.waiting import wait_for
 
 LONG = SPEC.replace("steps: 8", "steps: 150")
-
-
-def attempts(root):
-    return {
-        path.parent.parent.name: len(list(path.parent.iterdir()))
-        for path in root.glob("runs/*/*/attempts/1.json")
-    }
 
 
 @pytest.fixture(scope="module")
