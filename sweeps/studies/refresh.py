@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.layout import studies_folder
@@ -52,7 +53,7 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
     Args:
         store: the store.
         study: which study.
-        rebuild: write its journal even if nothing has changed.
+        rebuild: write it anew even if nothing has changed.
 
     Returns:
         where `optuna-dashboard` finds it.
@@ -64,10 +65,10 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
     def write() -> None:
         from htbench.sweeps.studies.study import write_search  # imports Optuna
 
-        write_search(store, study, filled, path)
+        write_search(store, study, filled, path, rebuild)
 
     path = studies_folder(store.root) / f"{study.name}.journal"
-    with slots.locked(store.root, study):
+    with atomic.locked(path.with_suffix(".lock")):  # not that of the slots: jobs do not wait for a database
         filled = slots.read_slots(store.root, study)
         if study.storage:
             write()
@@ -103,18 +104,16 @@ def refresh_grid(
         `optuna-dashboard` can open them.
     """
     run_states = states(store, [p.point for p in planned])
-    groups: dict[tuple[tuple[str, ...], str], list[tuple[Planned, RunState]]] = {}
-    for p in planned:
-        group = (objective(p.point, spec), p.point.stage)
-        groups.setdefault(group, []).append((p, run_states[p.point.id]))
+    groups = grouped(planned, lambda p: (objective(p.point, spec), p.point.stage))
     folder = studies_folder(store.root)
     paths: list[Path] = []
-    for (parts, stage), rows in groups.items():
+    for (parts, stage), members in groups.items():
         name = names.get(parts) or study_name((spec.name, *parts))
         path = folder / f"{replicas_of(name) if stage == REPLICATE else name}.journal"
         while path in paths:  # names may differ in what does not belong into the name of a file
             path = path.with_stem(f"{path.stem}_")
         paths.append(path)
+        rows = [(p, run_states[p.point.id]) for p in members]
         with atomic.locked(sweep_folder(store.root, spec.name) / ".lock"):
             _refresh_journal(store, spec, path, rows, rebuild)
     return paths
