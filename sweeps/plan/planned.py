@@ -88,8 +88,8 @@ def plan_point(spec: SweepSpec, block: str, stage: str, settings: Settings) -> P
             own.resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
-    search = spec.search if stage == SEARCH and spec.search.mode == REFINE else None
-    allowed, refines = (search.trials, search.rate) if search is not None else (0, "")
+    goes_on = stage == SEARCH and spec.search.mode == REFINE
+    allowed, refines = (spec.search.trials, spec.search.rate) if goes_on else (0, "")
     key = run_key(config)
     point = Point(spec.name, block, stage, key, settings, allowed=allowed, refines=refines, row=own.row)
     return Planned(point, config)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from htbench.harness.choice.winner import grouped
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.layout import studies_folder
@@ -104,16 +103,17 @@ def refresh_grid(
         `optuna-dashboard` can open them.
     """
     run_states = states(store, [p.point for p in planned])
-    groups = grouped(planned, lambda p: (objective(p.point, spec), p.point.stage))
+    groups: dict[tuple[tuple[str, ...], str], list[tuple[Planned, RunState]]] = {}
+    for p in planned:
+        groups.setdefault((objective(p.point, spec), p.point.stage), []).append((p, run_states[p.point.id]))
     folder = studies_folder(store.root)
     paths: list[Path] = []
-    for (parts, stage), members in groups.items():
+    for (parts, stage), rows in groups.items():
         name = names.get(parts) or study_name((spec.name, *parts))
         path = folder / f"{replicas_of(name) if stage == REPLICATE else name}.journal"
         while path in paths:  # names may differ in what does not belong into the name of a file
             path = path.with_stem(f"{path.stem}_")
         paths.append(path)
-        rows = [(p, run_states[p.point.id]) for p in members]
         with atomic.locked(sweep_folder(store.root, spec.name) / ".lock"):
             _refresh_journal(store, spec, path, rows, rebuild)
     return paths

@@ -63,8 +63,9 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
     try:
         storage = RDBStorage(url)
         stored = create(storage)
-        listed, told = _with_keys(stored.trials), _with_keys(trials)
-        known, wanted = dict(listed), dict(listed) | dict(told)
+        listed = _with_keys(stored.trials)
+        known = dict(listed)
+        wanted = known | dict(_with_keys(trials))
         went_on = any(
             trial.user_attrs.get("status") == Status.PRUNED != wanted[key].user_attrs["status"]
             for key, trial in listed
