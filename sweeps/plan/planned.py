@@ -42,11 +42,8 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     if spec.search.has_slots:
         return [Planned(point, config) for point, config in slots.points(spec)]
     for block in spec.blocks:
-        if (
-            not spec.is_program
-            and block.row in optimizers.ZOO
-            and block.row != block.set.get("optimizer.name")
-        ):
+        others = optimizers.ZOO.keys() - {block.set.get("optimizer.name")}
+        if not spec.is_program and block.row in others:
             raise UsageError(f"The row of block '{block.name}' can't be '{block.row}', another optimizer.")
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
     planned = [plan_point(spec, block.name, SEARCH, settings) for block, settings in points]
@@ -91,8 +88,8 @@ def plan_point(spec: SweepSpec, block: str, stage: str, settings: Settings) -> P
             own.resources.check(config.processes)
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block}': {error}") from None
-    search = spec.search if stage == SEARCH and spec.search.mode == REFINE else None
-    allowed, refines = (search.trials, search.rate) if search is not None else (0, "")
+    goes_on = stage == SEARCH and spec.search.mode == REFINE
+    allowed, refines = (spec.search.trials, spec.search.rate) if goes_on else (0, "")
     key = run_key(config)
     point = Point(spec.name, block, stage, key, settings, allowed=allowed, refines=refines, row=own.row)
     return Planned(point, config)
@@ -178,10 +175,7 @@ def settings_of(point: Point) -> str:
     """Its slot, and the settings and seeds in which the points of its block differ."""
     tuned = [k for k in point.overrides if k.startswith("optimizer.") and k != "optimizer.name"]
     seeds = [k for k in SEED_FIELDS if k in point.overrides]
-    words = " ".join(f"{k.removeprefix('optimizer.')}={_short(point.overrides[k])}" for k in tuned + seeds)
+    values = [(k.removeprefix("optimizer."), point.overrides[k]) for k in tuned + seeds]
+    # Digits as in the tables; the draws of a search have sixteen.
+    words = " ".join(f"{k}={v:.6g}" if isinstance(v, float) else f"{k}={v}" for k, v in values)
     return (f"#{point.slot.rpartition('/')[2]} " if point.slot else "") + words
-
-
-def _short(value: Any) -> str:
-    """A number as in the tables; the draws of a search have sixteen digits."""
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from htbench.harness.config import RunConfig, Value, hyper_schedules
 from htbench.harness.config.key import identity, run_key
@@ -31,6 +31,8 @@ from htbench.harness.system import atomic, seal
 from htbench.harness.system.folders import make_folder
 from htbench.sweeps.spec.search import Range
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
+
+Slots: TypeAlias = Mapping[int, Mapping[str, Any]]  # what fills them, by their numbers
 
 LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
 
@@ -72,12 +74,11 @@ def points(spec: SweepSpec) -> list[tuple[Point, RunConfig]]:
     """
     configs = [(study, resolve_config(study.fixed)) for study in studies(spec)]
     rows = {block.name: block.row for block in spec.blocks}
-
-    def slot(study: Study, number: int) -> Point:
-        name, row = study.slot(number), rows[study.block]
-        return Point(spec.name, study.block, SEARCH, "", study.fixed, name, row=row)
-
-    return [(slot(study, n), config) for n in range(spec.search.trials) for study, config in configs]
+    return [
+        (Point(spec.name, study.block, SEARCH, "", study.fixed, study.slot(n), row=rows[study.block]), config)
+        for n in range(spec.search.trials)
+        for study, config in configs
+    ]
 
 
 def write_studies(root: Path, spec: SweepSpec) -> None:
@@ -115,7 +116,7 @@ def locked(root: Path, study: Study) -> AbstractContextManager[None]:
     return atomic.locked(study_path(root, study.sweep, study.name).with_name(".lock"))
 
 
-def read_slots(root: Path, study: Study) -> dict[int, dict[str, Any]]:
+def read_slots(root: Path, study: Study) -> Slots:
     """The filled slots of a study by their number."""
     folder = study_path(root, study.sweep, study.name).parent
     numbers = sorted(int(path.stem) for path in folder.glob("*.json") if path.stem.isdigit())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from htbench.harness.choice.winner import grouped
 from htbench.harness.config import RunConfig
 from htbench.harness.config.key import identity, run_key
 from htbench.harness.config.names import settings_of
@@ -31,7 +32,6 @@ from htbench.harness.system.folders import make_folder
 from htbench.sweeps.plan import slots
 from htbench.sweeps.plan.planned import (
     Planned,
-    by_objective,
     describe,
     filled,
     line,
@@ -92,14 +92,14 @@ def number_looks(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -
     A replica that is planned keeps its look. A new one has one more than the last replica of its setting that
     has a record.
     """
-    known = {point.id: point for point in before if point.stage == REPLICATE}
+    known = [point for point in before if point.stage == REPLICATE]
     looks: dict[tuple[object, ...], int] = {}
     store = Store(root)
-    for point in known.values():
+    for point in known:
         if store.record(point.key) is not None:
             name = point.block, point.candidate()
             looks[name] = max(looks.get(name, 0), point.look + 1)
-    seen = {point.id: point.look for point in known.values()}
+    seen = {point.id: point.look for point in known}
     return [
         dataclasses.replace(point, look=seen.get(point.id, looks.get((point.block, point.candidate()), 0)))
         if point.stage == REPLICATE
@@ -140,14 +140,14 @@ def lost(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> list[Point]
     before = plans.sound_points(root, spec.name)
     gone = [point for point in before if point.stage == SEARCH and point.id not in ids]
     if gone:  # seldom; this resolves every study
-        slotted = spec.search.has_slots
-        terms = {s.name: _terms(s) for s in slots.studies(spec)} if slotted else {}
+        terms = {s.name: _terms(s) for s in slots.studies(spec)} if spec.search.has_slots else {}
         names = {_name(p.point, terms) for p in search}
         for point in gone:
             if point.slot:
                 terms[point.study] = _terms(find_study(root, point.sweep, point.study))
         gone = [point for point in gone if _name(point, terms) not in names]
-    seeds = {name: replica_seeds(spec, group) for name, group in _rivals(spec, search).items()}
+    groups = grouped(search, lambda p: objective(p.point, spec))
+    seeds = {name: replica_seeds(spec, group) for name, group in groups.items()}
     for point in before:
         name = _objective(point, spec)
         if point.stage == REPLICATE and name in seeds and point.overrides.get("seed") not in seeds[name]:
@@ -173,11 +173,6 @@ def _terms(study: Study | None) -> str:
         return ""
     terms = {name: getattr(study, name) for name in _TERMS}
     return json.dumps(terms | {"fixed": without_description(study.fixed)}, sort_keys=True)
-
-
-def _rivals(spec: SweepSpec, search: Sequence[Planned]) -> dict[tuple[str, ...], list[Planned]]:
-    """The points of each objective by its name."""
-    return {objective(group[0].point, spec): group for group in by_objective(spec, search)}
 
 
 def _objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
@@ -232,7 +227,8 @@ def replicas_to_keep(root: Path, spec: SweepSpec, planned: Sequence[Planned]) ->
     waiting = [point for point in before if _objective(point, spec) not in decided]
     if not waiting:
         return []
-    rivals = _rivals(spec, filled(root, [p for p in planned if p.point.stage == SEARCH]))
+    search = filled(root, [p for p in planned if p.point.stage == SEARCH])
+    rivals = grouped(search, lambda p: objective(p.point, spec))
     again = []
     for point in waiting:  # of a setting that still competes, on a seed that is still fresh
         group = rivals.get(_objective(point, spec), [])

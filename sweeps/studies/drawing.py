@@ -153,9 +153,8 @@ class NoRepeats(BaseSampler):
         tried = [other.params for other in trials if other.number != trial.number]
         draws = (self._draw(study, trial) for _ in range(TRIES))
         settings = itertools.chain(draws, _list_settings(self._axes, len(tried) + 1))
-        return next((setting for setting in settings if setting not in tried), None) or self._draw(
-            study, trial
-        )
+        new = (setting for setting in settings if setting not in tried)
+        return next(new, None) or self._draw(study, trial)
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -223,18 +222,14 @@ class Asha(BasePruner):
             return False
         value = trial.intermediate_values[trial.last_step]
         before = max((step for step in trial.intermediate_values if step < trial.last_step), default=0)
-        reports = [
-            other.intermediate_values
-            for other in study.get_trials(deepcopy=False)
-            if other.number != trial.number
-        ]
+        others = [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
         sign = -1 if study.direction is StudyDirection.MAXIMIZE else 1
         rung = self.min_resource
         while rung <= trial.last_step:
             if rung > before:
                 # The first report of each other trial at or after the rung.
-                first = [min((step for step in steps if step >= rung), default=None) for steps in reports]
-                rivals = [steps[step] for steps, step in zip(reports, first, strict=True) if step is not None]
+                later = [{s: v for s, v in o.intermediate_values.items() if s >= rung} for o in others]
+                rivals = [values[min(values)] for values in later if values]
                 better = sum(sign * rival < sign * value for rival in rivals)
                 if math.isnan(value) or better >= max(1, (len(rivals) + 1) // self.reduction_factor):
                     return True

@@ -52,7 +52,7 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
     Args:
         store: the store.
         study: which study.
-        rebuild: write its journal even if nothing has changed.
+        rebuild: write it anew even if nothing has changed.
 
     Returns:
         where `optuna-dashboard` finds it.
@@ -64,10 +64,10 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
     def write() -> None:
         from htbench.sweeps.studies.study import write_search  # imports Optuna
 
-        write_search(store, study, filled, path)
+        write_search(store, study, filled, path, rebuild)
 
     path = studies_folder(store.root) / f"{study.name}.journal"
-    with slots.locked(store.root, study):
+    with atomic.locked(path.with_suffix(".lock")):  # not that of the slots: jobs do not wait for a database
         filled = slots.read_slots(store.root, study)
         if study.storage:
             write()
@@ -105,8 +105,7 @@ def refresh_grid(
     run_states = states(store, [p.point for p in planned])
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Planned, RunState]]] = {}
     for p in planned:
-        group = (objective(p.point, spec), p.point.stage)
-        groups.setdefault(group, []).append((p, run_states[p.point.id]))
+        groups.setdefault((objective(p.point, spec), p.point.stage), []).append((p, run_states[p.point.id]))
     folder = studies_folder(store.root)
     paths: list[Path] = []
     for (parts, stage), rows in groups.items():

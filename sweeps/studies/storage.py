@@ -14,6 +14,7 @@ from optuna.storages.journal import BaseJournalBackend, JournalStorage
 from optuna.trial import FrozenTrial
 
 from htbench.harness.errors import UsageError
+from htbench.harness.show.status import Status
 from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
 from htbench.sweeps.spec import database
@@ -40,15 +41,20 @@ def write_journal(path: Path, create: Create, trials: Sequence[FrozenTrial]) -> 
     atomic.write_text(path, "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
 
 
-def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial]) -> None:
-    """Add those trials that have ended, and that it lacks, to a study in its database.
+def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial], rebuild: bool) -> None:
+    """Bring a study in its database up to date with those trials that have ended.
 
     Stores that share a database add to the same study: its name tells all of its settings.
 
+    Optuna can neither change a trial that has ended nor take one out. So the study is written anew if a run
+    that was pruned has gone on since, and if a trial is there twice: two stores have added it at the same
+    moment, or the server did what a process had asked that is dead by now.
+
     Args:
         study: which study.
-        create: creates it, if it is not there.
+        create: opens it, or creates it if it is not there.
         trials: all of it; those of slots have a key.
+        rebuild: write it anew in any case. Trials of other stores stay.
 
     Raises:
         UsageError: the database does not answer.
@@ -56,13 +62,18 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
     url = database.resolved(study.storage)
     try:
         storage = RDBStorage(url)
-        try:
-            stored = optuna.load_study(study_name=study.name, storage=storage)
-        except KeyError:
-            stored = create(storage)
-        known = {t.user_attrs.get("key") for t in stored.get_trials(deepcopy=False) if t.state.is_finished()}
-        ended = [trial for trial in trials if trial.state.is_finished() and "key" in trial.user_attrs]
-        stored.add_trials(trial for trial in ended if trial.user_attrs["key"] not in known)
+        stored = create(storage)
+        listed = _with_keys(stored.trials)
+        known = dict(listed)
+        wanted = known | dict(_with_keys(trials))
+        went_on = any(
+            trial.user_attrs.get("status") == Status.PRUNED != wanted[key].user_attrs["status"]
+            for key, trial in listed
+        )
+        if rebuild or went_on or len(known) < len(listed):
+            optuna.delete_study(study_name=study.name, storage=storage)
+            stored, known = create(storage), {}
+        stored.add_trials(trial for key, trial in wanted.items() if key not in known)
         storage.engine.dispose()
     except Exception as error:  # of whatever class: drivers and databases differ
         reason = database.without_secrets(str(error).partition("\n")[0], url)
@@ -70,3 +81,8 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
             f"The storage of study '{study.name}' can't be used ({type(error).__name__}: {reason}); "
             "PostgreSQL needs `pip install 'htbench[postgres]'` and a server that answers."
         ) from None
+
+
+def _with_keys(trials: Iterable[FrozenTrial]) -> list[tuple[str, FrozenTrial]]:
+    """The trials that have ended with the keys of their runs."""
+    return [(t.user_attrs["key"], t) for t in trials if t.state.is_finished() and "key" in t.user_attrs]

@@ -8,7 +8,6 @@ from typing import Any
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.pruners import BasePruner
 from optuna.storages import BaseStorage, InMemoryStorage
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
@@ -23,6 +22,7 @@ from htbench.harness.store.record import RunRecord
 from htbench.harness.store.run_folder import RunFolder
 from htbench.harness.store.study import Axis, Study
 from htbench.sweeps.plan.planned import Planned
+from htbench.sweeps.plan.slots import Slots
 from htbench.sweeps.studies.drawing import encode_value, make_axis, make_distribution, make_pruner
 from htbench.sweeps.studies.storage import write_journal, write_to_database
 
@@ -38,6 +38,7 @@ class Description:
     """The direction, the metric and the attributes of a study, in a grid as in a search.
 
     Args:
+        name: of the study.
         config: of one of its trials.
         more: other attributes, such as the block.
         without: settings that are attributes or parameters of its trials.
@@ -50,6 +51,7 @@ class Description:
 
     def __init__(
         self,
+        name: str,
         config: RunConfig,
         more: Mapping[str, Value],
         *,
@@ -57,21 +59,24 @@ class Description:
         trials: Sequence[Mapping[str, Value]] = (),
     ) -> None:
         task = programs.task(config) if config.program else tasks.spec(config.task)
-        settings = {name: value for name, value in to_settings(config).items() if name not in without}
+        settings = {n: value for n, value in to_settings(config).items() if n not in without}
         shared = {n: _to_json(v) for n, v in settings.items() if all(n in t and t[n] == v for t in trials)}
         self.metric, self.attributes = f"val_{task.metric}", {**more, **shared}
+        self._name = name
         self._direction = StudyDirection.MAXIMIZE if task.higher_is_better else StudyDirection.MINIMIZE
 
-    def create(self, name: str, storage: BaseStorage, pruner: BasePruner | None = None) -> optuna.Study:
-        """A new study of this name in a storage, with its attributes and without trials."""
+    def create(self, storage: BaseStorage) -> optuna.Study:
+        """The study in a storage, with its attributes; a new one if there is none."""
         study = optuna.create_study(
-            study_name=name, storage=storage, direction=self._direction, pruner=pruner
+            study_name=self._name, storage=storage, direction=self._direction, load_if_exists=True
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
             study.set_metric_names([self.metric])
+        known = study.user_attrs  # fewer, if a process died here
         for attribute, value in self.attributes.items():
-            study.set_user_attr(attribute, value)
+            if attribute not in known:
+                study.set_user_attr(attribute, value)
         return study
 
 
@@ -162,18 +167,18 @@ def write_grid(
         searched: the settings that are its parameters.
         rows: its points, each with the state of its run.
     """
-    all_settings = [to_settings(planned.config) for planned, _ in rows]
-    axes = {name: make_axis([settings.get(name) for settings in all_settings]) for name in searched}
+    settings = [to_settings(planned.config) for planned, _ in rows]
+    axes = {name: make_axis([one.get(name) for one in settings]) for name in searched}
     first = rows[0][0]
     about = {"sweep": first.point.sweep, "block": first.point.block, "stage": first.point.stage}
-    description = Description(first.config, about, without={*axes, *SEED_FIELDS}, trials=all_settings)
+    description = Description(path.stem, first.config, about, without={*axes, *SEED_FIELDS}, trials=settings)
     metric, shared = description.metric, axes.keys() | description.attributes.keys()
     trials = []
-    for (planned, state), settings in zip(rows, all_settings, strict=True):
+    for (planned, state), own in zip(rows, settings, strict=True):
         key, record = planned.point.key, state.record
         remark = record.note if record is not None else state.message
         attributes = {"key": key, "status": state.status.value} | ({"remark": remark} if remark else {})
-        attributes |= {name: _to_json(value) for name, value in settings.items() if name not in shared}
+        attributes |= {name: _to_json(value) for name, value in own.items() if name not in shared}
         trials.append(
             make_trial(
                 record,
@@ -181,17 +186,17 @@ def write_grid(
                 without_record=_WITHOUT_RECORD.get(state.status, TrialState.WAITING),
                 curve=read_reports(store.run_folder(key), metric, None) if record is not None else {},
                 axes=axes,
-                settings=settings,
+                settings=own,
                 attributes=attributes,
             )
         )
-    write_journal(path, lambda storage: description.create(path.stem, storage), trials)
+    write_journal(path, description.create, trials)
 
 
 # --- a search ---
 
 
-def load_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]]) -> optuna.Study:
+def load_search(store: Store, study: Study, filled: Slots) -> optuna.Study:
     """The study of a search, in memory.
 
     Args:
@@ -200,33 +205,28 @@ def load_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, An
         filled: its slots, as `slots.read_slots` returns them.
     """
     description = _describe_search(study)
-    loaded = description.create(study.name, InMemoryStorage(), make_pruner(study))
+    loaded = description.create(InMemoryStorage())
+    loaded.pruner = make_pruner(study)
     loaded.add_trials(_make_search_trials(store, study, filled, description.metric))
     return loaded
 
 
-def write_search(store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]], path: Path) -> None:
+def write_search(store: Store, study: Study, filled: Slots, path: Path, rebuild: bool) -> None:
     """Write the study of a search to its database, or to this journal if it has none."""
-
-    def create(storage: BaseStorage) -> optuna.Study:
-        return description.create(study.name, storage)
-
     description = _describe_search(study)
     trials = _make_search_trials(store, study, filled, description.metric)
     if study.storage:
-        write_to_database(study, create, trials)
+        write_to_database(study, description.create, trials, rebuild)
     else:
-        write_journal(path, create, trials)
+        write_journal(path, description.create, trials)
 
 
 def _describe_search(study: Study) -> Description:
     about = {"sweep": study.sweep, "block": study.block, "stage": SEARCH}
-    return Description(resolve_config(study.fixed), about, without=study.axes)
+    return Description(study.name, resolve_config(study.fixed), about, without=study.axes)
 
 
-def _make_search_trials(
-    store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]], metric: str
-) -> list[FrozenTrial]:
+def _make_search_trials(store: Store, study: Study, filled: Slots, metric: str) -> list[FrozenTrial]:
     """The trials of the slots by number. A number that is in no slot has failed."""
     numbers = [content["trial"] for content in filled.values()]
     trials = [create_trial(state=TrialState.FAIL) for _ in range(max(numbers, default=-1) + 1)]

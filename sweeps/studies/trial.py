@@ -114,7 +114,7 @@ def take(store: Store, sweep: str, slot: str) -> Trial:
     return Trial(store, study, content)
 
 
-def _draw(store: Store, study: Study, filled: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def _draw(store: Store, study: Study, filled: slots.Slots) -> dict[str, Any]:
     """What fills the next slot: the first trial that is in no slot."""
     taken = {content["trial"] for content in filled.values()}
     number = next(number for number in range(len(taken) + 1) if number not in taken)

@@ -111,7 +111,7 @@ def test_a_driver_does_not_repeat_a_password(monkeypatch, write_spec):
     study = dataclasses.replace(study, storage=url)
     monkeypatch.setattr(storage, "RDBStorage", lambda url: (_ for _ in ()).throw(ValueError(said)))
     with pytest.raises(UsageError) as caught:
-        storage.write_to_database(study, lambda storage: None, [])
+        storage.write_to_database(study, lambda storage: None, [], False)
     assert not re.search("ge%20heim|ge heim|x1y2", str(caught.value))
 
 

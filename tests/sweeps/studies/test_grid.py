@@ -17,6 +17,7 @@ from htbench.sweeps.plan.planned import search_points
 from htbench.sweeps.run.runner import outcome
 from htbench.sweeps.spec import sweep_file as specs
 from htbench.sweeps.studies import refresh as grid
+from tests.helpers.searching import as_values
 from tests.helpers.sweeping import SPEC
 
 CREATED = b'"op_code":4,'  # the line of a journal that adds a trial
@@ -62,7 +63,12 @@ def test_a_study_grows_with_its_runs(sweep):
     store.reset_failure(planned[1].point.key)
     run.run(resolved(planned[1].config), store)
     grid.refresh_grid(store, spec, planned)
-    assert [t.state.name for t in trials(path).trials] == ["COMPLETE", "COMPLETE", "WAITING", "PRUNED"]
+    grown = as_values(trials(path).trials)
+    assert [state for _, state, *_ in grown] == ["COMPLETE", "COMPLETE", "WAITING", "PRUNED"]
+    lines = path.read_bytes().count(b"\n")
+    grid.refresh_grid(store, spec, planned, rebuild=True)
+    assert as_values(trials(path).trials) == grown and path.read_bytes().count(b"\n") == lines
+    assert path.read_bytes().count(CREATED) == len(planned), "it is written whole at every change"
 
 
 def test_nothing_is_written_while_nothing_changes_and_a_damaged_journal_is_written_anew(sweep):
@@ -117,16 +123,3 @@ def test_a_run_that_ends_without_a_finite_figure_is_no_mishap(sweep):
     assert outcome(RunState(record.status, record=record)) == Note(
         "run_not_finite", metric="accuracy", seconds=1.0
     )
-
-
-def test_a_journal_is_written_whole_at_every_change(sweep):
-    store, spec, planned = sweep
-    (path,) = grid.refresh_grid(store, spec, planned)
-    run.run(resolved(planned[2].config), store)
-    grid.refresh_grid(store, spec, planned)
-    grown = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
-    lines = path.read_bytes().count(b"\n")
-    grid.refresh_grid(store, spec, planned, rebuild=True)
-    anew = [(t.number, t.state, t.params, t.value, t.intermediate_values) for t in trials(path).trials]
-    assert anew == grown and path.read_bytes().count(b"\n") == lines
-    assert path.read_bytes().count(CREATED) == len(planned)

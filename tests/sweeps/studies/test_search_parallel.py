@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+import uuid
 
 import pytest
 
@@ -21,17 +22,22 @@ from tests.helpers.slot_worker import Worker
 from tests.helpers.waiting import wait_for
 
 POSTGRES = os.environ.get("HTBENCH_TEST_POSTGRES")
-STORAGES = [
-    pytest.param("", id="journal"),
-    pytest.param(
-        POSTGRES or "postgresql://nowhere/none",
-        id="postgres",
-        marks=[
-            pytest.mark.postgres,
-            pytest.mark.skipif(not POSTGRES, reason="tests/postgres/run starts a server and runs this"),
-        ],
-    ),
-]
+NEEDS_POSTGRES = pytest.mark.skipif(not POSTGRES, reason="tests/postgres/run starts a server and runs this")
+
+
+def empty_database():
+    """The URL of a new one: in a shared one a study would have the trials of other tests, too."""
+    import psycopg
+
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(POSTGRES, autocommit=True) as connection:
+        connection.execute(f"create database {name}")
+    return f"{POSTGRES.rpartition('/')[0]}/{name}"
+
+
+@pytest.fixture(params=["journal", pytest.param("postgres", marks=[pytest.mark.postgres, NEEDS_POSTGRES])])
+def storage(request):
+    return empty_database() if request.param == "postgres" else ""
 
 
 def study_of(root, write_spec, count, storage="", more=""):
@@ -48,7 +54,6 @@ def check_once(root, study):
     assert len(keys) == len(set(keys)) == study.trials, "no run was made twice"
 
 
-@pytest.mark.parametrize("storage", STORAGES)
 def test_workers_that_share_a_study_and_one_that_dies_everywhere(tmp_path, write_spec, storage):
     study = study_of(tmp_path, write_spec, 12, storage)
     for crash in ("ask.before", "claimed", "record.after", "tell"):
@@ -64,7 +69,6 @@ def test_workers_on_nodes_that_see_the_store_over_nfs(tmp_path, write_spec):
     check_once(tmp_path, study)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
 def test_a_study_that_is_lost_comes_back_from_the_folders_and_a_slot_from_the_study(
     tmp_path, write_spec, storage
 ):
@@ -114,20 +118,15 @@ def test_three_workers_and_random_deaths(tmp_path, write_spec):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("storage", STORAGES)
 def test_eight_workers_two_hundred_trials_and_random_deaths(tmp_path, write_spec, storage):
     study = study_of(tmp_path, write_spec, 200, storage)
     assert run_under_fire(tmp_path, study, 8, 24) >= 10
 
 
 @pytest.mark.postgres
-@pytest.mark.skipif(not POSTGRES, reason="tests/postgres/run starts a server and runs this")
+@NEEDS_POSTGRES
 def test_workers_that_find_an_empty_database_make_its_tables_once(tmp_path, write_spec):
-    import psycopg
-
-    with psycopg.connect(POSTGRES, autocommit=True) as connection:
-        connection.execute("create database fresh")
-    study = study_of(tmp_path, write_spec, 8, POSTGRES.rpartition("/")[0] + "/fresh")
+    study = study_of(tmp_path, write_spec, 8, empty_database())
     others = [study_of(tmp_path / str(number), write_spec, 2, study.storage) for number in range(3)]
     join(Worker(tmp_path), *(Worker(tmp_path / str(number)) for number in range(3)))
     check_once(tmp_path, study)

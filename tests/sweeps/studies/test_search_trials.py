@@ -20,6 +20,7 @@ from tests.helpers.searching import SEARCH, as_values, bring_up_to_date, forget,
 from tests.helpers.slot_worker import made_up
 
 LONG = SEARCH.replace("steps: 8", "steps: 81").replace("mode: tpe", "mode: random")
+PRUNED = LONG.replace("trials: 4", "trials: 4, pruner: {asha: {min_resource: 3}}")
 RATE = "optimizer.lr: {low: 0.001, high: 1, log: true}"
 
 
@@ -69,9 +70,7 @@ def test_a_study_hears_the_curve_of_a_run_that_another_sweep_has_made(tmp_path, 
 
 
 def test_a_study_hears_the_curve_of_a_run_that_another_has_pruned_before_it_goes_on(tmp_path, write_spec):
-    (study,) = plan(
-        tmp_path, write_spec(LONG.replace("trials: 4", "trials: 4, pruner: {asha: {min_resource: 3}}"))
-    )
+    (study,) = plan(tmp_path, write_spec(PRUNED))
     trial, attempt = taken(tmp_path, study)
     with MetricsFile(attempt.files.path / "metrics.jsonl", 0) as curve:
         curve.add(3, {"val_accuracy": 0.1})
@@ -116,9 +115,7 @@ def test_tpe_is_not_attracted_by_runs_that_diverge_late(tmp_path, write_spec):
 
 
 def test_a_trial_is_judged_by_the_step_it_is_at(tmp_path, write_spec):
-    (study,) = plan(
-        tmp_path, write_spec(LONG.replace("trials: 4", "trials: 4, pruner: {asha: {min_resource: 3}}"))
-    )
+    (study,) = plan(tmp_path, write_spec(PRUNED))
     for number in range(2):
         trial, attempt = taken(tmp_path, study, number)
         for step, accuracy in ((3, 0.1), (9, 0.9)):

@@ -2,14 +2,19 @@
 
 import dataclasses
 
+import optuna
 import pytest
+from optuna.trial import TrialState, create_trial
 
 from htbench.harness.config.settings import resolve_config
 from htbench.harness.errors import UsageError
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.harness.store.record import RunRecord
+from htbench.harness.store.study import study_path
+from htbench.harness.system import atomic
 from htbench.sweeps.studies import refresh
+from htbench.sweeps.studies import study as studies
 from htbench.sweeps.studies import trial as jobs
 from tests.helpers.searching import (
     SEARCH,
@@ -30,12 +35,13 @@ def study(request, tmp_path, write_spec):
     return dataclasses.replace(found, storage=url)
 
 
-def finish(root, study, number):
+def finish(root, study, number, status=Status.COMPLETED, wanted_by=""):
     taken = jobs.take(Store(root), study.sweep, study.slot(number))
-    attempt = Store(root).claim(taken.key, "", taken.study)
+    attempt = Store(root).claim(taken.key, "", wanted_by or taken.study)
     config = dataclasses.asdict(resolve_config(taken.settings))
     figures = {"val_accuracy": number / 10}
-    record = RunRecord(taken.key, config, Status.COMPLETED, figures, 8, 0.0, None, 0, {}, 1, {})
+    record = RunRecord(taken.key, config, status, figures, 8, 0.0, None, 0, {}, 1, {})
+    record.pruned_by.extend([study.name] * (status is Status.PRUNED))
     attempt.finish(record)
     taken._search = study
     taken.tell(record)
@@ -57,6 +63,27 @@ def test_a_study_learns_of_each_run_that_ends_and_is_made_again_when_it_is_lost(
     forget(tmp_path, study)
     bring_up_to_date(tmp_path, study)
     assert as_values(written(tmp_path, study)) == before
+
+
+def test_a_run_that_was_pruned_and_that_another_sweep_finishes_is_complete(study, tmp_path):
+    finish(tmp_path, study, 0, Status.PRUNED)
+    finish(tmp_path, study, 1)
+    assert [trial.state.name for trial in written(tmp_path, study)] == ["PRUNED", "COMPLETE"]
+    finish(tmp_path, study, 0, wanted_by="another")
+    bring_up_to_date(tmp_path, study)
+    assert [trial.state.name for trial in written(tmp_path, study)] == ["COMPLETE", "COMPLETE"]
+
+
+def test_no_job_waits_for_a_database(tmp_path, write_spec, monkeypatch):
+    (study,), asked = plan(tmp_path, write_spec(SEARCH)), []
+
+    def write(*args, **options):
+        with atomic.locked(study_path(tmp_path, study.sweep, study.name).with_name(".lock"), pytest.fail):
+            asked.append(args)
+
+    monkeypatch.setattr(studies, "write_search", write)
+    refresh.refresh_search(Store(tmp_path), dataclasses.replace(study, storage="postgresql://host/name"))
+    assert asked
 
 
 def test_a_slot_that_is_lost_leaves_the_numbers_of_the_others(tmp_path, write_spec):
@@ -110,3 +137,16 @@ def test_stores_that_share_a_database_add_to_one_study_and_each_run_once(tmp_pat
     assert len(keys) == len(set(keys)) == 4
     refresh.refresh_search(Store(tmp_path / "first"), first, rebuild=True)
     assert [trial.user_attrs["key"] for trial in written(tmp_path, first)] == keys
+
+
+def test_a_database_whose_writers_died_or_wrote_at_the_same_moment_is_mended(tmp_path, write_spec):
+    (study,) = plan(tmp_path, write_spec(SEARCH))
+    study = dataclasses.replace(study, storage=f"sqlite:///{tmp_path}/studies.db")
+    begun = optuna.create_study(study_name=study.name, storage=study.storage, direction="maximize")
+    keys = [finish(tmp_path, study, 0).key, "of another store"]
+    begun.add_trials(begun.trials)
+    begun.add_trial(create_trial(state=TrialState.PRUNED, user_attrs={"key": keys[1], "status": "pruned"}))
+    keys += [finish(tmp_path, study, 1).key]
+    assert [trial.user_attrs["key"] for trial in written(tmp_path, study)] == keys
+    mended = optuna.load_study(study_name=study.name, storage=study.storage)
+    assert mended.metric_names == ["val_accuracy"] and mended.user_attrs["block"] == "sgdm"
