@@ -22,13 +22,11 @@ from typing import Any
 import numpy as np
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.store import Store
 from htbench.results.compare.draws import DRAWS, Draws, Estimate, draw_losses, estimate_interval, measure_miss
 from htbench.results.compare.judge import judge
-from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung, find_rungs
+from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung
 from htbench.results.compare.law import Law, fit_law
 from htbench.results.compare.ranges import Array
-from htbench.results.frames.rows import Rows
 
 SECOND = "muon"
 MISSES = 2.0  # standard errors by which the law may miss what was left out
@@ -118,17 +116,6 @@ class Ladder:
 
 
 # --- the law ---
-
-
-def fit_ladders(frame: Rows | None, store: Store | None) -> list[Ladder]:
-    """The ladders of a store: where AdamW has three lengths of a size. Others tell nothing new.
-
-    Args:
-        frame: the tidy frame.
-        store: where records and test items are; without it nothing is known of lengths.
-    """
-    by_task = [] if frame is None or store is None else find_rungs(frame, store)
-    return [fit_ladder(task, points) for task, points in by_task]
 
 
 def fit_ladder(task: str, points: Sequence[Rung], draws: int = DRAWS) -> Ladder:

@@ -108,11 +108,6 @@ def reported(part: Rows) -> tuple[Metric, ...]:
     return first_metric, *(declared for declared in more if is_ours or f"val_{declared.name}" in first)
 
 
-def published_target(part: Rows) -> float | None:
-    """What a published benchmark of the task races to, in the record's unit; None if there is none."""
-    return describe_task(part).target
-
-
 def loss_unit(part: Rows) -> str:
     """In which a task counts its loss."""
     return "nats/token" if describe_task(part).kind == "lm" else "nats"

@@ -14,7 +14,6 @@ from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
 from htbench.harness.show.status import Status
-from htbench.harness.store import Store
 from htbench.results.compare import paper_errata
 from htbench.results.compare.idle_settings import note_idle_settings
 from htbench.results.compare.layouts import LAYOUTS
@@ -22,7 +21,7 @@ from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import find_quantity, is_decidable
 from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE
-from htbench.results.frames.rows import Rows
+from htbench.results.compare.view import View
 from htbench.results.tables import footnotes, paper
 from htbench.results.tables.verdicts import Standing
 
@@ -39,25 +38,18 @@ _RULES = (
 )
 
 
-def make_ledger(frame: Rows, store: Store, names: Sequence[str] = ()) -> list[Report]:
-    """One report per scale.
-
-    Args:
-        frame: the tidy frame of the whole store.
-        store: where the curves are.
-        names: scales; none means those that the store has planned, or full scale if it has none.
-    """
-    runs = {scale: PaperRuns(frame, scale, store) for scale in scales.SCALES}
-    planned = [scale for scale, planned_runs in runs.items() if planned_runs]
+def make_ledger(view: View) -> list[Report]:
+    """One report per scale that is shown; full scale if there is none."""
     return [
-        _make_full_scale(runs) if scale == FULL else _make_miniature(runs[scale])
-        for scale in names or planned or [FULL]
+        _make_full_scale(view) if scale == FULL else _make_miniature(view.ours(scale))
+        for scale in view.scales or [FULL]
     ]
 
 
-def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
+def _make_full_scale(view: View) -> Report:
     """A section for each published table, a row for each number."""
-    elsewhere = [scale_runs for scale, scale_runs in runs.items() if scale != FULL and scale_runs]
+    full, *others = map(view.ours, scales.SCALES)
+    elsewhere = list(filter(None, others))
     counts: Counter[str] = Counter()
     sections = []
     for name in reported.tables():
@@ -66,7 +58,7 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
         shared = [note for note in notes[lines[0]] if all(note in row for row in notes.values())]
         rows = []
         for line in lines:
-            figure = measure_line(runs[FULL], line)
+            figure = measure_line(full, line)
             word = judge_line(line, figure, elsewhere)
             counts[word] += 1
             difference = Cell(figure.summary.mean - line.value if figure.summary else None, line.digits)

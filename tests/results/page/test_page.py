@@ -16,7 +16,6 @@ from htbench.harness import cli
 from htbench.harness.show.html import prose
 from htbench.harness.store import Store
 from htbench.harness.store.points import DROPPED
-from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.figures import files
 from htbench.results.figures.style import DRAWN_BY
@@ -63,7 +62,7 @@ class Reader(HTMLParser):
 
 
 def written(store):
-    return page.write(store, load_rows(store), {"loss": (PICTURE, "Loss against steps.")})
+    return page.write(View(load_rows(store), store=store), {"loss": (PICTURE, "Loss against steps.")})
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,7 @@ def test_a_page_asks_the_judge_once_for_each_workload(demo, monkeypatch):
     judged, proper = [], outcome.judge_workload
     monkeypatch.setattr(outcome, "judge_workload", lambda *words: judged.append(1) or proper(*words))
     assert written(demo.store) == demo.text
-    assert len(judged) == len(outcome.split_searched(demo.frame, WORKLOAD))
+    assert len(judged) == len(View(demo.frame).workloads)
 
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])
