@@ -21,7 +21,6 @@ from htbench.results.frames.from_csv import read_runs
 from htbench.results.frames.load import load_rows
 from htbench.results.tables import answer
 from htbench.results.tables.ledger import make_ledger
-from htbench.results.tables.outcome import find_outcome
 from htbench.results.tables.registry import TABLES
 
 
@@ -204,7 +203,7 @@ def judge(args: argparse.Namespace) -> int:
     """
     view = View(read_runs(args.file, args.row, args.metric, args.higher_is_better), RUNS)
     workloads = each(view.workloads, "workloads")
-    sections = [answer.make_section(find_outcome(workload, view)) for workload in workloads]
+    sections = [answer.make_section(workload, view) for workload in workloads]
     emit(Report("judge", f"the answer of {args.file.name}", sections), args)
     return 0
 

@@ -84,8 +84,7 @@ class Ladder:
         check: of the law; None where too few points are left without that run.
         guards: of the law.
         entries: of its rungs, by size, batch and length, the best first.
-        ratio: of tokens to parameters, which most rows have.
-        ratio_in_sight: that at which most multipliers are known.
+        ratio: of tokens to parameters, at which most multipliers are known; without any, that of most rows.
     """
 
     task: str
@@ -95,7 +94,6 @@ class Ladder:
     guards: tuple[Guard, ...] = ()
     entries: tuple[Entry, ...] = ()
     ratio: float = 0.0
-    ratio_in_sight: float = 0.0
 
     @property
     def exponent(self) -> Estimate | None:
@@ -155,10 +153,10 @@ def _fit_points(task: str, points: Sequence[Rung], draws: int) -> Ladder:
         _make_entry(point, places[point.place], losses, ladder, main)
         for point, losses, main in zip(ordered, drawn.losses, is_main, strict=True)
     ]
-    ratio = _find_ratio([entry.rung for entry in entries if entry.is_main])
-    in_sight = _find_ratio([entry.rung for entry in entries if entry.tokens and entry.tokens.value]) or ratio
+    in_sight = [entry.rung for entry in entries if entry.tokens and entry.tokens.value]
+    ratio = _find_ratio(in_sight or [entry.rung for entry in entries if entry.is_main])
     guards = (*ladder.guards, *(() if noise else (Guard.NO_SPREAD,)))
-    return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio, ratio_in_sight=in_sight)
+    return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio)
 
 
 def _mean_loss(rung: Rung) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config.settings import FIELDS
 from htbench.harness.store import Store
-from htbench.results.compare.contender import estimate_gains, make_contender
+from htbench.results.compare.contender import estimate_gains, make_judge_row
 from htbench.results.compare.judge import Row
 from htbench.results.compare.select import Choice
 from htbench.results.compare.summary import values_by_seed
@@ -129,14 +129,8 @@ def _make_rung(choice: Choice, metric: Metric, store: Store) -> tuple[tuple[Any,
     """What was chosen of a rule; None while a run may still change it."""
     runs = [run for run in choice.replicas if run["state"] == "completed"]
     record = store.record(str(runs[0]["key"])) if runs and choice.is_settled else None
-    contender = make_contender(
-        choice.optimizer, values_by_seed(runs, metric), metric, runs, choice=choice, store=store
-    )
-    if (
-        record is None
-        or contender is None
-        or any(is_missing(runs[0].get(name)) for name in ("tokens", "parameters"))
-    ):
+    row = make_judge_row(choice.optimizer, values_by_seed(runs, metric), metric, runs, choice, store)
+    if not record or not row or any(is_missing(runs[0].get(name)) for name in ("tokens", "parameters")):
         return None
     values = identity.of_record(record)
     apart = {name: value for name, value in values.items() if name not in _LENGTH}
@@ -150,7 +144,7 @@ def _make_rung(choice: Choice, metric: Metric, store: Store) -> tuple[tuple[Any,
         float(runs[0]["parameters"]),
         float(runs[0]["tokens"]),
         int(values["batch_size"]),
-        contender.row,
+        row,
         at_edge=bool(estimate_gains(choice, metric)),
         step_flops=_mean(float(run["total_flops"]) / float(run["steps"]) for run in runs),
         optimizer_share=_mean(

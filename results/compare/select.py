@@ -263,13 +263,6 @@ def has_stages(run: Row) -> bool:
     return bool(run["sweep"])
 
 
-def find_axes(choices: Sequence[Choice]) -> list[str]:
-    """The tuned columns along which any of some choices was searched."""
-    tuned = tuned_columns(choices[0].rows) if choices else []
-    searched = {name for choice in choices for name in choice.axes}
-    return [name for name in tuned if name in searched]
-
-
 def _find_varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:
     """The columns with two values or more, None among them; most are of others, and NaN in all rows."""
     several = [name for name in columns if len({row[name] for row in group}) > 1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from htbench.harness.paper import experiments, scales
+from htbench.harness.show.report import Section
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE
 from htbench.results.compare.caveats import Caveats, find_caveats
@@ -28,12 +28,10 @@ class Side:
     Attributes:
         published: whether the published numbers are shown.
         ours: our runs; None if they are not shown.
-        asked: whether published numbers alone are asked for, be they of the paper or not.
     """
 
     published: bool
     ours: PaperRuns | None = None
-    asked: bool = False
 
     @property
     def store(self) -> Store | None:
@@ -67,7 +65,7 @@ class View:
         self.published = source != RUNS
         self.asked = source == PUBLISHED  # for published numbers, whatever is planned
         self.store = store
-        self.outcomes: dict[Workload, Any] = {}  # what tables have found of a workload
+        self.sections: dict[Workload, Section] = {}  # the tables of workloads that were made
         self._chosen = chosen
 
     @functools.cached_property
@@ -88,7 +86,7 @@ class View:
         """
         runs = [Side(self.published and name == scales.SCALES[0], self.ours(name)) for name in self.scales]
         alone = self.published and not any(side.published for side in runs) and (self.asked or runs)
-        return [*([Side(True, None, self.asked)] if alone else []), *runs]
+        return [*([Side(True)] if alone else []), *runs]
 
     @functools.cached_property
     def drawn_sides(self) -> list[Side]:

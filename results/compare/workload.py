@@ -8,7 +8,8 @@ from htbench.harness.choice.winner import grouped
 from htbench.harness.store import Store
 from htbench.harness.store.points import SEARCH
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
-from htbench.results.frames import from_csv
+from htbench.results.frames.from_csv import FILE, SPLIT
+from htbench.results.frames.load import tuned_columns
 from htbench.results.frames.metrics import Metric, is_missing, reported
 from htbench.results.frames.rows import Rows, parts
 from htbench.results.frames.run_row import CHOSEN
@@ -44,7 +45,7 @@ class Workload:
     @property
     def file(self) -> str:
         """The file of results that its runs were read from; empty for those of a store."""
-        return from_csv.file_name(self.part)
+        return str(self.part[0].get(FILE, ""))
 
     @property
     def staged(self) -> bool:
@@ -58,8 +59,15 @@ class Workload:
 
     @property
     def split(self) -> str:
-        """The split that is reported; a program may report what its settings were chosen by."""
-        return "val" if self.part[0]["protocol"] == CHOSEN else from_csv.reported_split(self.part)
+        """What is reported: a program may report what chose its settings; a file need not say it."""
+        first = self.part[0]
+        return "val" if first["protocol"] == CHOSEN else str(first.get(SPLIT, "test"))
+
+    @functools.cached_property
+    def axes(self) -> list[str]:
+        """The tuned columns along which any optimizer was searched."""
+        searched = {name for choice in self.choices for name in choice.axes}
+        return [name for name in tuned_columns(self.part) if name in searched]
 
     def choose_along(self, axis: str) -> dict[str, list[Choice]]:
         """The best setting of each optimizer at each value of a column."""

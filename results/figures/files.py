@@ -27,14 +27,12 @@ class FigureResult:
     """One figure: `drawn`, or why there is none; where it is; what was wrong.
 
     Attributes:
-        name: of the figure.
         outcome: in words.
         paths: its files: the PNG and the PDF of each picture, and one CSV file.
         warnings: what is left out.
         captions: of each picture by its PNG, in their order.
     """
 
-    name: str
     outcome: str
     paths: list[Path] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -89,12 +87,10 @@ def draw_figure(name: str, view: View, folder: Path) -> FigureResult:
     rows = [row for row in reported.rows("figures") if row["figure"] == name]
     pictures_only = [row["panels"] for row in rows if not row["data_published"].startswith("yes")]
     if not drawn:
-        outcome = "nothing to draw yet"
-        if not has_runs and (FIGURES[name].paper is None or not pictures_only):
-            outcome = "not in the paper, so nothing of it is published"
-        elif not has_runs:
-            outcome = "the paper has it as a picture only: no values of it are published"
-        return FigureResult(name, outcome)
+        unpublished = "not in the paper, so nothing of it is published"
+        if pictures_only:
+            unpublished = "the paper has it as a picture only: no values of it are published"
+        return FigureResult("nothing to draw yet" if has_runs else unpublished)
     make_folder(folder)
     before = {path for path in _list_files(folder, name) if _is_drawn_here(path)}
     contents: dict[Path, bytes] = {}
@@ -110,7 +106,7 @@ def draw_figure(name: str, view: View, folder: Path) -> FigureResult:
     if pictures_only and not has_runs:
         panels = ", ".join(pictures_only)
         warnings.append(f"Panel {panels} of {name} is left out: the paper has it as a picture only.")
-    return FigureResult(name, "drawn", [*contents], warnings, captions)
+    return FigureResult("drawn", [*contents], warnings, captions)
 
 
 def render(picture: Picture) -> dict[str, bytes]:

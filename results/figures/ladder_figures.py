@@ -11,7 +11,7 @@ from htbench.harness.show.note import Note
 from htbench.results.compare.ladder import Entry, Ladder
 from htbench.results.compare.ladder_points import BASELINE
 from htbench.results.compare.stats import summarize
-from htbench.results.compare.view import Side, View
+from htbench.results.compare.view import View
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, tidy
 
@@ -25,13 +25,16 @@ _POINTS_OF_LAW = 40
 
 
 def multiplier(view: View) -> list[Panel]:
-    """The token multiplier of each rule over parameters, where most are known, and published ones."""
+    """The token multiplier of each rule over parameters, where most are known, and published ones.
+
+    Published ones stand alone if they are asked for.
+    """
     level = Row(_WORTH, BASELINE, "", 1.0, role=kinds.LEVEL)
-    panels = []
+    panels = [Panel("sizes", About("published"), tidy(_published_rows()))] if view.asked else []
     for ladder in view.ladders:
         if not any(entry.tokens for entry in ladder.entries):
             continue
-        ratio = ladder.ratio_in_sight
+        ratio = ladder.ratio
         entries = [entry for entry in ladder.entries if entry.tokens and entry.rung.is_at(ratio)]
         rows = sorted(map(_multiplier_row, entries), key=lambda row: row.series)
         about = _describe(ladder, ladder.task, [row.n or 0 for row in rows])
@@ -64,11 +67,6 @@ def horizon(view: View) -> list[Panel]:
             about = _describe(ladder, f"{ladder.task} · {model}", [len(rung.row.values) for rung in rungs])
             panels.append(Panel("lengths", about, tidy(rows), y_log=False))
     return panels
-
-
-def published(side: Side) -> list[Panel]:
-    """The published multipliers alone, if they are asked for."""
-    return [Panel("sizes", About("published"), tidy(_published_rows()))] if side.asked else []
 
 
 def _multiplier_row(entry: Entry) -> Row:

@@ -93,6 +93,6 @@ FIGURES = {
     "best_of_k": _of_any(run_figures.best_of_k),
     "lr_width": _of_any(run_figures.lr_width, lambda view: run_figures.published_widths(_RATES(view))),
     "seed_spread": _of_any(run_figures.seed_spread),
-    "multiplier": Figure(ladder_figures.published, ladder_figures.multiplier),
+    "multiplier": Figure(sweeps=ladder_figures.multiplier),
     "horizon": Figure(sweeps=ladder_figures.horizon),
 }

@@ -12,7 +12,7 @@ from htbench.harness.config.programs import RULE
 from htbench.harness.store.record import RunRecord
 from htbench.results.frames.rows import Rows
 
-_MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
+MARGIN_NATS, MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
 
@@ -49,7 +49,7 @@ class Metric:
     @property
     def margin(self) -> float:
         """Differences up to it do not matter, on the scale of the comparison; 0 of a metric from outside."""
-        return _MARGIN_NATS if self.is_log else _MARGIN_SHARE if self.is_share else 0.0
+        return MARGIN_NATS if self.is_log else MARGIN_SHARE if self.is_share else 0.0
 
     @property
     def gap(self) -> tuple[float, str]:

@@ -21,7 +21,6 @@ from htbench.results.compare.view import View
 from htbench.results.page import overview
 from htbench.results.tables import answer, footnotes
 from htbench.results.tables.ledger import make_ledger
-from htbench.results.tables.outcome import find_outcome
 from htbench.results.tables.registry import TABLES
 from htbench.results.tables.verdicts import RULES
 
@@ -68,7 +67,7 @@ def write(view: View, figures: Mapping[str, tuple[bytes, str]] | None) -> str:
         figures: PNG and caption by name, in the order of the page; None: there would be too many.
     """
     frame = view.frame or ()
-    answers = [_make_brief(answer.make_section(find_outcome(each, view))) for each in view.workloads]
+    answers = [_make_brief(answer.make_section(each, view)) for each in view.workloads]
     tables = [_share_notes(report) for make in TABLES.values() if (report := make(view)).sections]
     claims = list(map(_share_notes, make_ledger(view))) if view.scales else []
     many = (Note("page_no_figures", workloads=len(answers)),) if figures is None else ()

@@ -14,7 +14,8 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.stats import MIN_SEEDS
-from htbench.results.compare.workload import find_workloads
+from htbench.results.compare.view import View
+from htbench.results.compare.workload import Workload, find_workloads
 from htbench.results.frames.metrics import Metric
 from htbench.results.frames.rows import Rows
 from htbench.results.frames.run_row import CHOSEN
@@ -50,15 +51,10 @@ class Answer:
     footer: Sequence[Note]
 
     @property
-    def leads(self) -> list[bool]:
-        """Which row beats another one: the best, if any, for rows are compared with it only."""
-        beats = any(place.kind is Kind.WORSE for place in self.places)
-        return [beats and place.kind is Kind.BEST for place in self.places]
-
-    @property
     def wins(self) -> list[bool]:
-        """Which row is bold: the one that leads, where it can be told from all others."""
-        return [leads and not self.ties for leads in self.leads]
+        """Which row is bold: the best, where it beats another one and can be told from all."""
+        beats = any(place.kind is Kind.WORSE for place in self.places) and not self.ties
+        return [beats and place.kind is Kind.BEST for place in self.places]
 
     @property
     def ties(self) -> list[Place]:
@@ -114,11 +110,14 @@ def _drop_repeated(notes: Iterable[Note]) -> tuple[Note, ...]:
 # --- the screen ---
 
 
-def make_section(outcome: Outcome) -> Section:
-    """The table of a workload, and in brief its answer."""
-    whole = main_result.make_section(outcome)
-    brief = make_answer(outcome, whole)
-    return replace(whole, brief=_make_brief(brief, whole, outcome))
+def make_section(workload: Workload, view: View) -> Section:
+    """The table of a workload, and in brief its answer: made once for all that show it."""
+    if workload not in view.sections:
+        outcome = judge_workload(workload)
+        whole = main_result.make_section(outcome)
+        brief = _make_brief(make_answer(outcome, whole), whole, outcome)
+        view.sections[workload] = replace(whole, brief=brief)
+    return view.sections[workload]
 
 
 def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:

@@ -5,7 +5,7 @@ from typing import Any
 
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Section
-from htbench.results.compare.select import OPTIMIZER, choose, find_axes
+from htbench.results.compare.select import OPTIMIZER, choose
 from htbench.results.compare.workload import Workload
 from htbench.results.frames.metrics import is_missing
 from htbench.results.tables import footnotes
@@ -22,8 +22,7 @@ def make_section(workload: Workload, row_axis: str) -> Section:
         workload: of one optimizer, unless that is the row axis.
         row_axis: a column of the frame.
     """
-    part, choices, metric = workload.part, workload.choices, workload.metric
-    axes = find_axes(choices)
+    part, axes, metric = workload.part, workload.axes, workload.metric
     both = (COLUMN_AXIS, row_axis)
     complete = [row for row in part if not any(is_missing(row.get(axis)) for axis in both)]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
@@ -33,7 +32,7 @@ def make_section(workload: Workload, row_axis: str) -> Section:
     heads = heads if row_axis == "optimizer" else sorted(heads)
     rates = sorted({rate for _, rate in grid})
     seeds = footnotes.count_search_seeds(grid.values())
-    chosen = {choice.winner.name: choice for choice in choices if choice.winner is not None}
+    chosen = {choice.winner.name: choice for choice in workload.choices if choice.winner is not None}
     best = {choice.winner.value(COLUMN_AXIS) for choice in chosen.values() if choice.winner is not None}
 
     def cell(head: Any, rate: float) -> Cell:

@@ -11,7 +11,6 @@ from htbench.harness.show.report import Cell, Column, Section
 from htbench.harness.store.points import SEARCH
 from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.select import Choice
-from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.summary import finite_values
 from htbench.results.compare.unlike_searches import note_unlike_searches
 from htbench.results.compare.workloads import expected_best
@@ -30,9 +29,9 @@ def make_section(outcome: Outcome) -> Section:
     if set(counts) == {1}:
         chosen = Note("one_setting" if staged and not workload.file else "one_setting_here")
     elif not staged:  # what chose a setting is reported, too
-        chosen = Note("chosen_here", axes=outcome.axes or ["The setting"])
+        chosen = Note("chosen_here", axes=workload.axes or ["The setting"])
     else:
-        chosen = Note("chosen_search" if workload.file else "chosen_validation", axes=outcome.axes)
+        chosen = Note("chosen_search" if workload.file else "chosen_validation", axes=workload.axes)
     notes = (
         chosen,
         *_note_budgets(choices),
@@ -66,7 +65,7 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     row |= {make_summary_column(tested, outcome.workload.split): cell for tested, cell in place.tests.items()}
     few = footnotes.note_fewer_seeds("fewer_reported", place.n, outcome.seeds)
     row[Column("", "n")] = Cell(place.n, notes=(*footnotes.note_stale(choice), *few)) if place.n else Cell()
-    row |= _list_verdict(place.standing.verdict, metric)
+    row |= _list_verdict(place.judged, metric)
     most = max(len(each.levels) for each in outcome.places)
     for k in (3, 10, 30):  # settings, where some row has more than that
         if most > k:
@@ -84,9 +83,8 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     return row
 
 
-def _list_verdict(verdict: Verdict | None, metric: Metric) -> dict[Column, Cell]:
+def _list_verdict(ranked: Verdict | None, metric: Metric) -> dict[Column, Cell]:
     """Rank, distance to the best with its interval, and what is known of a row."""
-    ranked = verdict if verdict is not None and verdict.n >= MIN_SEEDS else None
     behind = ranked if ranked is not None and ranked.kind is not Kind.BEST else None
     needed = behind and behind.seeds_needed
     scale, unit = metric.gap

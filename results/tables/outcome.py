@@ -20,14 +20,13 @@ from htbench.harness.show.status import Status
 from htbench.harness.store.points import DROPPED
 from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
-from htbench.results.compare.contender import list_setting_values, make_contender
+from htbench.results.compare.contender import list_setting_values, make_judge_row
 from htbench.results.compare.defaults import format_setting
 from htbench.results.compare.from_file import note_misleading_runs
 from htbench.results.compare.judge import Kind, Verdict
-from htbench.results.compare.select import Choice, find_axes
+from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
-from htbench.results.compare.view import View
 from htbench.results.compare.workload import Workload
 from htbench.results.frames.load import tuned_columns
 from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, describe_task
@@ -116,7 +115,6 @@ class Outcome:
         workload: its runs, with what was chosen of each optimizer.
         places: a row for each optimizer, in the order of the plan.
         verdicts: what the statistics say of it; None while a run may change it, or if it can't be fair.
-        axes: the columns along which any optimizer was searched.
         fixed: what stands under the table on settings that nobody searched, on those of auxiliary parameters,
             and on one rule under two names.
     """
@@ -124,7 +122,6 @@ class Outcome:
     workload: Workload
     places: Sequence[Place]
     verdicts: Verdicts | None
-    axes: list[str]
     fixed: tuple[Note, ...]
 
     @property
@@ -182,9 +179,9 @@ def judge_workload(workload: Workload) -> Outcome:
 
     Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
     """
-    part, choices, store = workload.part, workload.choices, workload.store
+    choices, store = workload.choices, workload.store
     twins = untuned_settings.find_twins(choices)
-    axes, columns = find_axes(choices), tuned_columns(part)
+    axes, columns = workload.axes, tuned_columns(workload.part)
     metric, *others = workload.metrics
     rules, one_rule = untuned_settings.find_rules(choices, twins)
     first = _judge_metric(workload, rules, twins, metric)
@@ -226,15 +223,7 @@ def judge_workload(workload: Workload) -> Outcome:
         place = Place(choice, standing, judged, gap, low, high, tests[at], times[at], settings, about)
         places.append(place)
     below = (*one_rule, *fixed, *untuned_settings.note_split(choices, columns))
-    return Outcome(workload, places, first, axes, below)
-
-
-def find_outcome(workload: Workload, view: View) -> Outcome:
-    """The same, found once: answers and tables of a page ask for it."""
-    if workload not in view.outcomes:
-        view.outcomes[workload] = judge_workload(workload)
-    outcome: Outcome = view.outcomes[workload]
-    return outcome
+    return Outcome(workload, places, first, below)
 
 
 def _judge_metric(
@@ -246,18 +235,11 @@ def _judge_metric(
     is_fair = workload.is_fair or (workload.file and all(len(choice.candidates) == 1 for choice in choices))
     if not is_fair or not all(choice.is_settled for choice in choices):
         return None
-    questions = "test_samples" if metric.is_share else ""
     contenders = [
         None
         if (name := choice.optimizer) in twins
-        else make_contender(
-            name,
-            values_by_seed(choice.replicas, metric),
-            metric,
-            choice.replicas,
-            questions,
-            choice,
-            workload.store,
+        else make_judge_row(
+            name, values_by_seed(choice.replicas, metric), metric, choice.replicas, choice, workload.store
         )
         for choice in choices
     ]

@@ -11,7 +11,6 @@ from htbench.results.compare.view import View
 from htbench.results.compare.workload import find_workloads
 from htbench.results.frames.metrics import is_number
 from htbench.results.tables import answer, flops, grid, hyperparameters, ladder, paper, workloads
-from htbench.results.tables.outcome import find_outcome
 
 
 def make_main_result(view: View) -> Report:
@@ -21,7 +20,7 @@ def make_main_result(view: View) -> Report:
     """
     report = paper.make_table("main_result", view)
     workloads = each(view.other_workloads, "workloads")
-    sections = [answer.make_section(find_outcome(workload, view)) for workload in workloads]
+    sections = [answer.make_section(workload, view) for workload in workloads]
     title = "test result of each optimizer's best setting"
     return Report("main_result", title, [*report.sections, *sections], notes=report.notes)
 
