@@ -12,7 +12,7 @@ from dataclasses import replace
 from htbench.harness.paper import reported, scales
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.report import Cell, Column, Report, by_rows
 from htbench.harness.show.status import Status
 from htbench.results.compare import paper_errata
 from htbench.results.compare.idle_settings import note_idle_settings
@@ -66,7 +66,8 @@ def _make_full_scale(view: View) -> Report:
             apart = {Column("difference", importance=4): difference}
             rows.append(_make_row(line, figure, line.metric, line.digits, slip, apart, Cell(word)))
         below = tuple(map(paper_errata.make_sentence, shared))
-        sections.append(_make_section(FULL, name, rows, below))
+        identity = {"scale": FULL, "published_table": name}
+        sections.append(by_rows(rows, title=name, identity=identity, notes=below))
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
@@ -101,18 +102,13 @@ def _make_miniature(our_runs: PaperRuns) -> Report:
             told = Cell(word, bold=standing.bold)
             rows.append(_make_row(line, figure, metric.label, metric.digits, slip, apart, told))
         if rows:
-            section = _make_section(scale, name, rows, (*ties, *paper.note_stand_ins(figures)))
+            below = (*ties, *paper.note_stand_ins(figures))
+            identity = {"scale": scale, "published_table": name}
+            section = by_rows(rows, title=name, identity=identity, notes=below)
             runs = [run for figure in figures.values() for run in figure.runs]
             sections.append(footnotes.complete_section(section, runs))
     title = f"every published number beside ours at {scale} scale"
     return Report(f"ledger_{scale}", title, sections, notes=footnotes.note_missing_languages(scale))
-
-
-def _make_section(
-    scale: str, name: str, rows: Sequence[Mapping[Column, Cell]], notes: tuple[Note, ...]
-) -> Section:
-    identity, cells = {"scale": scale, "published_table": name}, [list(row.values()) for row in rows]
-    return Section(name, identity, list(rows[0]), cells, notes=notes)
 
 
 def _make_row(
