@@ -116,6 +116,10 @@ def test_a_row_of_few_seeds_stands_where_its_mean_does_without_a_rank(bench, mak
     found = answer(bench)
     assert [(place.rank, place.name) for place in found.places][2:] == [("", "sgdm"), ("4", "adamw")]
     assert (found.verdict["names"], found.verdict["ties"]) == (["adamw"], ["htmuon"])
+    contest(bench, make, "pydocs", normuon=(2.9, 2.91))  # the best, of two seeds: nobody has a rank
+    assert {place.rank for place in answer(bench).places} == {""}
+    (section,) = GENERAL["main_result"](View(load_rows(bench.store))).sections
+    assert not {"rank", "gap_nats"} & {column.name for column in section.columns}
 
 
 def test_two_names_of_one_rule_are_said_to_be_one_and_nothing_would_tell_them(bench, make):
