@@ -15,7 +15,8 @@ from PIL import Image
 
 from docs import reproduction_records as records
 from htbench.harness.store import Store
-from htbench.results.figures.files import draw_figure, list_views
+from htbench.results.compare.view import View
+from htbench.results.figures.files import draw_figure
 from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 
@@ -72,11 +73,10 @@ def pictures() -> dict[str, bytes]:
         records.unpacked(Path(place), records.sweeps())
         store = Store(Path(place))
         demo, runs = load_rows(store, list(records.DEMO)), load_rows(store)
-        sources = [(demo, list_views(demo, store)), (runs, list_views(runs, store, "runs"))]
-        sources.append((None, list_views(None, store, "published")))
+        sources = [View(demo, store=store), View(runs, "runs", store=store), View(None, "published")]
         for name in FIGURES:
-            for number, (frame, shown) in enumerate(sources):
-                done = draw_figure(name, frame, store, Path(place) / str(number), shown)
+            for number, view in enumerate(sources):
+                done = draw_figure(name, view, Path(place) / str(number))
                 if done.captions:
                     found[name] = small(next(iter(done.captions)).read_bytes())
                     break

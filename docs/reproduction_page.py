@@ -40,7 +40,7 @@ from htbench.results.compare.judge import Row
 from htbench.results.compare.ladder import Ladder
 from htbench.results.compare.ladder_points import Rung
 from htbench.results.compare.view import View
-from htbench.results.figures.files import draw_figure, list_views
+from htbench.results.figures.files import draw_figure
 from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 from htbench.results.page import overview
@@ -446,8 +446,7 @@ def _picture(page: Page, name: str) -> str:
 
 def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     """Draw all figures; returns the names of those that have something to show."""
-    runs = frame.to_dict("records")
-    shown = list_views(runs, store, "runs", [page.scale] if page.scale else None)
+    view = View(frame.to_dict("records"), "runs", [page.scale] if page.scale else None, store)
     folder = page.place.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.png"):
@@ -455,7 +454,7 @@ def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     names = []
     with tempfile.TemporaryDirectory() as drawn:
         for name in page.figures:
-            for path in draw_figure(name, runs, store, Path(drawn), shown).paths:
+            for path in draw_figure(name, view, Path(drawn)).paths:
                 if path.suffix == ".png":
                     (folder / path.name).write_bytes(smaller(path.read_bytes()))
                     names.append(path.stem)

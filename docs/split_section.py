@@ -12,7 +12,7 @@ import pandas as pd
 from docs.config_page import table
 from htbench.harness.choice.winner import grouped
 from htbench.harness.store import Store
-from htbench.results.compare.contender import make_contender
+from htbench.results.compare.contender import make_judge_row
 from htbench.results.compare.judge import LEVEL, Row, judge
 from htbench.results.compare.select import OPTIMIZER, WORKLOAD, choose
 from htbench.results.compare.summary import values_by_seed
@@ -112,9 +112,9 @@ def _rows(part: Rows, store: Store) -> dict[str, Row]:
     for choice in choose(part, OPTIMIZER):
         values = values_by_seed(choice.replicas, metric)
         name = str(choice.fixed["optimizer"])
-        own = make_contender(name, values, metric, choice.replicas, choice=choice, store=store)
+        own = make_judge_row(name, values, metric, choice.replicas, choice, store)
         if own is not None and choice.is_settled:
-            known[name] = own.row
+            known[name] = own
     return known
 
 

@@ -1,7 +1,7 @@
 """`htbench table`, `htbench judge`, `htbench figure` and `htbench ledger`."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +16,11 @@ from htbench.harness.store.points import sweep_names
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import make_folder
 from htbench.harness.system.machine import without_collection
-from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import PUBLISHED, RUNS, SOURCES, View
 from htbench.results.frames.from_csv import read_runs
 from htbench.results.frames.load import load_rows
 from htbench.results.tables import answer
 from htbench.results.tables.ledger import make_ledger
-from htbench.results.tables.outcome import find_outcome, split_searched
 from htbench.results.tables.registry import TABLES
 
 
@@ -47,10 +45,7 @@ def table(args: argparse.Namespace) -> int:
         UsageError: a table is unknown, or the folder can't be written to.
     """
     names, sweeps = _select(args, TABLES, "table")
-    store = Store(args.root)
-    # published numbers need no store
-    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
-    view = View(frame, args.source, args.scale, store)
+    view = _make_view(args, sweeps)
     reports = [TABLES[name](view) for name in names]
     is_named = any(word in TABLES for word in args.names)
     reports = [report for report in reports if is_named or report.sections] or reports
@@ -68,6 +63,13 @@ def table(args: argparse.Namespace) -> int:
         more = [Note("more_tables", names=[report.name for report in more_reports])] if more_reports else []
         emit(replace(first, footer=more), args)
     return _report_mixtures(reports) if args.strict else 0
+
+
+def _make_view(args: argparse.Namespace, sweeps: Sequence[str] | None) -> View:
+    """What is shown; published numbers need no store."""
+    store = Store(args.root)
+    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
+    return View(frame, args.source, args.scale, store)
 
 
 def _report_mixtures(reports: Iterable[Report]) -> int:
@@ -118,19 +120,15 @@ def figure(args: argparse.Namespace) -> int:
     Raises:
         UsageError: a figure is unknown, the folder can't be written to, or it has files of somebody else.
     """
-    from htbench.results.figures.caveats import find_caveats
-    from htbench.results.figures.files import check_folder, choose_folder, draw_figure, list_views
+    from htbench.results.figures.files import check_folder, choose_folder, draw_figure
     from htbench.results.figures.registry import FIGURES
 
     names, sweeps = _select(args, FIGURES, "figure")
     folder = args.out or choose_folder(args.root / "figures", args.root, sweeps, args.source, args.scale)
-    store = Store(args.root)
-    frame = None if args.source == PUBLISHED else load_rows(store, sweeps, say)
-    sides = list_views(frame, store, args.source, args.scale)
+    view = _make_view(args, sweeps)
     if args.out:
         check_folder(args.out, names)
-    caveats = find_caveats(frame)
-    results = [draw_figure(name, frame, store, folder, sides, caveats) for name in each(names, "figures")]
+    results = [draw_figure(name, view, folder) for name in each(names, "figures")]
     empty: dict[str, list[str]] = {}  # why there is nothing -> figures
     for name, result in zip(names, results, strict=True):
         for warning in result.warnings:
@@ -163,10 +161,9 @@ def add_ledger_arguments(parser: argparse.ArgumentParser) -> None:
 
 def ledger(args: argparse.Namespace) -> int:
     """Print the ledger. Its exit status is 0 whatever the verdicts."""
-    store = Store(args.root)
-    sweeps = naming.chosen(args)
+    store, sweeps = Store(args.root), naming.chosen(args)
     rows = load_rows(store, sweeps or None, say) if sweep_names(args.root) else []
-    emit(make_ledger(rows, store, args.scale), args)
+    emit(make_ledger(View(rows, chosen=args.scale or None, store=store)), args)
     return 0
 
 
@@ -205,8 +202,8 @@ def judge(args: argparse.Namespace) -> int:
         UsageError: the file does not say what is needed.
     """
     view = View(read_runs(args.file, args.row, args.metric, args.higher_is_better), RUNS)
-    parts = split_searched(view.frame, WORKLOAD)
-    sections = [answer.make_section(find_outcome(part, view)) for part in each(parts, "workloads")]
+    workloads = each(view.workloads, "workloads")
+    sections = [answer.make_section(workload, view) for workload in workloads]
     emit(Report("judge", f"the answer of {args.file.name}", sections), args)
     return 0
 

@@ -333,6 +333,11 @@ def by_columns(columns: Mapping[Column, Iterable[Any]], **parts: Any) -> Section
     return table([*columns], zip(*columns.values(), strict=True), **parts)
 
 
+def by_rows(rows: Sequence[Mapping[Column, Any]], **parts: Any) -> Section:
+    """The same of rows, at least one, all with the same columns."""
+    return table([*rows[0]], (row.values() for row in rows), **parts)
+
+
 @dataclass(frozen=True)
 class Report:
     """What a command has found.

@@ -6,7 +6,6 @@ Perplexities are compared by their logarithm, so that differences are ratios; ac
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from htbench.harness.choice import parabola
@@ -25,30 +24,14 @@ from htbench.results.frames.metrics import Metric, is_missing
 _RATES = ("lr", "aux_lr")  # settings along which losses are fitted
 
 
-@dataclass(frozen=True)
-class Contender:
-    """A row for the judge.
-
-    Attributes:
-        row: as the judge takes it.
-        lost: how many of its runs have test items that are damaged or gone, though the record names them.
-        scored_on: which items its runs were scored on, by their digests. Other ones can't be compared.
-    """
-
-    row: judge.Row
-    lost: int = 0
-    scored_on: frozenset[str] = frozenset()
-
-
-def make_contender(
+def make_judge_row(
     name: str,
     values: Mapping[Seeds, float],
     metric: Metric,
     runs: Sequence[Row],
-    questions: str = "",
-    choice: Choice | None = None,
-    store: Store | None = None,
-) -> Contender | None:
+    choice: Choice | None,
+    store: Store | None,
+) -> judge.Row | None:
     """What the judge takes of a row; None without a value.
 
     Args:
@@ -56,7 +39,6 @@ def make_contender(
         values: by (seed, data_seed), in the printed unit.
         metric: of the values.
         runs: of the row. Those without a value, such as one that diverged, say nothing of the test items.
-        questions: the column with the number of test items behind a share; empty: it is none.
         choice: what was selected; None: nothing was.
         store: where the test items are; None: they are not known.
     """
@@ -64,15 +46,16 @@ def make_contender(
         return None
     behind = [run for run in runs if run["state"] == Status.COMPLETED and read_seeds(run) in values]
     scored, missing = (None, 0) if store is None else _read_items(behind, metric, store)
-    counts = finite_values(behind, questions) if questions else []
-    row = judge.Row(
+    counts = finite_values(behind, "test_samples") if metric.is_share else []
+    return judge.Row(
         name,
         {seed: metric.on_scale(value / metric.scale) for seed, value in values.items()},
         None if choice is None else _find_search(choice, metric),
         scored,
         int(min(counts)) if counts and len(counts) == len(behind) else None,
+        missing,
+        frozenset(filter(None, map(_read_digest, behind))),
     )
-    return Contender(row, missing, frozenset(filter(None, map(_read_digest, behind))))
 
 
 def _read_digest(run: Row) -> str:

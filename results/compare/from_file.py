@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from htbench.harness.config.programs import RULE
 from htbench.harness.show.note import Note
 from htbench.results.compare.select import Choice, has_stages
-from htbench.results.frames.from_csv import file_name
+from htbench.results.frames.from_csv import FILE
 from htbench.results.frames.metrics import is_number
 from htbench.results.frames.run_row import CHOSEN
 
@@ -19,7 +19,7 @@ def note_misleading_runs(choice: Choice, choices: Sequence[Choice]) -> tuple[Not
         choice: of the row.
         choices: of all rows of its workload.
     """
-    of_file, fresh = bool(file_name(choice.rows)), [run for run in choice.replicas if run["rule"] == RULE]
+    of_file, fresh = bool(choice.rows[0].get(FILE)), [run for run in choice.replicas if run["rule"] == RULE]
     if not of_file and choice.rows[0]["rule"] != RULE:
         return ()
     notes = []

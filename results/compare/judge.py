@@ -38,11 +38,10 @@ from htbench.results.compare.items import Discordant, Items, paired_variance
 from htbench.results.compare.ranges import Array
 from htbench.results.compare.spread import Moderated, estimate_spread
 from htbench.results.compare.tuning import Search, tuning_variance
+from htbench.results.frames.metrics import MARGIN_NATS, MARGIN_SHARE
 
 LEVEL = 0.05
 POWER = 0.8
-MARGIN = 0.005  # nats: half a percent of perplexity
-SHARE_MARGIN = 0.002  # of right answers: .2 points, two of 1,000 images
 MOST_SEEDS = 1000  # above these a number is no plan any more
 MOST_ITEMS = 1_000_000
 MOST_SEARCH_SEEDS = 100
@@ -75,6 +74,8 @@ class Row:
         search: what it chose its setting among; None if nothing was chosen, or if it is not known.
         items: on each item of the test split; None if it is not known.
         item_count: items of the test split of a share; read where there are no `items`.
+        lost: how many of its runs have test items that are damaged or gone, though the record names them.
+        scored_on: which items its runs were scored on, by their digests. Other ones can't be compared.
     """
 
     name: str
@@ -82,6 +83,8 @@ class Row:
     search: Search | None = None
     items: Items | None = None
     item_count: int | None = None
+    lost: int = 0
+    scored_on: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class Verdict:
             0 where only rounding differs.
         low, high: the simultaneous interval of the gap; infinite where nothing tells the spread.
         p_value: adjusted for all rows; 1 for the best.
-        parts, freedom: the variance of the gap and its degrees of freedom.
+        parts: the variance of the gap.
         seeds_needed: to tell an unknown row from the best; None if seeds alone can't, or more than
             `MOST_SEEDS` would be needed.
         limited_by_test_set: whether the test set is too small to tell an unknown row, whatever the seeds.
@@ -149,7 +152,6 @@ class Verdict:
     high: float
     p_value: float
     parts: Parts
-    freedom: float
     seeds_needed: SeedsNeeded | None = None
     limited_by_test_set: bool = False
     items_needed: int | None = None
@@ -174,14 +176,12 @@ class Judgement:
     Attributes:
         verdicts: in the order of the rows.
         best: the index of the row with the best mean.
-        sd: of one run, pooled over the rows that are not noisy; None where no row has two values.
         bartlett: p-value of equal variances; small: the rows scatter differently, and errors are less sure.
         level: at which each interval errs, after all looks.
     """
 
     verdicts: tuple[Verdict, ...]
     best: int
-    sd: float | None
     bartlett: float
     level: float
 
@@ -217,7 +217,7 @@ def judge(
     if not rows:
         raise ValueError("There is no row to judge.")
     if margin is None:
-        margin = SHARE_MARGIN if is_share else MARGIN
+        margin = MARGIN_SHARE if is_share else MARGIN_NATS
     level *= _POCOCK[min(looks, len(_POCOCK) - 1)] / LEVEL
     column = _Column(rows, higher_is_better, is_share, paired)
     undecided = list(range(len(rows)))
@@ -231,12 +231,10 @@ def judge(
         ranks |= {i: (1 + len(rows) - len(undecided), len(group) > 1) for i in group}
         undecided = [i for i in undecided if i not in group]
         decided = _decide(column, undecided, level) if undecided else first
-    moderated = column.own
     return Judgement(
         tuple(_make_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
-        None if moderated is None else math.sqrt(moderated.pooled_variance),
-        1.0 if moderated is None else moderated.bartlett,
+        1.0 if column.own is None else column.own.bartlett,
         level,
     )
 
@@ -455,7 +453,6 @@ def _make_verdict(
         high=float(decided.high[i]),
         p_value=float(decided.p_value[i]),
         parts=Parts(float(gaps.seeds[i]), float(gaps.tuning[i]), float(gaps.items[i])),
-        freedom=float(gaps.freedom[i]),
     )
     if kind is not Kind.UNKNOWN or moderated is None or verdict.gap == 0:
         return verdict

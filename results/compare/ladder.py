@@ -22,13 +22,11 @@ from typing import Any
 import numpy as np
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.store import Store
 from htbench.results.compare.draws import DRAWS, Draws, Estimate, draw_losses, estimate_interval, measure_miss
 from htbench.results.compare.judge import judge
-from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung, find_rungs
+from htbench.results.compare.ladder_points import BASELINE, HORIZONS, Guard, Rung
 from htbench.results.compare.law import Law, fit_law
 from htbench.results.compare.ranges import Array
-from htbench.results.frames.rows import Rows
 
 SECOND = "muon"
 MISSES = 2.0  # standard errors by which the law may miss what was left out
@@ -86,8 +84,7 @@ class Ladder:
         check: of the law; None where too few points are left without that run.
         guards: of the law.
         entries: of its rungs, by size, batch and length, the best first.
-        ratio: of tokens to parameters, which most rows have.
-        ratio_in_sight: that at which most multipliers are known.
+        ratio: of tokens to parameters, at which most multipliers are known; without any, that of most rows.
     """
 
     task: str
@@ -97,7 +94,6 @@ class Ladder:
     guards: tuple[Guard, ...] = ()
     entries: tuple[Entry, ...] = ()
     ratio: float = 0.0
-    ratio_in_sight: float = 0.0
 
     @property
     def exponent(self) -> Estimate | None:
@@ -118,17 +114,6 @@ class Ladder:
 
 
 # --- the law ---
-
-
-def fit_ladders(frame: Rows | None, store: Store | None) -> list[Ladder]:
-    """The ladders of a store: where AdamW has three lengths of a size. Others tell nothing new.
-
-    Args:
-        frame: the tidy frame.
-        store: where records and test items are; without it nothing is known of lengths.
-    """
-    by_task = [] if frame is None or store is None else find_rungs(frame, store)
-    return [fit_ladder(task, points) for task, points in by_task]
 
 
 def fit_ladder(task: str, points: Sequence[Rung], draws: int = DRAWS) -> Ladder:
@@ -168,10 +153,10 @@ def _fit_points(task: str, points: Sequence[Rung], draws: int) -> Ladder:
         _make_entry(point, places[point.place], losses, ladder, main)
         for point, losses, main in zip(ordered, drawn.losses, is_main, strict=True)
     ]
-    ratio = _find_ratio([entry.rung for entry in entries if entry.is_main])
-    in_sight = _find_ratio([entry.rung for entry in entries if entry.tokens and entry.tokens.value]) or ratio
+    in_sight = [entry.rung for entry in entries if entry.tokens and entry.tokens.value]
+    ratio = _find_ratio(in_sight or [entry.rung for entry in entries if entry.is_main])
     guards = (*ladder.guards, *(() if noise else (Guard.NO_SPREAD,)))
-    return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio, ratio_in_sight=in_sight)
+    return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio)
 
 
 def _mean_loss(rung: Rung) -> float:

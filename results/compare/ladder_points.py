@@ -6,7 +6,7 @@ model, steps and batch. A model is a size; what it is called does not matter, it
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
@@ -15,15 +15,15 @@ from typing import Any
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config.settings import FIELDS
 from htbench.harness.store import Store
-from htbench.results.compare.contender import estimate_gains, make_contender
+from htbench.results.compare.contender import estimate_gains, make_judge_row
 from htbench.results.compare.judge import Row
-from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, has_stages
+from htbench.results.compare.select import Choice
 from htbench.results.compare.summary import values_by_seed
+from htbench.results.compare.workload import Workload
 from htbench.results.frames import identity
 from htbench.results.frames.columns import DATA
-from htbench.results.frames.metrics import is_missing, reported
+from htbench.results.frames.metrics import Metric, is_missing
 from htbench.results.frames.provenance import timing
-from htbench.results.frames.rows import Rows, parts
 
 BASELINE = "adamw"
 HORIZONS = 3  # the least lengths for a law of a size
@@ -96,20 +96,21 @@ class Rung:
         return 1 / _ALIKE < self.ratio / ratio < _ALIKE
 
 
-def find_rungs(frame: Rows, store: Store) -> list[tuple[str, list[Rung]]]:
+def find_rungs(workloads: Sequence[Workload]) -> list[tuple[str, list[Rung]]]:
     """The rungs of each ladder and its task, where AdamW has three lengths of a size; others say nothing new.
 
     Args:
-        frame: the tidy frame.
-        store: where records and test items are.
+        workloads: of a frame; without a store nothing is known of lengths.
     """
-    baseline = (row for row in frame if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
+    rows = (row for workload in workloads for row in workload.part)
+    baseline = (row for row in rows if row["rule"] == BASELINE and not is_missing(row.get("tokens")))
     if not _has_lengths(((row["task"], row["model"]), row["tokens"]) for row in baseline):
         return []  # records are read only where there may be a ladder
     points = []
-    for part in parts(frame, WORKLOAD):
-        if reported(part)[0].is_log and has_stages(part[0]) and part[0]["protocol"] != "paper":
-            candidates = (_make_rung(choice, part, store) for choice in choose(part, OPTIMIZER))
+    for workload in workloads:
+        store = workload.store
+        if store and workload.metric.is_log and workload.is_fair:
+            candidates = (_make_rung(choice, workload.metric, store) for choice in workload.choices)
             points += [point for point in candidates if point is not None]
     return [
         (shared[0], [rung for _, rung in members])
@@ -124,20 +125,12 @@ def _has_lengths(of_baseline: Iterable[tuple[Any, float]]) -> bool:
     return any(len({tokens for _, tokens in size}) >= HORIZONS for size in lengths)
 
 
-def _make_rung(
-    choice: Choice, part: Sequence[Mapping[str, Any]], store: Store
-) -> tuple[tuple[Any, ...], Rung] | None:
+def _make_rung(choice: Choice, metric: Metric, store: Store) -> tuple[tuple[Any, ...], Rung] | None:
     """What was chosen of a rule; None while a run may still change it."""
-    metric, runs = reported(part)[0], [run for run in choice.replicas if run["state"] == "completed"]
+    runs = [run for run in choice.replicas if run["state"] == "completed"]
     record = store.record(str(runs[0]["key"])) if runs and choice.is_settled else None
-    contender = make_contender(
-        choice.optimizer, values_by_seed(runs, metric), metric, runs, choice=choice, store=store
-    )
-    if (
-        record is None
-        or contender is None
-        or any(is_missing(runs[0].get(name)) for name in ("tokens", "parameters"))
-    ):
+    row = make_judge_row(choice.optimizer, values_by_seed(runs, metric), metric, runs, choice, store)
+    if not record or not row or any(is_missing(runs[0].get(name)) for name in ("tokens", "parameters")):
         return None
     values = identity.of_record(record)
     apart = {name: value for name, value in values.items() if name not in _LENGTH}
@@ -151,7 +144,7 @@ def _make_rung(
         float(runs[0]["parameters"]),
         float(runs[0]["tokens"]),
         int(values["batch_size"]),
-        contender.row,
+        row,
         at_edge=bool(estimate_gains(choice, metric)),
         step_flops=_mean(float(run["total_flops"]) / float(run["steps"]) for run in runs),
         optimizer_share=_mean(

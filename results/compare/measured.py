@@ -1,5 +1,6 @@
 """What our runs achieved beside a published number: the paper's tables, figures and ledger read it here."""
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +36,6 @@ class Measured:
         runs: the rows of the frame behind the value, or those that should have it.
         choice: what was selected; None if nothing is planned.
         notes: footnotes.
-        questions: the column with the number of test items behind a share; empty: it is none.
     """
 
     metric: Metric | None
@@ -45,7 +45,6 @@ class Measured:
     runs: Sequence[Row] = ()
     choice: Choice | None = None
     notes: tuple[Note, ...] = ()
-    questions: str = ""
 
     @property
     def summary(self) -> Summary | None:
@@ -58,6 +57,7 @@ class Measured:
         return tuple(str(run["key"]) for run in self.runs if run["key"] != run["slot"])
 
 
+@functools.cache  # lives as long as one command; tables, figures and the ledger ask for the same
 def measure_line(our_runs: PaperRuns, line: Reported, lr: float | None = None) -> Measured:
     """Our figure beside a published number, at the scale of both.
 
@@ -137,8 +137,7 @@ def _measure_runs(
         kinds = {state: f"tally_{state}" for state in HOPEFUL_FIRST} | {Status.COMPLETED: "tally_no_figure"}
         rest = [Note(kinds[state], count=counts[state]) for state in HOPEFUL_FIRST if counts[state]]
         notes = (*notes, Note("runs_count", count=len(values), total=len(runs), rest=rest))
-    questions = quantity.questions.format(split=split)
-    return Measured(quantity.metric, values, Status.COMPLETED, None, used, choice, notes, questions)
+    return Measured(quantity.metric, values, Status.COMPLETED, None, used, choice, notes)
 
 
 def _explain_missing(

@@ -8,6 +8,7 @@ from htbench.harness.paper import experiments
 from htbench.harness.paper.reported import Place
 from htbench.harness.store import Store
 from htbench.results.compare.select import OPTIMIZER, Choice, choose
+from htbench.results.compare.workload import Workload, find_workloads
 from htbench.results.frames.rows import Rows
 
 # The columns that a place fixes, besides hyperparameters.
@@ -40,6 +41,11 @@ class PaperRuns:
     def __bool__(self) -> bool:
         """Whether anything is planned at this scale."""
         return bool(self.frame)
+
+    @functools.cached_property
+    def workloads(self) -> list[Workload]:
+        """Without deliberate reruns: they are no second chance."""
+        return find_workloads([run for run in self.frame if run["replica"] == ""], self.store)
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def runs(self, place: Place) -> Rows:

@@ -27,14 +27,12 @@ class Quantity:
         value: of a row of the frame and a split ("val", "test"); None if the run has none. In the unit of
             the label.
         column: the frame's, or that of a curve, which it is made of; empty if of several.
-        questions: the column with the number of samples behind a share; empty if it is none.
         note: how it is computed; None if there is nothing to say.
     """
 
     metric: Metric
     value: Callable[[Row, str], float | None]
     column: str = ""
-    questions: str = ""
     note: Note | None = None
 
 
@@ -64,7 +62,7 @@ def find_quantity(line: Reported) -> Quantity | None:
     elif name == "perplexity":
         quantity = _read_column(metrics.PERPLEXITY, "{split}_perplexity")
     elif name == "accuracy":
-        quantity = _read_column(metrics.ACCURACY, "{split}_accuracy", "{split}_samples")
+        quantity = _read_column(metrics.ACCURACY, "{split}_accuracy")
     elif name == "seconds_per_step":
         full = _read_column(_time_metric("s/step", 1), "seconds_per_step")
         quantity = full if is_full else _make_own_time("ms/step", _seconds_per_step, 1000)
@@ -84,11 +82,11 @@ def find_metric(line: Reported) -> Metric:
     return quantity.metric if quantity else Metric(line.metric, line.metric.replace("_", " "), 100, 2, True)
 
 
-def _read_column(metric: Metric, column: str, questions: str = "") -> Quantity:
+def _read_column(metric: Metric, column: str) -> Quantity:
     def value(run: Row, split: str) -> float | None:
         return _scale(run.get(column.format(split=split)), metric.scale)
 
-    return Quantity(metric, value, column, questions)
+    return Quantity(metric, value, column)
 
 
 def _time_metric(unit: str, factor: float) -> Metric:

@@ -46,12 +46,12 @@ def _find_route(run: Mapping[str, Any]) -> str:
 
 def _list_groups(run: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The named groups with settings of their own, each with its optimizer if that is another one."""
-    columns = _find_group_columns(tuple(run))
+    columns = find_group_columns(tuple(run))
     rules = [(name.split(".", 1)[1], str(run[name])) for name in columns if not is_missing(run[name])]
     return tuple((name.rpartition(".")[0], rule if rule != run["rule"] else "") for name, rule in rules)
 
 
 @functools.lru_cache  # all rows of a frame have the same hundreds of columns
-def _find_group_columns(columns: tuple[str, ...]) -> list[str]:
+def find_group_columns(columns: tuple[str, ...]) -> list[str]:
     """The columns that name the optimizers of groups."""
     return sorted(name for name in columns if name.startswith("groups.") and name.endswith(".optimizer"))

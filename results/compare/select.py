@@ -92,6 +92,13 @@ class Choice:
         """Its name, where it is fixed."""
         return str(self.fixed["optimizer"])
 
+    @property
+    def reported(self) -> list[Row]:
+        """What figures show: the replicas; the search runs if the paper's protocol has no others."""
+        if self.winner is None or self.replicas or self.winner.value("protocol") != "paper":
+            return self.replicas
+        return self.winner.runs
+
     @functools.cached_property
     def axes(self) -> list[str]:
         """The tuned columns in which its rows have two values or more, over all sweeps."""
@@ -254,20 +261,6 @@ def list_winner_runs(choices: Iterable[Choice]) -> dict[str, Row]:
 def has_stages(run: Row) -> bool:
     """Whether a plan, or a file of results, says which runs choose and which are reported."""
     return bool(run["sweep"])
-
-
-def find_searched_columns(frame: Rows, columns: Sequence[str]) -> list[str]:
-    """Those of `columns` in which the candidates of some choice have two values or more, over all sweeps."""
-    groups = grouped((row for row in frame if row["stage"] == SEARCH), itemgetter(*OPTIMIZER)).values()
-    searched = {name for group in groups for name in _find_varied(group, columns)}
-    return [name for name in columns if name in searched]
-
-
-def find_axes(choices: Sequence[Choice]) -> list[str]:
-    """The tuned columns along which any of some choices was searched."""
-    tuned = tuned_columns(choices[0].rows) if choices else []
-    searched = {name for choice in choices for name in choice.axes}
-    return [name for name in tuned if name in searched]
 
 
 def _find_varied(group: Sequence[Row], columns: Iterable[str]) -> list[str]:

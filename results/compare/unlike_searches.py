@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from htbench.harness.show.note import Note
 from htbench.optimizers.zoo.registry import ZOO
 from htbench.results.compare.defaults import find_defaults, group_rows_by_setting, note_values, read_outside
+from htbench.results.compare.routes import find_group_columns
 from htbench.results.compare.select import Choice, list_winner_runs
 
 _COARSER = 4.0  # a note names a row whose steps are so many times as wide as another row's
@@ -34,8 +35,7 @@ def note_unlike_searches(choices: Sequence[Choice]) -> list[Note]:
             notes += _note_coarser_axis(column, {name: searched[name] for name in group})
     switching = []  # their optimizers are evaluated at other weights than those they train
     for name, run in runs.items():
-        fields = [at for at in run if at.startswith("groups.") and at.endswith(".optimizer")]
-        rules = [ZOO.get(str(run[at])) for at in ("rule", *fields)]
+        rules = [ZOO.get(str(run[at])) for at in ("rule", *find_group_columns(tuple(run)))]
         if read_outside(run).get("switches") is True or any(rule and rule.switches for rule in rules):
             switching.append(name)
     if 0 < len(switching) < len(runs):

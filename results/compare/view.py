@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from htbench.harness.paper import experiments, scales
+from htbench.harness.show.report import Section
 from htbench.harness.store import Store
 from htbench.harness.store.points import ELSEWHERE
-from htbench.results.compare.ladder import Ladder, fit_ladders
+from htbench.results.compare.caveats import Caveats, find_caveats
+from htbench.results.compare.ladder import Ladder, fit_ladder
+from htbench.results.compare.ladder_points import find_rungs
 from htbench.results.compare.paper_runs import PaperRuns, select_scale
+from htbench.results.compare.workload import Workload, find_workloads
 from htbench.results.frames.rows import Rows
 
 PUBLISHED, RUNS, BOTH = "published", "runs", "both"
@@ -25,12 +28,10 @@ class Side:
     Attributes:
         published: whether the published numbers are shown.
         ours: our runs; None if they are not shown.
-        asked: whether published numbers alone are asked for, be they of the paper or not.
     """
 
     published: bool
     ours: PaperRuns | None = None
-    asked: bool = False
 
     @property
     def store(self) -> Store | None:
@@ -64,7 +65,7 @@ class View:
         self.published = source != RUNS
         self.asked = source == PUBLISHED  # for published numbers, whatever is planned
         self.store = store
-        self.known: dict[tuple[int, ...], Any] = {}  # what was found of some rows, by their places in memory
+        self.sections: dict[Workload, Section] = {}  # the tables of workloads that were made
         self._chosen = chosen
 
     @functools.cached_property
@@ -85,17 +86,35 @@ class View:
         """
         runs = [Side(self.published and name == scales.SCALES[0], self.ours(name)) for name in self.scales]
         alone = self.published and not any(side.published for side in runs) and (self.asked or runs)
-        return [*([Side(True, None, self.asked)] if alone else []), *runs]
+        return [*([Side(True)] if alone else []), *runs]
 
     @functools.cached_property
-    def others(self) -> Rows | None:
-        """The runs of sweeps that belong to no experiment of the paper, and those of the ladder."""
-        return None if self.frame is None else select_scale(self.frame, "")
+    def drawn_sides(self) -> list[Side]:
+        """What figures show of the paper's experiments: a scale without runs has nothing to draw."""
+        shown = (side for side in self.sides if side.published or side.ours)
+        return [side if side.ours is None or side.ours else Side(published=True) for side in shown]
+
+    @functools.cached_property
+    def workloads(self) -> list[Workload]:
+        """All of them."""
+        return find_workloads(self.frame, self.store)
+
+    @functools.cached_property
+    def other_workloads(self) -> list[Workload]:
+        """Those of sweeps that belong to no experiment of the paper, and of the ladder."""
+        whole = {tuple(map(id, workload.part)): workload for workload in self.workloads}
+        others = find_workloads(None if self.frame is None else select_scale(self.frame, ""), self.store)
+        return [whole.get(tuple(map(id, workload.part)), workload) for workload in others]
+
+    @functools.cached_property
+    def caveats(self) -> Caveats:
+        """What could change the values that figures show."""
+        return find_caveats(self.frame or (), self.workloads)
 
     @functools.cached_property
     def ladders(self) -> list[Ladder]:
         """The ladders of all runs."""
-        return fit_ladders(self.frame, self.store)
+        return [fit_ladder(task, rungs) for task, rungs in find_rungs(self.workloads)]
 
     @functools.cache  # noqa: B019 - lives as long as one command
     def ours(self, scale: str) -> PaperRuns:

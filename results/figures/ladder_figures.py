@@ -8,14 +8,12 @@ import numpy as np
 
 from htbench.harness.paper import reported
 from htbench.harness.show.note import Note
-from htbench.harness.store import Store
-from htbench.results.compare.ladder import Entry, Ladder, fit_ladders
+from htbench.results.compare.ladder import Entry, Ladder
 from htbench.results.compare.ladder_points import BASELINE
 from htbench.results.compare.stats import summarize
-from htbench.results.compare.view import Side
+from htbench.results.compare.view import View
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, tidy
-from htbench.results.frames.rows import Rows
 
 _WORTH = f"tokens {BASELINE} would need / tokens"
 _LOSS = "test loss (nats/token)"
@@ -26,14 +24,17 @@ _OF_PAPER = {"llama-60m": 60e6, "llama-135m": 135e6}
 _POINTS_OF_LAW = 40
 
 
-def multiplier(frame: Rows, store: Store) -> list[Panel]:
-    """The token multiplier of each rule over parameters, where most are known, and published ones."""
+def multiplier(view: View) -> list[Panel]:
+    """The token multiplier of each rule over parameters, where most are known, and published ones.
+
+    Published ones stand alone if they are asked for.
+    """
     level = Row(_WORTH, BASELINE, "", 1.0, role=kinds.LEVEL)
-    panels = []
-    for ladder in fit_ladders(frame, store):
+    panels = [Panel("sizes", About("published"), tidy(_published_rows()))] if view.asked else []
+    for ladder in view.ladders:
         if not any(entry.tokens for entry in ladder.entries):
             continue
-        ratio = ladder.ratio_in_sight
+        ratio = ladder.ratio
         entries = [entry for entry in ladder.entries if entry.tokens and entry.rung.is_at(ratio)]
         rows = sorted(map(_multiplier_row, entries), key=lambda row: row.series)
         about = _describe(ladder, ladder.task, [row.n or 0 for row in rows])
@@ -43,10 +44,10 @@ def multiplier(frame: Rows, store: Store) -> list[Panel]:
     return panels
 
 
-def horizon(frame: Rows, store: Store) -> list[Panel]:
+def horizon(view: View) -> list[Panel]:
     """The losses over the length of a run, a panel for each size that has several, with AdamW's law."""
     panels = []
-    for ladder in fit_ladders(frame, store):
+    for ladder in view.ladders:
         groups = ladder.groups
         main = [entry.rung for entry in ladder.entries if entry.is_main]
         for model, group in groupby(main, key=lambda rung: rung.model):
@@ -66,11 +67,6 @@ def horizon(frame: Rows, store: Store) -> list[Panel]:
             about = _describe(ladder, f"{ladder.task} · {model}", [len(rung.row.values) for rung in rungs])
             panels.append(Panel("lengths", about, tidy(rows), y_log=False))
     return panels
-
-
-def published(side: Side) -> list[Panel]:
-    """The published multipliers alone, if they are asked for."""
-    return [Panel("sizes", About("published"), tidy(_published_rows()))] if side.asked else []
 
 
 def _multiplier_row(entry: Entry) -> Row:

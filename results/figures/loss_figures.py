@@ -14,13 +14,13 @@ import pandas as pd
 
 from htbench.harness.show.note import Note
 from htbench.harness.store import Store, curve
-from htbench.results.compare.select import OPTIMIZER, choose
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.summary import finite_values
+from htbench.results.compare.workload import Workload
 from htbench.results.figures.kinds import About, Panel, Row, add_range, list_keys, tidy
 from htbench.results.figures.run_figures import describe_workload
-from htbench.results.frames.metrics import loss_unit, reported
-from htbench.results.frames.rows import Rows, parts
+from htbench.results.frames.metrics import loss_unit
+from htbench.results.frames.rows import parts
 
 _MOST_POINTS = 400  # of a drawn curve; more are not visible and make the PDF large
 _START = 0.05  # first part of a run; the axis need not show its high losses, which would flatten the rest
@@ -31,17 +31,17 @@ _WINDOWS = 25  # the window of the moving average is the longest run divided by 
 Runs = Mapping[str, Sequence[Run]]  # rows of the frame by optimizer
 
 
-def loss(part: Rows, store: Store) -> list[Panel]:
+def loss(workload: Workload) -> list[Panel]:
     """The training loss of each optimizer's winner on a workload with completed replicas.
 
     Of optimizers too many to tell apart it has the best ones, which a note says.
     """
-    choices = choose(part, OPTIMIZER)
-    completed = {str(choice.fixed["optimizer"]): select_completed(choice.replicas) for choice in choices}
+    part, store, metric = workload.part, workload.store, workload.metric
+    assert store is not None
+    completed = {choice.optimizer: select_completed(choice.replicas) for choice in workload.choices}
     runs = {name: rows for name, rows in completed.items() if rows}
-    about = describe_workload(part)
+    about = describe_workload(workload)
     if len(runs) > _MOST:
-        metric = reported(part)[0]
         sign = -1 if metric.higher_is_better else 1
         ends = {}
         for rows in parts(part, ["optimizer"]):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
-from htbench.results.compare.winners import format_span
 from htbench.results.figures.kinds import Panel
 
 MOST_PANELS = 6  # of a picture
@@ -71,6 +70,11 @@ def arrange_pictures(figure: str, groups: Sequence[Sequence[Panel]]) -> list[Pic
         name = f"{figure}-{number}" if number > 1 else figure
         arranged.append(Picture(name, panel_groups, shows, [*([sample] if seeds else []), *shared]))
     return arranged
+
+
+def format_span(numbers: Sequence[int]) -> str:
+    """The least and the greatest of some numbers: "3", or "1-3"."""
+    return "-".join(map(str, dict.fromkeys((min(numbers), max(numbers)))))
 
 
 def _split_group(group: Sequence[Panel]) -> list[list[Panel]]:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from htbench.harness.store import Store
-from htbench.results.compare.select import WORKLOAD
-from htbench.results.compare.view import Side
+from htbench.results.compare.view import Side, View
+from htbench.results.compare.workload import Workload
 from htbench.results.figures import ladder_figures, loss_figures, paper_figures, run_figures, spectra_figures
 from htbench.results.figures.kinds import Panel
 from htbench.results.figures.paper_figures import (
@@ -17,11 +16,10 @@ from htbench.results.figures.paper_figures import (
     plot_variants,
     select,
 )
-from htbench.results.frames.rows import Rows, parts
+from htbench.results.figures.spectra_figures import NORMS, plot_quantities
 
 Panels = Sequence[Panel]
-OfSweeps = Callable[[Rows, Store], Panels]
-OfWorkload = Callable[[Rows, Store], Panels]
+OfWorkload = Callable[[Workload], Panels]
 
 
 @dataclass(frozen=True)
@@ -29,30 +27,29 @@ class Figure:
     """How a figure is made; found quickly and without matplotlib. At least one of the two is given.
 
     Attributes:
-        paper: the panels of the paper's experiments in a view, one row of the figure.
+        paper: the panels of a side of the paper's experiments, one row of the figure.
         sweeps: those of any other sweeps, usually one per workload.
     """
 
     paper: Callable[[Side], Panels] | None = None
-    sweeps: OfSweeps | None = None
+    sweeps: Callable[[View], Panels] | None = None
 
 
-def _each(plot: OfWorkload) -> OfSweeps:
+def _each(plot: OfWorkload) -> Callable[[View], Panels]:
     """The panels of each workload, one after another."""
-    return lambda frame, store: [panel for part in parts(frame, WORKLOAD) for panel in plot(part, store)]
+    return lambda view: [panel for workload in view.other_workloads for panel in plot(workload)]
 
 
-def _of_any(plot: OfWorkload, published: Callable[[Side], Panels] = lambda view: ()) -> Figure:
+def _of_any(plot: OfWorkload, published: Callable[[Side], Panels] = lambda side: ()) -> Figure:
     """A figure that shows our runs of the paper's experiments, after what is published, like any sweep."""
 
-    def of_view(view: Side) -> Panels:
-        panels = [*published(Side(published=True))] if view.published else []
-        if view.ours is None or view.store is None or view.scale == "ladder":  # it is among other sweeps
+    def of_side(side: Side) -> Panels:
+        panels = published(Side(published=True)) if side.published else ()
+        if side.ours is None or side.scale == "ladder":  # it is among other sweeps
             return panels
-        once = [run for run in view.ours.frame if run["replica"] == ""]  # a rerun is no second chance
-        return [*panels, *_each(plot)(once, view.store)]
+        return [*panels, *(panel for workload in side.ours.workloads for panel in plot(workload))]
 
-    return Figure(of_view, _each(plot))
+    return Figure(of_side, _each(plot))
 
 
 _PAIR, _GRID = "muon htmuon", "muon normuon htmuon htmuon_normuon"
@@ -77,10 +74,10 @@ FIGURES = {
     "interval": Figure(partial(plot_intervals, "muon", "htmuon htmuon_ns")),
     "normuon_interval": Figure(partial(plot_intervals, "normuon", "htmuon_normuon")),
     "alpha_layers": Figure(
-        partial(plot_layers, ["alpha"], [*_MAIN, *_RESNET50]), _each(spectra_figures.alpha_layers)
+        partial(plot_layers, ["alpha"], [*_MAIN, *_RESNET50]), _each(partial(plot_quantities, ["alpha"]))
     ),
     "alpha_layers_more": Figure(partial(plot_layers, ["alpha"], [*_RESNET18, *_HT])),
-    "norms": Figure(partial(plot_layers, [*spectra_figures.NORMS], _MAIN), _each(spectra_figures.norms)),
+    "norms": Figure(partial(plot_layers, [*NORMS], _MAIN), _each(partial(plot_quantities, [*NORMS]))),
     "p_curve": Figure(
         partial(
             plot_curves, "powers", "p", select("p_grid_c4", "muon htmuon normuon htmuon_normuon", *LLAMA)
@@ -96,6 +93,6 @@ FIGURES = {
     "best_of_k": _of_any(run_figures.best_of_k),
     "lr_width": _of_any(run_figures.lr_width, lambda view: run_figures.published_widths(_RATES(view))),
     "seed_spread": _of_any(run_figures.seed_spread),
-    "multiplier": Figure(ladder_figures.published, ladder_figures.multiplier),
+    "multiplier": Figure(sweeps=ladder_figures.multiplier),
     "horizon": Figure(sweeps=ladder_figures.horizon),
 }

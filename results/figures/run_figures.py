@@ -8,11 +8,11 @@ from typing import Any
 
 from htbench.harness.choice.rates import rate_width as width_of
 from htbench.harness.show.note import Note, text
-from htbench.harness.store import Store
+from htbench.harness.show.status import Status
 from htbench.harness.store.points import REPLICATE, SEARCH
 from htbench.results.compare.contender import list_setting_values
 from htbench.results.compare.edges import find_candidates_along
-from htbench.results.compare.select import OPTIMIZER, WORKLOAD, Choice, choose, find_searched_columns
+from htbench.results.compare.select import WORKLOAD, Choice
 from htbench.results.compare.select import Row as Run
 from htbench.results.compare.stats import Summary, summarize
 from htbench.results.compare.summary import finite_values, metric_summary
@@ -23,15 +23,15 @@ from htbench.results.compare.to_target import (
     read_evaluations,
     read_seeds,
 )
-from htbench.results.compare.winners import Winner, format_span, winners, winners_along
+from htbench.results.compare.workload import Workload
 from htbench.results.compare.workloads import expected_best
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, list_keys, tidy
+from htbench.results.figures.pictures import format_span
 from htbench.results.figures.style import display_name
 from htbench.results.frames.columns import TOTAL_FLOPS
-from htbench.results.frames.metrics import Metric, is_missing, published_target, reported, within
+from htbench.results.frames.metrics import Metric, describe_task, is_missing, within
 from htbench.results.frames.provenance import timings
-from htbench.results.frames.rows import Rows, parts
 
 _REFERENCE = "muon"
 _INTERVAL = "interval"
@@ -46,25 +46,25 @@ _FEWEST = 3  # evaluations of a run; with fewer, a line between two of them says
 _ENDED = ("completed", "diverged", "pruned")  # states of runs whose curve does not go on
 
 
-def describe_workload(part: Rows, split: str = "", reported_winners: Sequence[Winner] = ()) -> About:
+def describe_workload(workload: Workload, split: str = "", choices: Sequence[Choice] = ()) -> About:
     """The workload, what is fixed in it, and how much is still to come.
 
     Args:
-        part: its rows.
+        workload: it.
         split: of its metric: "test" or "validation"; empty if the panel has another quantity.
-        reported_winners: what is reported of it, by seeds and chosen among settings.
+        choices: whose runs are reported, by seeds and chosen among settings.
     """
-    task, model, setting = (str(part[0][name]) for name in WORKLOAD)
-    searches = (run for run in part if run["stage"] == SEARCH)
+    task, model, setting = (str(workload.part[0][name]) for name in WORKLOAD)
+    searches = (run for run in workload.part if run["stage"] == SEARCH)
     to_come = len({run["key"] for run in searches if run["state"] in ("waiting", "running")})
     notes = [text(setting)] if setting else []
     notes += [Note("runs_to_come", runs=to_come)] if to_come else []
     return About(
         f"{task} · {model}",
         family=task,
-        metric=f"{split} {reported(part)[0].label}" if split else "",
-        tried=[winner.choice.tried for winner in reported_winners],
-        fresh=all(run["stage"] == REPLICATE for winner in reported_winners for run in winner.runs),
+        metric=f"{split} {workload.metric.label}" if split else "",
+        tried=[choice.tried for choice in choices],
+        fresh=all(run["stage"] == REPLICATE for choice in choices for run in choice.reported),
         facts=tuple(notes),
     )
 
@@ -83,29 +83,30 @@ def choose_unit(units: Mapping[str, float], least: float) -> tuple[str, float]:
 # --- the validation metric against a setting ---
 
 
-def lr_curve(part: Rows, _: Store) -> list[Panel]:
+def lr_curve(workload: Workload) -> list[Panel]:
     """The validation metric against lr: per optimizer and lr the best of everything else, p among it."""
-    return [] if all(is_missing(run.get("lr")) for run in part) else [_plot_along(part, "lr", "rates")]
+    has_rates = any(not is_missing(run.get("lr")) for run in workload.part)
+    return [_plot_along(workload, "lr", "rates")] if has_rates else []
 
 
-def p_curve(part: Rows, _: Store) -> list[Panel]:
+def p_curve(workload: Workload) -> list[Panel]:
     """The validation metric against p at each p's best lr, beside Muon's, where p was searched."""
-    has_powers = "p" in part[0] and find_searched_columns(part, ["p"])
-    return [_plot_along(part, "p", "powers")] if has_powers else []
+    has_powers = any("p" in choice.axes for choice in workload.choices)
+    return [_plot_along(workload, "p", "powers")] if has_powers else []
 
 
-def best_of_k(part: Rows, _: Store) -> list[Panel]:
+def best_of_k(workload: Workload) -> list[Panel]:
     """The best validation metric to expect of k settings, drawn from those that were tried, by optimizer.
 
     Optimizers with few settings end early. A setting that diverged is one of those drawn, and never the best.
     """
-    metric, rows = reported(part)[0], list[Row]()
-    better, about = metric.higher_is_better, describe_workload(part, "validation")
-    for choice in choose(part, OPTIMIZER):
-        levels, name = list_setting_values(choice, metric), str(choice.fixed["optimizer"])
+    metric, rows = workload.metric, list[Row]()
+    better, about = metric.higher_is_better, describe_workload(workload, "validation")
+    for choice in workload.choices:
+        levels = list_setting_values(choice, metric)
         if len(levels) < 2 or all(map(math.isinf, levels)):
             continue
-        blank = Row(about.metric, name, "", None, n=len(levels), keys=list_keys(choice.runs))
+        blank = Row(about.metric, choice.optimizer, "", None, n=len(levels), keys=list_keys(choice.runs))
         for k in range(1, len(levels) + 1):
             best = expected_best(levels, k, higher_is_better=better)
             rows += [replace(blank, x=k, y=metric.printed(best))] if math.isfinite(best) else []
@@ -113,19 +114,17 @@ def best_of_k(part: Rows, _: Store) -> list[Panel]:
     return [Panel("budgets", about, tidy(rows), better, y_log=is_log)] if rows else []
 
 
-def _plot_along(part: Rows, axis: str, kind: str) -> Panel:
+def _plot_along(workload: Workload, axis: str, kind: str) -> Panel:
     """The validation metric of each optimizer against one of its settings, the others at their best."""
-    metric, rows = reported(part)[0], list[Row]()
-    overall = {str(choice.fixed["optimizer"]): choice for choice in choose(part, OPTIMIZER)}
-    about = replace(describe_workload(part, "validation"), fresh=False)
-    on_axis = [run for run in part if not is_missing(run[axis]) and run["optimizer"] in overall]
-    for runs in parts(on_axis, ["optimizer"]):
-        if axis != "lr" and not find_searched_columns(runs, [axis]):
+    metric, rows = workload.metric, list[Row]()
+    about = replace(describe_workload(workload, "validation"), fresh=False)
+    overall = {choice.optimizer: choice for choice in workload.choices}
+    for name, along in workload.choose_along(axis).items():
+        if axis != "lr" and axis not in overall[name].axes:
             continue
-        name = str(runs[0]["optimizer"])
         winner = overall[name].winner
         best_x = winner.value(axis) if winner else None
-        choices = {float(choice.fixed[axis]): choice for choice in choose(runs, (*OPTIMIZER, axis))}
+        choices = {float(choice.fixed[axis]): choice for choice in along}
         for x in sorted(choices):
             if best := _best_row(choices[x], metric):
                 rows.append(replace(best, x=x, role=kinds.CHOSEN if x == best_x else kinds.POINT))
@@ -144,48 +143,50 @@ def _best_row(choice: Choice, metric: Metric) -> Row | None:
     summary = metric_summary(choice.winner.runs, "val", metric) if choice.winner else None
     if choice.winner is None or summary is None:
         return None
-    name, keys = str(choice.fixed["optimizer"]), list_keys(choice.winner.runs)
-    return Row(f"validation {metric.label}", name, "", summary.mean, summary.std, n=summary.n, keys=keys)
+    name, keys = f"validation {metric.label}", list_keys(choice.winner.runs)
+    return Row(name, choice.optimizer, "", summary.mean, summary.std, n=summary.n, keys=keys)
 
 
 # --- cost ---
 
 
-def pareto(part: Rows, _: Store) -> list[Panel]:
+def pareto(workload: Workload) -> list[Panel]:
     """The test metric against time, and against operations if its records have them.
 
     An optimizer whose interval was searched has a point for each: that is what an interval is for. Times of
     different hardware are never compared: such a workload has a panel of operations only.
     """
-    metric, all_winners = reported(part)[0], winners_along(part, _INTERVAL)
-    tested = [[run for run in winner.runs if _test_values(run, metric)] for winner in all_winners]
-    completed = (run for winner in all_winners for run in winner.runs if run["state"] == "completed")
+    metric, choices = workload.metric, list[Choice]()
+    for choice in workload.choices:
+        has_several = _INTERVAL in choice.axes
+        choices += workload.choose_along(_INTERVAL)[choice.optimizer] if has_several else [choice]
+    tested = [[run for run in choice.reported if _test_values(run, metric)] for choice in choices]
+    completed = (run for choice in choices for run in choice.reported if run["state"] == "completed")
     hardware, panels = timings([*completed]), []
     for column, (quantity, units) in COSTS.items():
         costed = [  # a mean over some of the runs would mislead
-            (winner, runs)
-            for winner, runs in zip(all_winners, tested, strict=True)
+            (choice, runs)
+            for choice, runs in zip(choices, tested, strict=True)
             if runs and len(finite_values(runs, column)) == len(runs)
         ]
         if not costed or (column == TIME and hardware > 1):
             continue
         unit, size = choose_unit(units, min(float(run[column]) for _, runs in costed for run in runs))
         points = []
-        for winner, runs in costed:
-            interval = winner.choice.fixed.get(_INTERVAL)
+        for choice, runs in costed:
+            interval = choice.fixed.get(_INTERVAL)
             cost = summarize([float(run[column]) / size for run in runs])
             test = summarize([metric.scale * value for run in runs for value in _test_values(run, metric)])
-            point = make_cost_point(winner.optimizer, interval, cost, test)
+            point = make_cost_point(choice.optimizer, interval, cost, test)
             points.append(replace(point, n=test.n, keys=list_keys(runs)))
-        about = replace(
-            describe_workload(part, "test", all_winners), seeds=[point.n or 0 for point in points]
-        )
+        about = describe_workload(workload, "test", choices)
+        about = replace(about, seeds=[point.n or 0 for point in points])
         drawn = {point.optimizer for point in points}
         for kind, has_result in (("without_a_result", False), ("without_a_cost", True)):
             names = [
-                display_name(winner.optimizer)
-                for winner, runs in zip(all_winners, tested, strict=True)
-                if bool(runs) is has_result and winner.optimizer not in drawn
+                display_name(choice.optimizer)
+                for choice, runs in zip(choices, tested, strict=True)
+                if bool(runs) is has_result and choice.optimizer not in drawn
             ]
             about = about.noted(Note(kind, names=[*dict.fromkeys(names)]) if names else None)
         about = about.noted(_note_hardware(hardware))
@@ -292,10 +293,10 @@ def plot_runs(
     about: About,
     label: str,
     dots: Mapping[str, Sequence[Dot]],
-    of: Sequence[Winner],
+    choices: Sequence[Choice],
     metric: Metric | None = None,
 ) -> Panel:
-    """The runs of each winner with their mean, the best on top.
+    """The runs of each best setting with their mean, the best on top.
 
     Who misses a target comes later: a mean of its other runs would be too good. Rows without runs are last.
 
@@ -303,15 +304,16 @@ def plot_runs(
         kind, about: of the panel.
         label: of its values.
         dots: the runs by optimizer.
-        of: the winners.
+        choices: of the optimizers.
         metric: that of the values; None: they are times or steps.
     """
     entries, better = [], metric is not None and metric.higher_is_better
-    for winner in of:
-        runs, spans = dots[winner.optimizer], dict[str, Ends]()
+    for choice in choices:
+        runs, spans = dots[choice.optimizer], dict[str, Ends]()
         values = [value for value, _, is_reached in runs if is_reached]
-        states = dict.fromkeys(str(run["state"]) for run in winner.runs)
-        words, mean = [] if runs else [", ".join(states) or str(winner.state)], None
+        states = dict.fromkeys(str(run["state"]) for run in choice.reported)
+        without = str(Status.WAITING if choice.winner else choice.state)
+        words, mean = [] if runs else [", ".join(states) or without], None
         if values and len(values) == len(runs):
             summary = summarize(values)
             mean = summary.mean
@@ -319,9 +321,9 @@ def plot_runs(
             if metric and summary.interval:
                 interval = within(metric.column, summary.interval)
                 spans["95 % interval of the mean"] = (*interval, False, False)
-        if runs and len(values) < len(winner.runs):
-            words.append(f"({len(values)}/{len(winner.runs)})")
-        mark = Row(label, winner.optimizer, "", mean, text=" ".join(words))
+        if runs and len(values) < len(choice.reported):
+            words.append(f"({len(values)}/{len(choice.reported)})")
+        mark = Row(label, choice.optimizer, "", mean, text=" ".join(words))
         missed = len(runs) - len(values) if runs else math.inf
         order = missed, mean is None, -(mean or 0.0) if better else mean or 0.0
         entries.append((order, make_entry(kind, mark, spans, runs)))
@@ -329,36 +331,36 @@ def plot_runs(
     return Panel(kind, about, tidy(chain(*(rows for _, rows in entries))), better)
 
 
-def seed_spread(part: Rows, _: Store) -> list[Panel]:
+def seed_spread(workload: Workload) -> list[Panel]:
     """Every reported run of each optimizer's best setting, mean and 95 % interval."""
-    metric, all_winners, dots = reported(part)[0], winners(part), dict[str, list[Dot]]()
-    for winner in all_winners:
-        values = ((value, run) for run in winner.runs for value in _test_values(run, metric))
-        dots[winner.optimizer] = [(metric.scale * value, run, True) for value, run in values]
-    about = describe_workload(part, "test", all_winners)
+    metric, choices, dots = workload.metric, workload.choices, dict[str, list[Dot]]()
+    for choice in choices:
+        values = ((value, run) for run in choice.reported for value in _test_values(run, metric))
+        dots[choice.optimizer] = [(metric.scale * value, run, True) for value, run in values]
+    about = describe_workload(workload, "test", choices)
     about = replace(about, seeds=[len(runs) for runs in dots.values() if runs])
-    return [plot_runs("seeds", about, about.metric, dots, all_winners, metric)] if any(dots.values()) else []
+    return [plot_runs("seeds", about, about.metric, dots, choices, metric)] if any(dots.values()) else []
 
 
-def lr_width(part: Rows, _: Store) -> list[Panel]:
+def lr_width(workload: Workload) -> list[Panel]:
     """In which range of learning rates each optimizer stays close to its best, where it has two or more.
 
     All other settings are as chosen: an optimizer whose p was searched as well must not look wider for that.
     """
-    metric, entries = reported(part)[0], []
-    for winner in winners(part) if "lr" in part[0] else ():
-        mark = Row(kinds.AXES["lr"], winner.optimizer, "", None, text=str(winner.choice.state))
-        if winner.choice.winner is None:
+    metric, entries = workload.metric, []
+    for choice in workload.choices if "lr" in workload.part[0] else ():
+        mark = Row(kinds.AXES["lr"], choice.optimizer, "", None, text=str(choice.state))
+        if choice.winner is None:
             entries.append(make_entry("widths", mark))
             continue
-        tried = {float(rate.value("lr")): rate for rate in find_candidates_along(winner.choice, "lr")}
+        tried = {float(rate.value("lr")): rate for rate in find_candidates_along(choice, "lr")}
         means = {lr: metric_summary(rate.runs, "val", metric) for lr, rate in tried.items()}
         levels = {lr: mean.mean for lr, mean in means.items() if mean is not None}
         diverged = [lr for lr, rate in tried.items() if rate.state == "diverged"]
         keys = list_keys(run for rate in tried.values() for run in rate.runs)
-        mark = replace(mark, y=float(winner.choice.winner.value("lr")), keys=keys)
+        mark = replace(mark, y=float(choice.winner.value("lr")), keys=keys)
         entries.append(_width_rows(mark, levels, diverged))
-    return _plot_widths(describe_workload(part, "validation"), entries)
+    return _plot_widths(describe_workload(workload, "validation"), entries)
 
 
 def published_widths(curves: Iterable[Panel]) -> list[Panel]:
@@ -399,7 +401,7 @@ def _width_rows(mark: Row, levels: Mapping[float, float], diverged: Sequence[flo
     return make_entry("widths", replace(mark, text=" / ".join(reversed(octaves)) or "one rate only"), spans)
 
 
-def to_target(part: Rows, store: Store) -> list[Panel]:
+def to_target(workload: Workload) -> list[Panel]:
     """How many steps, and how much time, each optimizer needs to be as good as Muon.
 
     The target is that of `results.compare.to_target`: where Muon's run of the same seeds ends. Without Muon
@@ -407,28 +409,29 @@ def to_target(part: Rows, store: Store) -> list[Panel]:
     length lowers its learning rate towards its end, so that a shorter run might reach the target earlier. Two
     panels, steps and time; no times if the runs are from several kinds of hardware.
     """
-    metric, all_winners = reported(part)[0], winners(part)
-    goals, target = _find_goals(all_winners, metric, published_target(part))
-    runs = [run for winner in all_winners for run in winner.runs if run["state"] in _ENDED]
+    metric, choices, store = workload.metric, workload.choices, workload.store
+    assert store is not None
+    goals, target = _find_goals(choices, metric, describe_task(workload.part).target)
+    runs = [run for choice in choices for run in choice.reported if run["state"] in _ENDED]
     name, better = f"val_{metric.name}", metric.higher_is_better
     curves = {run["key"]: read_evaluations(store.files(run["key"]).metrics, name) for run in runs}
     if not goals or max(map(len, curves.values()), default=0) < _FEWEST:
         return []
     ends: dict[str, list[Dot]] = {}  # by optimizer the steps to the target, or to the end of a run
-    for winner in all_winners:
-        ends[winner.optimizer] = []
-        for run in winner.runs:
+    for choice in choices:
+        ends[choice.optimizer] = []
+        for run in choice.reported:
             goal = goals.get(read_seeds(run), goals.get(None))
             if run["key"] in curves and goal is not None:
                 steps = find_steps_to(curves[run["key"]], goal, higher_is_better=better)
                 reached = steps is not None
-                ends[winner.optimizer].append((float(run["steps"]) if steps is None else steps, run, reached))
+                ends[choice.optimizer].append((float(run["steps"]) if steps is None else steps, run, reached))
     hardware = timings(runs)
     counts = [len(curve) for curve in curves.values() if curve]
-    about = describe_workload(part, "validation", all_winners)
+    about = describe_workload(workload, "validation", choices)
     about = replace(about, seeds=[len(dots) for dots in ends.values() if dots])
     about = about.noted(target, Note("evaluations", count=format_span(counts)), _note_hardware(hardware))
-    panels = [plot_runs("targets", about, "steps to target", ends, all_winners)]
+    panels = [plot_runs("targets", about, "steps to target", ends, choices)]
     seconds = [estimate_seconds(run, steps) for dots in ends.values() for steps, run, _ in dots]
     if hardware <= 1 and any(seconds):  # other programs need not have recorded them
         unit, size = choose_unit(_SECONDS, min(filter(None, seconds)))
@@ -439,12 +442,12 @@ def to_target(part: Rows, store: Store) -> list[Panel]:
                 (time / size, run, reached) for time, run, reached in known if time is not None
             ]
         label = f"training time to target ({unit})"
-        panels.append(plot_runs("targets", about, label, times, all_winners))
+        panels.append(plot_runs("targets", about, label, times, choices))
     return panels
 
 
 def _find_goals(
-    all_winners: Sequence[Winner], metric: Metric, published: float | None
+    choices: Sequence[Choice], metric: Metric, published: float | None
 ) -> tuple[dict[Any, float], Note]:
     """The targets by seeds in the record's unit, and whose they are; by None one for all."""
     if published is not None:
@@ -454,11 +457,10 @@ def _find_goals(
     def end(run: Run) -> float | None:
         return next(iter(finite_values([run], f"val_{metric.name}")), None)
 
-    for row_winner in all_winners:
-        winner = row_winner.choice.winner
-        if winner is not None and winner.value("rule") == _REFERENCE:
-            if goals := find_targets(row_winner.runs, end, higher_is_better=better):
-                return dict(goals), Note("target_of", whose=display_name(row_winner.optimizer))
-    ends = [value for row_winner in all_winners for run in row_winner.runs if (value := end(run)) is not None]
+    for choice in choices:
+        if choice.winner is not None and choice.winner.value("rule") == _REFERENCE:
+            if goals := find_targets(choice.reported, end, higher_is_better=better):
+                return dict(goals), Note("target_of", whose=display_name(choice.optimizer))
+    ends = [value for choice in choices for run in choice.reported if (value := end(run)) is not None]
     worst = min if better else max
     return ({None: worst(ends)} if ends else {}), Note("target_worst")

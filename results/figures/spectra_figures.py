@@ -7,13 +7,11 @@ from itertools import chain
 from typing import Any
 
 from htbench.harness.show.note import Note
-from htbench.harness.store import Store
-from htbench.results.compare.select import OPTIMIZER, choose
+from htbench.results.compare.workload import Workload
 from htbench.results.figures import kinds
 from htbench.results.figures.kinds import About, Panel, Row, add_range, tidy
 from htbench.results.figures.run_figures import describe_workload, plot_values
 from htbench.results.figures.style import display_name
-from htbench.results.frames.rows import Rows
 from htbench.results.frames.spectra import Spectra, is_sound, mean_alpha, read_spectra, sound_layers
 
 Measured = Mapping[str, Sequence[Spectra]]  # by optimizer, on one workload
@@ -29,35 +27,26 @@ _MOST_POINTS = 128  # of a sorted spectrum; more are not visible
 # --- the winners of any sweeps ---
 
 
-def alpha_layers(part: Rows, store: Store) -> list[Panel]:
-    """Alpha of each layer."""
-    return _plot_winners(part, store, ["alpha"])
+def plot_quantities(columns: Iterable[str], workload: Workload) -> list[Panel]:
+    """Quantities of each layer: alpha, or some of NORMS."""
+    spectra = drop_unmeasured(_read_winners(workload))
+    return [plot_layers(describe_workload(workload), spectra, name) for name in columns if spectra]
 
 
-def norms(part: Rows, store: Store) -> list[Panel]:
-    """Spectral and Frobenius norm of each layer."""
-    return _plot_winners(part, store, NORMS)
-
-
-def _plot_winners(part: Rows, store: Store, columns: Iterable[str]) -> list[Panel]:
-    spectra = drop_unmeasured(_read_winners(part, store))
-    return [plot_layers(describe_workload(part), spectra, name) for name in columns if spectra]
-
-
-def alpha_bars(part: Rows, store: Store) -> list[Panel]:
+def alpha_bars(workload: Workload) -> list[Panel]:
     """Mean alpha of each optimizer over the layers that are sound in all of its and the others' runs."""
-    spectra = drop_unmeasured(_read_winners(part, store))
+    spectra = drop_unmeasured(_read_winners(workload))
     rows, which = average_alphas(spectra) if spectra else ([], None)
-    about = replace(describe_workload(part), seeds=[*map(len, spectra.values())]).noted(which)
+    about = replace(describe_workload(workload), seeds=[*map(len, spectra.values())]).noted(which)
     return [plot_values("alphas", about, rows)] if rows else []
 
 
-def update_spectra(part: Rows, store: Store) -> list[Panel]:
+def update_spectra(workload: Workload) -> list[Panel]:
     """Singular values of the updates: a panel for each step, of the matrices of one shape."""
-    panels, spectra = [], _read_winners(part, store)
+    panels, spectra = [], _read_winners(workload)
     all_runs = [*chain(*spectra.values())]
     shape = find_largest_shape(all_runs)
-    about = replace(describe_workload(part), seeds=[*map(len, spectra.values())])
+    about = replace(describe_workload(workload), seeds=[*map(len, spectra.values())])
     for step in sorted({step for run in all_runs for step in run.updates}):
         updates = {name: select_updates(runs, step, shape) for name, runs in spectra.items()}
         if any(updates.values()):
@@ -70,9 +59,10 @@ def update_spectra(part: Rows, store: Store) -> list[Panel]:
     return panels
 
 
-def _read_winners(part: Rows, store: Store) -> Measured:
-    choices = choose(part, OPTIMIZER)
-    spectra = {str(choice.fixed["optimizer"]): read_spectra(choice.replicas, store) for choice in choices}
+def _read_winners(workload: Workload) -> Measured:
+    store = workload.store
+    assert store is not None
+    spectra = {choice.optimizer: read_spectra(choice.replicas, store) for choice in workload.choices}
     return {name: runs for name, runs in spectra.items() if runs}
 
 

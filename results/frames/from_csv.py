@@ -20,7 +20,6 @@ from htbench.harness.store.points import REPLICATE, SEARCH, SEED_FIELDS
 from htbench.results.frames.columns import FIRST
 from htbench.results.frames.identity import column
 from htbench.results.frames.metrics import TASK
-from htbench.results.frames.rows import Rows
 from htbench.results.frames.run_row import Row
 
 # Columns that only such rows have: the name of the file, and the split of the values that are reported.
@@ -35,16 +34,6 @@ _BOUNDS = {"accuracy": (0, 1, "; divide percentages by 100"), "perplexity": (1, 
 _LOWER = "loss nll perplexity error err mse rmse mae bpb bits_per_byte cross_entropy wer steps seconds"
 _HIGHER = "accuracy top1 top5 f1 auc map bleu precision recall r2"
 _DIRECTIONS = dict.fromkeys(_LOWER.split(), False) | dict.fromkeys(_HIGHER.split(), True)
-
-
-def file_name(part: Rows) -> str:
-    """The file that some rows were read from; empty for runs of a store."""
-    return str(part[0].get(FILE, ""))
-
-
-def reported_split(part: Rows) -> str:
-    """The split that is reported: "test" of a store, but a file may have another, or say none."""
-    return str(part[0].get(SPLIT, "test"))
 
 
 def read_runs(

@@ -12,7 +12,7 @@ from htbench.harness.config.programs import RULE
 from htbench.harness.store.record import RunRecord
 from htbench.results.frames.rows import Rows
 
-_MARGIN_NATS, _MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
+MARGIN_NATS, MARGIN_SHARE = 0.005, 0.002  # half a percent of perplexity; two of 1,000 answers
 _PERCENT = "_percent"  # what the CSV column of a share ends with
 
 
@@ -49,7 +49,7 @@ class Metric:
     @property
     def margin(self) -> float:
         """Differences up to it do not matter, on the scale of the comparison; 0 of a metric from outside."""
-        return _MARGIN_NATS if self.is_log else _MARGIN_SHARE if self.is_share else 0.0
+        return MARGIN_NATS if self.is_log else MARGIN_SHARE if self.is_share else 0.0
 
     @property
     def gap(self) -> tuple[float, str]:
@@ -106,11 +106,6 @@ def reported(part: Rows) -> tuple[Metric, ...]:
     first = part[0]
     is_ours = first["task"] in tasks.TASKS
     return first_metric, *(declared for declared in more if is_ours or f"val_{declared.name}" in first)
-
-
-def published_target(part: Rows) -> float | None:
-    """What a published benchmark of the task races to, in the record's unit; None if there is none."""
-    return describe_task(part).target
 
 
 def loss_unit(part: Rows) -> str:

@@ -22,29 +22,24 @@ class Spectra:
     """What one run has recorded.
 
     Attributes:
-        seed, key: of the run.
+        key: of the run.
         weights: of its last step: the row of each layer by name, in the order of the model.
         updates: by step the rows of the layers.
     """
 
-    seed: int
+    key: str
     weights: dict[str, Row] = field(default_factory=dict)
     updates: dict[int, dict[str, Row]] = field(default_factory=dict)
-    key: str = ""
 
 
 def read_spectra(runs: Iterable[Mapping[str, Any]], store: Store) -> list[Spectra]:
     """Those of the completed ones of some rows of the frame that have any."""
-    completed = [
-        run
-        for run in runs
-        if run["state"] == "completed" and store.look(str(run["key"]), SPECTRA) is not None
-    ]
     spectra = []
-    for run in completed:
-        key = str(run["key"])
-        run_spectra = Spectra(int(run["seed"]), key=key)
-        for row in curve.read(store.files(key).spectra):
+    for run in runs:
+        run_spectra = Spectra(str(run["key"]))
+        if run["state"] != "completed" or store.look(run_spectra.key, SPECTRA) is None:
+            continue
+        for row in curve.read(store.files(run_spectra.key).spectra):
             if row.keys() >= _OF_UPDATES:
                 run_spectra.updates.setdefault(row["step"], {})[row["layer"]] = row
             elif row["step"] == int(run["steps"]) and row.keys() >= _OF_WEIGHTS:

@@ -11,14 +11,11 @@ from htbench.harness.show.report import Report
 from htbench.harness.store import Store, naming
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
-from htbench.results.compare.select import WORKLOAD
-from htbench.results.figures.caveats import find_caveats
-from htbench.results.figures.files import check_folder, choose_folder, draw_figure, list_views
+from htbench.results.compare.view import View
+from htbench.results.figures.files import check_folder, choose_folder, draw_figure
 from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
-from htbench.results.frames.rows import Rows
 from htbench.results.page.page import MARK, write
-from htbench.results.tables.outcome import split_searched
 
 MOST_WORKLOADS = 24  # whose pictures fit on a page: each takes seconds to draw
 
@@ -39,15 +36,14 @@ def report(args: argparse.Namespace) -> int:
             somebody else is there.
     """
     store, sweeps = Store(args.root), naming.chosen(args)
-    frame = load_rows(store, sweeps or None, say)
+    view = View(load_rows(store, sweeps or None, say), store=store)
     out = args.out or store.root / "report.html"
     check_ours(out, _is_ours(out))
     figures = choose_folder(out.parent / "figures", store.root, sweeps)
     if args.out:
         check_folder(figures, FIGURES)
     make_folder(out.parent)
-    few = len(split_searched(frame, WORKLOAD)) <= MOST_WORKLOADS
-    text = write(store, frame, _draw_figures(store, frame, figures) if few else None)
+    text = write(view, _draw_figures(view, figures) if len(view.workloads) <= MOST_WORKLOADS else None)
     if not out.exists() or out.read_bytes() != text.encode():
         atomic.write_text(out, text)
     emit(Report("report", "", notes=[Note("page_written", path=out, size=len(text))]), args)
@@ -61,10 +57,9 @@ def _is_ours(page: Path) -> bool:
         return MARK.encode() in file.read(1024)
 
 
-def _draw_figures(store: Store, frame: Rows, folder: Path) -> dict[str, tuple[bytes, str]]:
+def _draw_figures(view: View, folder: Path) -> dict[str, tuple[bytes, str]]:
     """Each picture with its caption; what was wrong with its data goes to stderr."""
-    sides, caveats, names = list_views(frame, store), find_caveats(frame), each([*FIGURES], "figures")
-    results = [draw_figure(name, frame, store, folder, sides, caveats) for name in names]
+    results = [draw_figure(name, view, folder) for name in each([*FIGURES], "figures")]
     for warning in chain(*(result.warnings for result in results)):
         say(warning)
     captions = chain(*(result.captions.items() for result in results))

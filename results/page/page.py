@@ -17,14 +17,10 @@ from htbench.harness.show import html
 from htbench.harness.show.harmless import visible
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Report, Section, shared, without
-from htbench.harness.store import Store
-from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
-from htbench.results.frames.rows import Rows
 from htbench.results.page import overview
 from htbench.results.tables import answer, footnotes
 from htbench.results.tables.ledger import make_ledger
-from htbench.results.tables.outcome import find_outcome, split_searched
 from htbench.results.tables.registry import TABLES
 from htbench.results.tables.verdicts import RULES
 
@@ -63,21 +59,17 @@ class Part:
         return [*tables, *((f"figure-{name}", name) for name in self.figures)]
 
 
-def write(store: Store, frame: Rows, figures: Mapping[str, tuple[bytes, str]] | None) -> str:
+def write(view: View, figures: Mapping[str, tuple[bytes, str]] | None) -> str:
     """The whole page. Same store, same text.
 
     Args:
-        store: where the runs are.
-        frame: the tidy frame.
+        view: of the runs.
         figures: PNG and caption by name, in the order of the page; None: there would be too many.
     """
-    view = View(frame, store=store)
-    answers = [
-        _make_brief(answer.make_section(find_outcome(part, view)))
-        for part in split_searched(view.frame, WORKLOAD)
-    ]
+    frame = view.frame or ()
+    answers = [_make_brief(answer.make_section(each, view)) for each in view.workloads]
     tables = [_share_notes(report) for make in TABLES.values() if (report := make(view)).sections]
-    claims = list(map(_share_notes, make_ledger(view.frame or (), store))) if view.scales else []
+    claims = list(map(_share_notes, make_ledger(view))) if view.scales else []
     many = (Note("page_no_figures", workloads=len(answers)),) if figures is None else ()
     parts = [
         Part("figures", "Figures", rules=many, figures=figures or {}),

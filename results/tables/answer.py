@@ -13,12 +13,14 @@ from htbench.harness.show.report import Cell, Column, Section, by_columns, dange
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
 from htbench.results.compare.judge import Kind, Verdict
-from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.stats import MIN_SEEDS
+from htbench.results.compare.view import View
+from htbench.results.compare.workload import Workload, find_workloads
 from htbench.results.frames.metrics import Metric
 from htbench.results.frames.rows import Rows
+from htbench.results.frames.run_row import CHOSEN
 from htbench.results.tables import footnotes, main_result
-from htbench.results.tables.outcome import Outcome, Place, judge_workload, split_searched
+from htbench.results.tables.outcome import Outcome, Place, judge_workload
 from htbench.results.tables.verdicts import Verdicts
 
 _MOST_NAMES = 4  # that a sentence holds; more are counted
@@ -49,15 +51,10 @@ class Answer:
     footer: Sequence[Note]
 
     @property
-    def leads(self) -> list[bool]:
-        """Which row beats another one: the best, if any, for rows are compared with it only."""
-        beats = any(place.kind is Kind.WORSE for place in self.places)
-        return [beats and place.kind is Kind.BEST for place in self.places]
-
-    @property
     def wins(self) -> list[bool]:
-        """Which row is bold: the one that leads, where it can be told from all others."""
-        return [leads and not self.ties for leads in self.leads]
+        """Which row is bold: the best, where it beats another one and can be told from all."""
+        beats = any(place.kind is Kind.WORSE for place in self.places) and not self.ties
+        return [beats and place.kind is Kind.BEST for place in self.places]
 
     @property
     def ties(self) -> list[Place]:
@@ -72,7 +69,7 @@ def answers(frame: Rows, store: Store | None = None) -> list[Answer]:
         frame: the tidy frame.
         store: where the test items are; None: they are not known.
     """
-    outcomes = [judge_workload(part, store) for part in each(split_searched(frame, WORKLOAD), "workloads")]
+    outcomes = map(judge_workload, each(find_workloads(frame, store), "workloads"))
     return [make_answer(outcome, main_result.make_section(outcome)) for outcome in outcomes]
 
 
@@ -91,8 +88,8 @@ def make_answer(outcome: Outcome, whole: Section) -> Answer:
     counts = [n for n in outcome.seeds if n]
     facts = [(place.name, note) for place in places for note in place.notes]
     return Answer(
-        tuple(filter(None, footnotes.workload_columns(outcome.part).values())),
-        outcome.metric,
+        tuple(filter(None, footnotes.workload_columns(outcome.workload.part).values())),
+        outcome.workload.metric,
         (min(counts, default=0), max(counts, default=0)),
         _note_verdict(outcome),
         places,
@@ -113,11 +110,14 @@ def _drop_repeated(notes: Iterable[Note]) -> tuple[Note, ...]:
 # --- the screen ---
 
 
-def make_section(outcome: Outcome) -> Section:
-    """The table of a workload, and in brief its answer."""
-    whole = main_result.make_section(outcome)
-    brief = make_answer(outcome, whole)
-    return replace(whole, brief=_make_brief(brief, whole, outcome))
+def make_section(workload: Workload, view: View) -> Section:
+    """The table of a workload, and in brief its answer: made once for all that show it."""
+    if workload not in view.sections:
+        outcome = judge_workload(workload)
+        whole = main_result.make_section(outcome)
+        brief = _make_brief(make_answer(outcome, whole), whole, outcome)
+        view.sections[workload] = replace(whole, brief=brief)
+    return view.sections[workload]
 
 
 def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
@@ -127,12 +127,12 @@ def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
     title = Note(
         "answer_title",
         workload=answer.workload,
-        split=outcome.split,
+        split=outcome.workload.split,
         metric=metric.words,
         unit=metric.unit,
         arrow="↑" if metric.higher_is_better else "↓",
-        seeds=counts if outcome.staged else [],
-        runs=counts if not outcome.staged else [],
+        seeds=counts if outcome.workload.staged else [],
+        runs=counts if not outcome.workload.staged else [],
         count=max(answer.seeds),
     )
     size = max(len(row.rank) for row in rows)
@@ -213,10 +213,10 @@ def _note_no_test(outcome: Outcome) -> Note:
         return Note("answer_alone", best=ahead)
     if outcome.verdicts is not None:
         return Note("answer_other_items")
-    if not outcome.staged and not outcome.file:
+    workload = outcome.workload
+    if not workload.staged and not workload.file:
         return Note("answer_unplanned", best=ahead)
-    fair = outcome.staged and outcome.part[0]["protocol"] != "paper"
-    return Note("answer_provisional" if fair else "answer_chosen_here", best=ahead)
+    return Note("answer_provisional" if workload.is_fair else "answer_chosen_here", best=ahead)
 
 
 def _note_no_values(outcome: Outcome) -> Note:
@@ -258,9 +258,10 @@ def _note_undecided(outcome: Outcome, verdicts: Verdicts, leaders: Sequence[Verd
 
 def _note_methods(outcome: Outcome) -> list[Note]:
     """How settings were chosen, and what the intervals are."""
-    tried = sorted({choice.tried for choice in outcome.choices})
-    chosen = "answer_chosen_by_search" if outcome.file else "answer_chosen"
-    chosen = "answer_chosen_and_reported" if outcome.is_chosen_split else chosen
-    kind = "answer_one_setting" if tried == [1] else chosen if outcome.staged else "answer_settings"
+    workload = outcome.workload
+    tried = sorted({choice.tried for choice in workload.choices})
+    chosen = "answer_chosen_by_search" if workload.file else "answer_chosen"
+    chosen = "answer_chosen_and_reported" if workload.part[0]["protocol"] == CHOSEN else chosen
+    kind = "answer_one_setting" if tried == [1] else chosen if workload.staged else "answer_settings"
     compared = outcome.verdicts is not None and outcome.verdicts.best and len(outcome.places) > 1
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

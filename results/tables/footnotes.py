@@ -19,7 +19,7 @@ from htbench.results.compare.select import WORKLOAD, Choice, Row, has_stages
 from htbench.results.compare.summary import finite_values, metric_summary
 from htbench.results.compare.untuned_settings import note_not_default
 from htbench.results.frames.columns import DATA
-from htbench.results.frames.from_csv import file_name
+from htbench.results.frames.from_csv import FILE
 from htbench.results.frames.metrics import Metric, is_number, word
 from htbench.results.frames.provenance import CAN_CHANGE, OF_A_ROW, is_told
 from htbench.results.frames.rows import Rows
@@ -51,7 +51,7 @@ def workload_columns(part: Rows) -> dict[str, str]:
 
 def note_origin(part: Rows) -> tuple[Note, ...]:
     """The footnotes on whose numbers these are, and on the protocol if it is that of the paper."""
-    if file := file_name(part):
+    if file := part[0].get(FILE):
         return (Note("origin_file", file=file),)
     if not has_stages(part[0]):
         return (Note("origin_unplanned"),)

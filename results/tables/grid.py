@@ -5,26 +5,24 @@ from typing import Any
 
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Section
-from htbench.results.compare.select import OPTIMIZER, choose, find_axes
-from htbench.results.frames.metrics import is_missing, reported
-from htbench.results.frames.rows import Rows
+from htbench.results.compare.select import OPTIMIZER, choose
+from htbench.results.compare.workload import Workload
+from htbench.results.frames.metrics import is_missing
 from htbench.results.tables import footnotes
 
 COLUMN_AXIS = "lr"
 
 
-def make_section(part: Rows, row_axis: str) -> Section:
+def make_section(workload: Workload, row_axis: str) -> Section:
     """The validation metric by `row_axis` and lr.
 
     Fixed: task, model, setting, optimizer, lr and `row_axis`. Selected over: all else that was searched.
 
     Args:
-        part: the rows of one workload; of one optimizer, too, unless that is the row axis.
+        workload: of one optimizer, unless that is the row axis.
         row_axis: a column of the frame.
     """
-    metric = reported(part)[0]
-    choices = choose(part, OPTIMIZER)
-    axes = find_axes(choices)
+    part, axes, metric = workload.part, workload.axes, workload.metric
     both = (COLUMN_AXIS, row_axis)
     complete = [row for row in part if not any(is_missing(row.get(axis)) for axis in both)]
     fixed = list(dict.fromkeys([*OPTIMIZER, row_axis, COLUMN_AXIS]))
@@ -34,7 +32,7 @@ def make_section(part: Rows, row_axis: str) -> Section:
     heads = heads if row_axis == "optimizer" else sorted(heads)
     rates = sorted({rate for _, rate in grid})
     seeds = footnotes.count_search_seeds(grid.values())
-    chosen = {choice.winner.name: choice for choice in choices if choice.winner is not None}
+    chosen = {choice.winner.name: choice for choice in workload.choices if choice.winner is not None}
     best = {choice.winner.value(COLUMN_AXIS) for choice in chosen.values() if choice.winner is not None}
 
     def cell(head: Any, rate: float) -> Cell:

@@ -1,11 +1,10 @@
 """The table `multipliers`: what a rule is worth in AdamW's tokens."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, Column, Report, Section, table
+from htbench.harness.show.report import Cell, Column, Report, Section, by_rows
 from htbench.results.compare.draws import Estimate
 from htbench.results.compare.ladder import SECOND, Entry, Ladder
 from htbench.results.compare.ladder_points import BASELINE, Guard, Rung
@@ -26,15 +25,10 @@ def make_table(view: View) -> Report:
 
 
 def _make_section(ladder: Ladder) -> Section:
-    rows, brief_rows = map(_make_row, ladder.entries), map(_make_brief_row, ladder.entries)
-    notes, identity = _note_law(ladder), {"ladder": ladder.task}
-    brief = _make_table(brief_rows, title=ladder.task, notes=notes)
-    return replace(_make_table(rows, title=ladder.task, notes=notes, identity=identity), brief=brief)
-
-
-def _make_table(rows: Iterable[Mapping[Column, Any]], **parts: Any) -> Section:
-    first, *more = rows
-    return table([*first], [row.values() for row in (first, *more)], **parts)
+    notes, name = _note_law(ladder), ladder.task
+    brief = by_rows([*map(_make_brief_row, ladder.entries)], title=name, notes=notes)
+    whole = by_rows([*map(_make_row, ladder.entries)], title=name, notes=notes, identity={"ladder": name})
+    return replace(whole, brief=brief)
 
 
 def _make_row(entry: Entry) -> dict[Column, Any]:

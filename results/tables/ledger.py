@@ -12,9 +12,8 @@ from dataclasses import replace
 from htbench.harness.paper import reported, scales
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Cell, Column, Report, Section
+from htbench.harness.show.report import Cell, Column, Report, by_rows
 from htbench.harness.show.status import Status
-from htbench.harness.store import Store
 from htbench.results.compare import paper_errata
 from htbench.results.compare.idle_settings import note_idle_settings
 from htbench.results.compare.layouts import LAYOUTS
@@ -22,7 +21,7 @@ from htbench.results.compare.measured import UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import find_quantity, is_decidable
 from htbench.results.compare.stats import MIN_SEEDS, SIGNIFICANCE
-from htbench.results.frames.rows import Rows
+from htbench.results.compare.view import View
 from htbench.results.tables import footnotes, paper
 from htbench.results.tables.verdicts import Standing
 
@@ -39,25 +38,18 @@ _RULES = (
 )
 
 
-def make_ledger(frame: Rows, store: Store, names: Sequence[str] = ()) -> list[Report]:
-    """One report per scale.
-
-    Args:
-        frame: the tidy frame of the whole store.
-        store: where the curves are.
-        names: scales; none means those that the store has planned, or full scale if it has none.
-    """
-    runs = {scale: PaperRuns(frame, scale, store) for scale in scales.SCALES}
-    planned = [scale for scale, planned_runs in runs.items() if planned_runs]
+def make_ledger(view: View) -> list[Report]:
+    """One report per scale that is shown; full scale if there is none."""
     return [
-        _make_full_scale(runs) if scale == FULL else _make_miniature(runs[scale])
-        for scale in names or planned or [FULL]
+        _make_full_scale(view) if scale == FULL else _make_miniature(view.ours(scale))
+        for scale in view.scales or [FULL]
     ]
 
 
-def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
+def _make_full_scale(view: View) -> Report:
     """A section for each published table, a row for each number."""
-    elsewhere = [scale_runs for scale, scale_runs in runs.items() if scale != FULL and scale_runs]
+    full, *others = map(view.ours, scales.SCALES)
+    elsewhere = list(filter(None, others))
     counts: Counter[str] = Counter()
     sections = []
     for name in reported.tables():
@@ -66,7 +58,7 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
         shared = [note for note in notes[lines[0]] if all(note in row for row in notes.values())]
         rows = []
         for line in lines:
-            figure = measure_line(runs[FULL], line)
+            figure = measure_line(full, line)
             word = judge_line(line, figure, elsewhere)
             counts[word] += 1
             difference = Cell(figure.summary.mean - line.value if figure.summary else None, line.digits)
@@ -74,7 +66,8 @@ def _make_full_scale(runs: dict[str, PaperRuns]) -> Report:
             apart = {Column("difference", importance=4): difference}
             rows.append(_make_row(line, figure, line.metric, line.digits, slip, apart, Cell(word)))
         below = tuple(map(paper_errata.make_sentence, shared))
-        sections.append(_make_section(FULL, name, rows, below))
+        identity = {"scale": FULL, "published_table": name}
+        sections.append(by_rows(rows, title=name, identity=identity, notes=below))
     words = [f"{counts[word]} {word}" for word in _VERDICTS if counts[word]]
     total = Note("ledger_total", numbers=len(reported.everything()), verdicts=words)
     first, *rest = sections
@@ -109,18 +102,13 @@ def _make_miniature(our_runs: PaperRuns) -> Report:
             told = Cell(word, bold=standing.bold)
             rows.append(_make_row(line, figure, metric.label, metric.digits, slip, apart, told))
         if rows:
-            section = _make_section(scale, name, rows, (*ties, *paper.note_stand_ins(figures)))
+            below = (*ties, *paper.note_stand_ins(figures))
+            identity = {"scale": scale, "published_table": name}
+            section = by_rows(rows, title=name, identity=identity, notes=below)
             runs = [run for figure in figures.values() for run in figure.runs]
             sections.append(footnotes.complete_section(section, runs))
     title = f"every published number beside ours at {scale} scale"
     return Report(f"ledger_{scale}", title, sections, notes=footnotes.note_missing_languages(scale))
-
-
-def _make_section(
-    scale: str, name: str, rows: Sequence[Mapping[Column, Cell]], notes: tuple[Note, ...]
-) -> Section:
-    identity, cells = {"scale": scale, "published_table": name}, [list(row.values()) for row in rows]
-    return Section(name, identity, list(rows[0]), cells, notes=notes)
 
 
 def _make_row(

@@ -11,7 +11,6 @@ from htbench.harness.show.report import Cell, Column, Section
 from htbench.harness.store.points import SEARCH
 from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.select import Choice
-from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.summary import finite_values
 from htbench.results.compare.unlike_searches import note_unlike_searches
 from htbench.results.compare.workloads import expected_best
@@ -24,15 +23,15 @@ from htbench.results.tables.verdicts import RULES
 
 def make_section(outcome: Outcome) -> Section:
     """The table of one workload, one row per optimizer."""
-    part, choices, verdicts = outcome.part, outcome.choices, outcome.verdicts
-    judged = outcome.staged or outcome.file
-    counts = [choice.tried if outcome.staged else len(choice.candidates) for choice in choices]
+    workload, verdicts = outcome.workload, outcome.verdicts
+    part, choices, staged = workload.part, workload.choices, workload.staged
+    counts = [choice.tried if staged else len(choice.candidates) for choice in choices]
     if set(counts) == {1}:
-        chosen = Note("one_setting" if outcome.staged and not outcome.file else "one_setting_here")
-    elif not outcome.staged:  # what chose a setting is reported, too
-        chosen = Note("chosen_here", axes=outcome.axes or ["The setting"])
+        chosen = Note("one_setting" if staged and not workload.file else "one_setting_here")
+    elif not staged:  # what chose a setting is reported, too
+        chosen = Note("chosen_here", axes=workload.axes or ["The setting"])
     else:
-        chosen = Note("chosen_search" if outcome.file else "chosen_validation", axes=outcome.axes)
+        chosen = Note("chosen_search" if workload.file else "chosen_validation", axes=workload.axes)
     notes = (
         chosen,
         *_note_budgets(choices),
@@ -40,7 +39,7 @@ def make_section(outcome: Outcome) -> Section:
         *_note_searches(part),
         *note_unlike_searches(choices),
         footnotes.SPREAD,
-        *((RULES if verdicts is None else verdicts.notes(outcome.open)) if judged else ()),
+        *(verdicts.notes(outcome.open) if verdicts else RULES if staged or workload.file else ()),
         *([Note("time_step")] if any(place.ms_per_step.text() for place in outcome.places) else []),
         *footnotes.note_origin(part),
     )
@@ -56,17 +55,17 @@ def make_section(outcome: Outcome) -> Section:
 
 def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     """All that is known of an optimizer. A column without anything in any row leaves the table."""
-    choice, metric = place.choice, outcome.metric
+    choice, metric = place.choice, outcome.workload.metric
     row = {Column("optimizer", kind="text"): Cell(place.name, notes=place.about)}
     row |= {Column(name): cell for name, cell in place.settings.items()}
     here = choice.tried - choice.elsewhere  # so many of the settings that were tried for it could win
     elsewhere = (Note("tried_elsewhere", count=here, tried=choice.tried),) if choice.elsewhere else ()
     left_out = (*elsewhere, *footnotes.note_left_out(choice, metric), *outcome.dropped)
     row[Column("tried")] = Cell(choice.tried, notes=(*left_out, *place.standing.notes))
-    row |= {make_summary_column(tested, outcome.split): cell for tested, cell in place.tests.items()}
+    row |= {make_summary_column(tested, outcome.workload.split): cell for tested, cell in place.tests.items()}
     few = footnotes.note_fewer_seeds("fewer_reported", place.n, outcome.seeds)
     row[Column("", "n")] = Cell(place.n, notes=(*footnotes.note_stale(choice), *few)) if place.n else Cell()
-    row |= _list_verdict(place.standing.verdict, metric)
+    row |= _list_verdict(place.judged, metric)
     most = max(len(each.levels) for each in outcome.places)
     for k in (3, 10, 30):  # settings, where some row has more than that
         if most > k:
@@ -84,9 +83,8 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     return row
 
 
-def _list_verdict(verdict: Verdict | None, metric: Metric) -> dict[Column, Cell]:
+def _list_verdict(ranked: Verdict | None, metric: Metric) -> dict[Column, Cell]:
     """Rank, distance to the best with its interval, and what is known of a row."""
-    ranked = verdict if verdict is not None and verdict.n >= MIN_SEEDS else None
     behind = ranked if ranked is not None and ranked.kind is not Kind.BEST else None
     needed = behind and behind.seeds_needed
     scale, unit = metric.gap

@@ -17,23 +17,19 @@ from htbench.harness.config import hyper_schedules
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell
 from htbench.harness.show.status import Status
-from htbench.harness.store import Store
-from htbench.harness.store.points import DROPPED, SEARCH
+from htbench.harness.store.points import DROPPED
 from htbench.results.compare import untuned_settings
 from htbench.results.compare.chance import note_learned_nothing
-from htbench.results.compare.contender import list_setting_values, make_contender
+from htbench.results.compare.contender import list_setting_values, make_judge_row
 from htbench.results.compare.defaults import format_setting
 from htbench.results.compare.from_file import note_misleading_runs
 from htbench.results.compare.judge import Kind, Verdict
-from htbench.results.compare.select import OPTIMIZER, Choice, choose, find_axes, has_stages
+from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.summary import finite_values, metric_summary, values_by_seed
-from htbench.results.compare.view import View
-from htbench.results.frames import from_csv
+from htbench.results.compare.workload import Workload
 from htbench.results.frames.load import tuned_columns
-from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, describe_task, reported
-from htbench.results.frames.rows import Rows, parts
-from htbench.results.frames.run_row import CHOSEN
+from htbench.results.frames.metrics import BITS_PER_BYTE, Metric, describe_task
 from htbench.results.tables import footnotes, timing
 from htbench.results.tables.verdicts import Standing, Verdicts, compare_rows
 
@@ -116,51 +112,22 @@ class Outcome:
     """What is known of one workload.
 
     Attributes:
-        part: its rows of the frame.
+        workload: its runs, with what was chosen of each optimizer.
         places: a row for each optimizer, in the order of the plan.
-        metric: the one by which runs are chosen.
         verdicts: what the statistics say of it; None while a run may change it, or if it can't be fair.
-        axes: the columns along which any optimizer was searched.
         fixed: what stands under the table on settings that nobody searched, on those of auxiliary parameters,
             and on one rule under two names.
     """
 
-    part: Rows
+    workload: Workload
     places: Sequence[Place]
-    metric: Metric
     verdicts: Verdicts | None
-    axes: list[str]
     fixed: tuple[Note, ...]
-
-    @property
-    def choices(self) -> list[Choice]:
-        """That of each row."""
-        return [place.choice for place in self.places]
-
-    @property
-    def staged(self) -> bool:
-        """Whether a plan says which runs choose and which are reported."""
-        return has_stages(self.part[0])
-
-    @property
-    def file(self) -> str:
-        """The file of results that its runs were read from; empty for those of a store."""
-        return from_csv.file_name(self.part)
-
-    @property
-    def is_chosen_split(self) -> bool:
-        """Whether a program reports what its settings were chosen by."""
-        return str(self.part[0]["protocol"]) == CHOSEN
-
-    @property
-    def split(self) -> str:
-        """The split that is reported; a file need not say it."""
-        return "val" if self.is_chosen_split else from_csv.reported_split(self.part)
 
     @property
     def items(self) -> str:
         """What a test item is called."""
-        return "images" if describe_task(self.part).kind == "image" else "items"
+        return "images" if describe_task(self.workload.part).kind == "image" else "items"
 
     @functools.cached_property
     def seeds(self) -> list[int]:
@@ -170,33 +137,33 @@ class Outcome:
     @functools.cached_property
     def search_seeds(self) -> list[int]:
         """On how many seeds each setting was searched."""
-        return footnotes.count_search_seeds(self.choices)
+        return footnotes.count_search_seeds(self.workload.choices)
 
     @functools.cached_property
     def is_validated(self) -> bool:
         """Whether what chose is not what is reported."""
-        ended = [run for run in self.part if run["state"] == Status.COMPLETED]
-        name = self.metric.name
-        return not self.file or any(run[f"val_{name}"] != run[f"test_{name}"] for run in ended)
+        ended = [run for run in self.workload.part if run["state"] == Status.COMPLETED]
+        name = self.workload.metric.name
+        return not self.workload.file or any(run[f"val_{name}"] != run[f"test_{name}"] for run in ended)
 
     @functools.cached_property
     def dropped(self) -> list[Note]:
         """On runs of optimizers that have no row any more."""
-        runs = Counter(str(run["optimizer"]) for run in self.part if run["stage"] == DROPPED)
+        runs = Counter(str(run["optimizer"]) for run in self.workload.part if run["stage"] == DROPPED)
         without_row = sorted(runs.keys() - {place.name for place in self.places})
         return [Note("row_dropped", name=name, runs=runs[name]) for name in without_row]
 
     @functools.cached_property
     def open(self) -> list[Note]:
         """What is not told from the best row, with what would tell it."""
-        drawn = any(run["slot"] for choice in self.choices for run in choice.rows)
-        planned = self.staged and not self.file
+        drawn = any(run["slot"] for choice in self.workload.choices for run in choice.rows)
+        planned = self.workload.staged and not self.workload.file
         return [] if self.verdicts is None else self.verdicts.would_tell(self.items, drawn, planned)
 
     @functools.cached_property
     def ranked(self) -> list[Place]:
         """The rows by their means, the best first; then those without a verdict, last those without value."""
-        sign = -1 if self.metric.higher_is_better else 1
+        sign = -1 if self.workload.metric.higher_is_better else 1
 
         def order(place: Place) -> tuple[bool, float, bool]:
             verdict, value = place.standing.verdict, place.value.number()
@@ -207,24 +174,20 @@ class Outcome:
         return sorted(self.places, key=order)
 
 
-def judge_workload(part: Rows, store: Store | None = None) -> Outcome:
-    """Choose and judge.
+def judge_workload(workload: Workload) -> Outcome:
+    """Judge what was chosen.
 
     Fixed: task, model, setting, optimizer. Selected over: all else that was searched.
-
-    Args:
-        part: the rows of one workload.
-        store: where the test items are; None: they are not known.
     """
-    choices = choose(part, OPTIMIZER)
+    choices, store = workload.choices, workload.store
     twins = untuned_settings.find_twins(choices)
-    axes, columns = find_axes(choices), tuned_columns(part)
-    metric, *others = reported(part)
+    axes, columns = workload.axes, tuned_columns(workload.part)
+    metric, *others = workload.metrics
     rules, one_rule = untuned_settings.find_rules(choices, twins)
-    first = _judge_metric(part, choices, rules, twins, metric, store)
+    first = _judge_metric(workload, rules, twins, metric)
     verdicts = {metric: first} | {
         # Bits per byte are the loss in another unit, so what is said of perplexity holds for them.
-        other: first if other is BITS_PER_BYTE else _judge_metric(part, choices, rules, twins, other, store)
+        other: first if other is BITS_PER_BYTE else _judge_metric(workload, rules, twins, other)
         for other in others
     }
     schedules = [_format_schedules(choice) for choice in choices]
@@ -260,39 +223,23 @@ def judge_workload(part: Rows, store: Store | None = None) -> Outcome:
         place = Place(choice, standing, judged, gap, low, high, tests[at], times[at], settings, about)
         places.append(place)
     below = (*one_rule, *fixed, *untuned_settings.note_split(choices, columns))
-    return Outcome(part, places, metric, first, axes, below)
-
-
-def find_outcome(part: Rows, view: View) -> Outcome:
-    """The same of some rows of a view, found once: answers and tables of a page ask for it."""
-    at = tuple(map(id, part))
-    if at not in view.known:
-        view.known[at] = judge_workload(part, view.store)
-    outcome: Outcome = view.known[at]
-    return outcome
+    return Outcome(workload, places, first, below)
 
 
 def _judge_metric(
-    part: Rows,
-    choices: Sequence[Choice],
-    rules: Mapping[str, str],
-    twins: Collection[str],
-    metric: Metric,
-    store: Store | None,
+    workload: Workload, rules: Mapping[str, str], twins: Collection[str], metric: Metric
 ) -> Verdicts | None:
     """What the statistics say of a metric; None while a run may change it, or if it can't be fair."""
-    fair = all(choice.is_settled for choice in choices) and part[0]["protocol"] != "paper"
-    if not has_stages(part[0]):  # what chose a setting is reported, too
-        is_file = from_csv.file_name(part) != ""
-        fair = fair and is_file and all(len(choice.candidates) == 1 for choice in choices)
-    if not fair:
+    choices = workload.choices
+    # Of a file without stages what chose a setting is reported, too.
+    is_fair = workload.is_fair or (workload.file and all(len(choice.candidates) == 1 for choice in choices))
+    if not is_fair or not all(choice.is_settled for choice in choices):
         return None
-    questions = "test_samples" if metric.is_share else ""
     contenders = [
         None
         if (name := choice.optimizer) in twins
-        else make_contender(
-            name, values_by_seed(choice.replicas, metric), metric, choice.replicas, questions, choice, store
+        else make_judge_row(
+            name, values_by_seed(choice.replicas, metric), metric, choice.replicas, choice, workload.store
         )
         for choice in choices
     ]
@@ -352,11 +299,3 @@ def _make_test_cell(choice: Choice, metric: Metric, bold: bool) -> Cell:
         return Cell(value, metric.digits, bold=bold and not notes, notes=notes, runs=keys)
     state = next(state for state in Status if any(run["state"] == state for run in rest))
     return footnotes.explain([run for run in rest if run["state"] == state]).noted(*notes)
-
-
-def split_searched(frame: Rows | None, columns: Sequence[str]) -> list[Rows]:
-    """The parts of the frame that agree in some columns, but for replicas whose search has no run there.
-
-    Data may have changed between the two.
-    """
-    return [part for part in parts(frame, columns) if any(row["stage"] == SEARCH for row in part)]

@@ -8,9 +8,9 @@ from htbench.harness.paper import reported
 from htbench.harness.paper.reported import Reported
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section
-from htbench.harness.show.status import UNFINISHED, Status
+from htbench.harness.show.status import Status
 from htbench.results.compare import paper_errata
-from htbench.results.compare.contender import make_contender
+from htbench.results.compare.contender import make_judge_row
 from htbench.results.compare.layouts import (
     LAYOUTS,
     STEPS,
@@ -26,6 +26,7 @@ from htbench.results.compare.layouts import (
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
+from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
@@ -261,7 +262,7 @@ def judge_figures(
         rival_figures = [figures[line] for line in lines]
         rivals = [figure.choice for figure in rival_figures if figure.choice is not None]
         metric = rival_figures[0].metric
-        if metric is None or not all(map(_is_settled, rival_figures)):
+        if metric is None or len(rivals) < len(rival_figures) or not all(map(_can_be_judged, rivals)):
             continue
         tested = True
         head, names = _name_figures(layout, lines)
@@ -269,7 +270,7 @@ def judge_figures(
         contenders = [
             None
             if name in twins
-            else make_contender(name, own.sample, metric, own.runs, own.questions, own.choice, our_runs.store)
+            else make_judge_row(name, own.sample, metric, own.runs, own.choice, our_runs.store)
             for name, own in zip(names, rival_figures, strict=True)
         ]
         whole = compare_rows(contenders, dict(zip(names, names, strict=True)), rivals, metric)
@@ -282,13 +283,9 @@ def judge_figures(
     return judged, [*dict.fromkeys(ties), *(RULES if tested else ())]
 
 
-def _is_settled(figure: Measured) -> bool:
+def _can_be_judged(choice: Choice) -> bool:
     """Whether no run that is still to come, or to be tried again, can change it, and whether it is fair."""
-    choice = figure.choice
-    if choice is None or choice.unfinished or figure.state in UNFINISHED:
-        return False
-    unfinished = any(run["state"] in UNFINISHED for run in choice.replicas)
-    return not unfinished and all(run["protocol"] != "paper" for run in choice.runs)
+    return choice.is_settled and choice.rows[0]["protocol"] != "paper"
 
 
 def _name_figures(layout: Layout, lines: Sequence[Reported]) -> tuple[str, list[str]]:

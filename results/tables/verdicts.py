@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from htbench.harness.choice.winner import grouped
 from htbench.harness.show.note import Note
 from htbench.results.compare import judge
-from htbench.results.compare.contender import Contender, estimate_gains
+from htbench.results.compare.contender import estimate_gains
 from htbench.results.compare.judge import Judgement, Kind, Verdict
 from htbench.results.compare.select import Choice, has_stages
 from htbench.results.compare.stats import MIN_SEEDS
@@ -131,7 +131,7 @@ class Verdicts:
 
 
 def compare_rows(
-    contenders: Sequence[Contender | None],
+    contenders: Sequence[judge.Row | None],
     rules: Mapping[str, str],
     choices: Sequence[Choice],
     metric: Metric,
@@ -146,12 +146,11 @@ def compare_rows(
     """
     names, budgets = list(rules), [choice.budget for choice in choices]
     entered = [contender for contender in contenders if contender is not None]
-    judged_rows = [contender.row for contender in entered]
     if not entered or len(frozenset().union(*(contender.scored_on for contender in entered))) > 1:
         return Verdicts(metric, None, [Standing()] * len(names))
     looks = max((int(run["look"]) for choice in choices for run in choice.replicas), default=0)
     judged = judge.judge(
-        judged_rows,
+        entered,
         higher_is_better=metric.higher_is_better,
         is_share=metric.is_share,
         margin=metric.margin,
@@ -179,7 +178,7 @@ def compare_rows(
         rows[at] = Standing(row, False, notes, outlook if len(entered) > 1 else {})
     rows[at_best] = replace(rows[at_best], bold=is_clear)
     lost = sum(contender.lost for contender in entered)
-    return Verdicts(metric, judged, rows, looks, lost, min(map(judge.item_count, judged_rows)))
+    return Verdicts(metric, judged, rows, looks, lost, min(map(judge.item_count, entered)))
 
 
 def _print(row: Verdict, metric: Metric) -> str:

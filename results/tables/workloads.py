@@ -10,13 +10,9 @@ from typing import Any
 
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section, by_columns
-from htbench.results.compare.select import WORKLOAD, has_stages
 from htbench.results.compare.summary import values_by_seed
 from htbench.results.compare.view import View
-from htbench.results.compare.winners import winners
 from htbench.results.compare.workloads import LEAST_OF_PROFILE, compare_over_workloads, performance_profile
-from htbench.results.frames.metrics import reported
-from htbench.results.frames.rows import parts
 from htbench.results.tables import footnotes
 
 Losses = Mapping[str, Sequence[float]]  # of the reported runs, by optimizer
@@ -36,19 +32,17 @@ def _list_losses(view: View) -> tuple[list[Losses], Notes]:
     """Of each workload whose reported split chose nothing, and what is to be told of the choices."""
     workloads: list[Losses] = []
     notes: Notes = {}
-    for part in parts(view.frame, WORKLOAD):
-        metric = reported(part)[0]
-        if not metric.is_log or not has_stages(part[0]) or part[0]["protocol"] == "paper":
+    for workload in view.workloads:
+        metric = workload.metric
+        if not metric.is_log or not workload.is_fair:
             continue
-        values = [(winner, list(values_by_seed(winner.runs, metric).values())) for winner in winners(part)]
-        with_values = [
-            (winner, list(map(metric.on_scale, achieved))) for winner, achieved in values if achieved
-        ]
+        values = [(each, list(values_by_seed(each.replicas, metric).values())) for each in workload.choices]
+        with_values = [(each, list(map(metric.on_scale, achieved))) for each, achieved in values if achieved]
         if len(with_values) > 1:
-            workloads.append({winner.optimizer: losses for winner, losses in with_values})
-            for winner, _ in with_values:
-                choice_notes = footnotes.note_choice(winner.choice, winner.choice.axes)
-                notes.setdefault(winner.optimizer, {}).update(dict.fromkeys(choice_notes))
+            workloads.append({choice.optimizer: losses for choice, losses in with_values})
+            for choice, _ in with_values:
+                choice_notes = footnotes.note_choice(choice, choice.axes)
+                notes.setdefault(choice.optimizer, {}).update(dict.fromkeys(choice_notes))
     return workloads, notes
 
 

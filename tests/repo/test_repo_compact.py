@@ -16,9 +16,9 @@ from htbench.harness.store import Store, compact, curve, items
 from htbench.harness.store.integrity import find_contradiction
 from htbench.harness.store.points import REPLICATE, SEARCH, Point, read_points, write_points
 from htbench.harness.system.atomic import write_text
-from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 from tests.helpers.command import TINY
+from tests.helpers.frames import plot
 from tests.helpers.stored_runs import put
 
 SWEEP = "demo-pydocs"  # of text, with fresh seeds, trained for 250 steps
@@ -67,9 +67,7 @@ def test_a_thinned_curve_still_vouches_for_its_record(brief):
 
 
 def test_its_figure_has_no_holes_and_nearly_the_same_averages(whole, brief):
-    for panels in zip(
-        *(FIGURES["loss"].sweeps(load_rows(store), store) for store in (whole, brief)), strict=True
-    ):
+    for panels in zip(*(plot("loss")[0](load_rows(store), store) for store in (whole, brief)), strict=True):
         before, after = (
             {name: own.set_index("x")["y"].astype(float) for name, own in one.frame.groupby("series")}
             for one in panels

@@ -4,8 +4,8 @@ import pytest
 
 from htbench.harness.choice.edge import numbers, of_values
 from htbench.results.compare.edges import find_edges
-from htbench.results.compare.select import OPTIMIZER, choose, find_searched_columns
-from htbench.results.frames.load import load_rows, tuned_columns
+from htbench.results.compare.select import OPTIMIZER, choose
+from htbench.results.frames.load import load_rows
 from htbench.results.tables.footnotes import advise_next
 from tests.helpers.past_searches import LOG, lrs, search
 
@@ -16,10 +16,8 @@ def hint(edge):
 
 def found(bench, columns=None):
     """The edges of the only choice, by column."""
-    frame = load_rows(bench.write())
-    (choice,) = choose(frame, OPTIMIZER)
-    axes = columns or find_searched_columns(frame, tuned_columns(frame))
-    return {column: hint(edge) for column, edge in find_edges(choice, axes).items()}
+    (choice,) = choose(load_rows(bench.write()), OPTIMIZER)
+    return {column: hint(edge) for column, edge in find_edges(choice, columns or choice.axes).items()}
 
 
 LR, P = "optimizer.lr", "optimizer.p"

@@ -11,16 +11,16 @@ from htbench.harness.show.report import Report
 from htbench.harness.store.points import DROPPED, REPLICATE
 from htbench.optimizers import ZOO
 from htbench.results.compare.view import View
-from htbench.results.figures.caveats import add_caveats, find_caveats
+from htbench.results.figures.caveats import add_caveats
 from htbench.results.figures.kinds import MARK, csv_text
-from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
 from htbench.results.tables.answer import answers
 from htbench.results.tables.registry import TABLES
+from tests.helpers.frames import plot
 from tests.helpers.records import change_record
 from tests.helpers.rendering import render
 
-lr_curve, seed_spread = FIGURES["lr_curve"].sweeps, FIGURES["seed_spread"].sweeps
+lr_curve, seed_spread = plot("lr_curve", "seed_spread")
 
 
 def table(bench, form="md", name="main_result"):
@@ -141,7 +141,7 @@ def test_14_seeds_that_were_chosen_after_a_look_are_told(bench, make, how):
     store = bench.write()
     told = "muon: 3 more fresh runs of its setting in the store, mean 90.64, left out"
     assert told in short_lines(store, ["demo-digits"])
-    assert "fresh_left_out" in find_caveats(load_rows(store, ["demo-digits"])).of(
+    assert "fresh_left_out" in View(load_rows(store, ["demo-digits"])).caveats.of(
         [bench.points["demo-digits"][3].key]
     )
     [section] = TABLES["main_result"](View(load_rows(store, ["demo-digits"]))).sections
@@ -562,7 +562,7 @@ def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_pat
     contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
     bench.add("digits", "muon", 0.24, state="waiting")
     frame = load_rows(bench.write())
-    (panel,) = (add_caveats(panel, find_caveats(frame)) for panel in seed_spread(frame, bench.store))
+    (panel,) = (add_caveats(panel, View(frame).caveats) for panel in seed_spread(frame, bench.store))
     by_optimizer = dict(zip(panel.frame["optimizer"], panel.frame["marks"], strict=True))
     assert by_optimizer == {"muon": "not_final", "adamw": "edge"}
     assert [str(note) for note in panel.about.facts[-2:]] == [
@@ -574,7 +574,7 @@ def test_8_figures_and_their_files_have_the_marks_of_tables(bench, make, tmp_pat
         "digits", "muon", 0.06, stage=REPLICATE, seed=1003, metrics=make.image(0.9, 0.4), cpu="Other 2"
     )
     frame = load_rows(bench.write())
-    (panel,) = (add_caveats(panel, find_caveats(frame)) for panel in seed_spread(frame, bench.store))
+    (panel,) = (add_caveats(panel, View(frame).caveats) for panel in seed_spread(frame, bench.store))
     mean = panel.of(MARK)
     assert other in mean["keys"][mean["optimizer"] == "muon"].iloc[0]
     assert mean["marks"][mean["optimizer"] == "muon"].iloc[0] == "not_final mixture_cell"

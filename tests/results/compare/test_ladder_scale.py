@@ -59,7 +59,7 @@ def test_its_table_is_shown_without_a_word_and_says_what_it_can_not_decide(frame
 
 
 def test_the_ledger_has_two_models_and_no_others(frame, store):
-    (report,) = make_ledger(frame, store)
+    (report,) = make_ledger(View(frame, store=store))
     assert report.name == "ledger_ladder"
     rows = {
         tuple(cell.value for cell in row[:4]): row[-2:] for section in report.sections for row in section.rows

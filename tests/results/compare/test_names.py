@@ -91,7 +91,7 @@ def test_rows_of_one_routing_share_a_line_that_does_not_warn(bench, make):
     report = GENERAL["main_result"](View(load_rows(store), store=store))
     for form in ("", "md", "json", "html"):
         assert "embedding and head included" in as_text([report], form), form
-    assert "embedding and head included" in page.write(store, load_rows(store), {})
+    assert "embedding and head included" in page.write(View(load_rows(store), store=store), {})
 
 
 def test_rows_that_differ_in_it_are_a_danger_and_no_setting_of_unknown_meaning(bench, make):
@@ -201,7 +201,7 @@ def test_the_ledger_marks_a_rule_that_is_another_one_here(bench, make, rank, rea
             metrics = make.text(level + seed % 3 * (0.01 if name == "galore" else 0.013), test=0)
             bench.add("pydocs", name, 0.02, stage=REPLICATE, seed=seed, metrics=metrics, **own, **more)
     store = bench.write()
-    (report,) = make_ledger(load_rows(store), store)
+    (report,) = make_ledger(View(load_rows(store), store=store))
     (row,) = [row for one in report.sections for row in one.rows if row[0].value == "galore" and row[6].value]
     assert row[-1].value == "worse"
     assert [note.kind for note in row[-2].notes] == ([] if reaches else ["idle_galore"])

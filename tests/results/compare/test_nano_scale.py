@@ -43,7 +43,7 @@ def test_a_language_model_has_no_number_and_one_sentence_says_what_has(frame, st
 
 
 def test_the_ledger_has_images_and_no_others(frame, store):
-    (report,) = make_ledger(frame, store)
+    (report,) = make_ledger(View(frame, store=store))
     datasets = {row[1].value for section in report.sections for row in section.rows}
     assert datasets == {"cifar10", "cifar100", "imagenet-1k"}
     (imagenet,) = (section for section in report.sections if section.title == "imagenet")

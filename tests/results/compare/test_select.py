@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.compare.select import OPTIMIZER, choose, find_searched_columns
+from htbench.results.compare.select import OPTIMIZER, choose
 from htbench.results.frames.load import load_rows
 
 
@@ -137,10 +137,10 @@ def test_only_what_varies_for_an_optimizer_was_searched(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     bench.add("digits", "htmuon", 0.03, p=0.1, metrics=make.image(0.9, 0.4))
     bench.add("digits", "htmuon", 0.03, p=0.2, metrics=make.image(0.9, 0.3))
-    assert find_searched_columns(load_rows(bench.write()), ["lr", "p", "momentum"]) == ["p"]
+    assert [one.axes for one in choose(load_rows(bench.write()), OPTIMIZER)] == [[], ["p"]]
 
 
 def test_what_varies_between_two_sweeps_of_an_optimizer_was_searched(bench, make):
     for sweep, lr in (("a", 0.02), ("b", 0.04)):
         bench.add("digits", "muon", lr, sweep=sweep, metrics=make.image(0.9, 0.4))
-    assert find_searched_columns(load_rows(bench.write()), ["lr", "momentum"]) == ["lr"]
+    assert only_choice(bench).axes == ["lr"]

@@ -8,26 +8,26 @@ import sys
 import pytest
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.figures.caveats import find_caveats
-from htbench.results.figures.files import draw_figure, list_views, make_pictures
+from htbench.results.compare.view import View
+from htbench.results.figures.files import draw_figure, make_pictures
 from htbench.results.figures.kinds import CHOSEN, DIVERGED, LEVEL, POINT, About, Panel, Row, tidy
 from htbench.results.figures.loss_figures import average_losses
-from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load_rows
-from tests.helpers.frames import load_frame
+from tests.helpers.frames import load_frame, plot
 
-loss, lr_curve, p_curve = (FIGURES[name].sweeps for name in ("loss", "lr_curve", "p_curve"))
+loss, lr_curve, p_curve = plot("loss", "lr_curve", "p_curve")
 
 DRAW = """
 import sys
 from pathlib import Path
+from htbench.results.compare.view import View
 from htbench.results.figures.files import draw_figure
 from htbench.results.frames.load import load_rows
 from htbench.harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
-outcomes = [draw_figure(name, load_rows(store), store, Path(out)).outcome for name in names]
+outcomes = [draw_figure(name, View(load_rows(store), store=store), Path(out)).outcome for name in names]
 print(outcomes, "torch" in sys.modules)
 """
 
@@ -71,9 +71,9 @@ def test_the_rates_that_were_tried_are_labelled_where_that_can_be_read(rates, la
 
 def test_the_bytes_are_the_same_anywhere(small, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
-    frame = load_rows(small.store)
+    view = View(load_rows(small.store), store=small.store)
     names = ("lr_curve", "loss")
-    assert [draw_figure(name, frame, small.store, here).outcome for name in names] == ["drawn", "drawn"]
+    assert [draw_figure(name, view, here).outcome for name in names] == ["drawn", "drawn"]
     assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] False"
     assert len(list(here.iterdir())) == 6
     for path in here.iterdir():
@@ -81,7 +81,7 @@ def test_the_bytes_are_the_same_anywhere(small, tmp_path):
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
-    done = draw_figure("lr_curve", load_rows(small.store), small.store, tmp_path)
+    done = draw_figure("lr_curve", View(load_rows(small.store), store=small.store), tmp_path)
     png, pdf, text = (path.read_bytes() for path in done.paths)
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf and all(DRAWN_BY.encode() in file for file in (png, pdf))
@@ -95,7 +95,7 @@ def test_pictures_that_are_no_longer_made_go(small, tmp_path):
     ours.write_bytes(DRAWN_BY.encode())
     theirs.write_bytes(b"a picture")
     (folder / "lr_curve.txt").write_bytes(DRAWN_BY.encode())
-    draw_figure("lr_curve", load_rows(small.store), small.store, folder)
+    draw_figure("lr_curve", View(load_rows(small.store), store=small.store), folder)
     names = {path.name for path in folder.iterdir()}
     assert names == {*(f"lr_curve.{suffix}" for suffix in ("png", "pdf", "csv", "txt")), theirs.name}
 
@@ -114,11 +114,11 @@ def test_a_damaged_curve_is_left_out_and_the_rest_drawn(small, tmp_path, damage)
     (panel,) = loss(load_rows(small.store), small.store)
     muon = panel.frame[panel.frame["optimizer"] == "muon"]
     assert len(muon) and set(muon["n"]) == {len(muon["keys"].iloc[0]) - 1}
-    assert draw_figure("loss", load_rows(small.store), small.store, tmp_path).outcome == "drawn"
+    assert draw_figure("loss", View(load_rows(small.store), store=small.store), tmp_path).outcome == "drawn"
 
 
 def test_a_figure_without_data_says_so(small, tmp_path):
-    done = draw_figure("p_curve", load_rows(small.store), small.store, tmp_path)
+    done = draw_figure("p_curve", View(load_rows(small.store), store=small.store), tmp_path)
     assert (done.outcome, done.paths) == ("nothing to draw yet", [])
     assert not list(tmp_path.glob("p_curve*"))
 
@@ -128,13 +128,13 @@ def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     for lr in (0.01, 0.02):
         bench.add("digits", "nobody_knows_it", lr, state=state, reason="x at step 3", steps=3)
     store = bench.write()
-    assert draw_figure("lr_curve", load_rows(store), store, tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path).outcome == "drawn"
 
 
 def test_a_single_rate_is_drawn_without_a_warning(bench, make, tmp_path, recwarn):
     bench.add("digits", "muon", 0.01, metrics=make.image(0.9, 0.4))
     store = bench.write()
-    assert draw_figure("lr_curve", load_rows(store), store, tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path).outcome == "drawn"
     assert [str(one.message) for one in recwarn] == []
 
 
@@ -143,8 +143,7 @@ def test_the_ladder_is_drawn_once(bench, make):
     for stage, seed in (("search", 0), (REPLICATE, 1)):
         bench.add("pydocs", "muon", 0.02, sweep="ladder-s1", stage=stage, seed=seed, metrics=make.text(3.0))
     store = bench.write()
-    frame = load_rows(store)
-    (one,) = make_pictures("seed_spread", frame, store, list_views(frame, store), find_caveats(frame))
+    (one,) = make_pictures("seed_spread", View(load_rows(store), store=store))
     assert len(one.panels) == 1
 
 

@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from htbench.harness.store.points import REPLICATE
-from htbench.results.compare.view import Side
-from htbench.results.figures.caveats import find_caveats
+from htbench.results.compare.view import Side, View
 from htbench.results.figures.draw import draw, use_look
 from htbench.results.figures.files import make_pictures
 from htbench.results.figures.pictures import arrange_pictures
@@ -39,8 +38,7 @@ def many(tmp_path_factory):
 
 
 def picture(name, store):
-    frame = load_rows(store)
-    (found,) = make_pictures(name, frame, store, [], find_caveats(frame))
+    (found,) = make_pictures(name, View(load_rows(store), "runs", store=store))
     return found
 
 

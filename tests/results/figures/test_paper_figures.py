@@ -9,9 +9,9 @@ import pytest
 
 from htbench.harness.paper import reported
 from htbench.harness.store import Store
+from htbench.results.compare.view import View
 from htbench.results.figures import draw
-from htbench.results.figures.caveats import find_caveats
-from htbench.results.figures.files import draw_figure, list_views, make_pictures
+from htbench.results.figures.files import draw_figure, make_pictures
 from htbench.results.figures.kinds import DIVERGED, DOT, csv_text
 from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.style import display_name, optimizer_style
@@ -35,8 +35,7 @@ def mixed_frame(mixed_store):
 
 
 def pictures(name, frame, store, source):
-    shown = list_views(frame, store, source)
-    return make_pictures(name, frame, store, shown, find_caveats(frame))
+    return make_pictures(name, View(frame, source, store=store))
 
 
 def panels(name, frame, store, source):
@@ -86,8 +85,7 @@ def test_published_figures_need_no_store(name, tmp_path):
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_what_is_not_published_is_said(name, tmp_path):
-    store = Store(tmp_path)
-    done = draw_figure(name, None, store, tmp_path, list_views(None, store, "published"))
+    done = draw_figure(name, View(None, "published"), tmp_path)
     assert done.outcome.endswith("no values of it are published") and not done.paths
 
 

@@ -11,13 +11,12 @@ from htbench.results.compare.view import Side
 from htbench.results.figures.kinds import FRONT, POINT, PUBLISHED, About
 from htbench.results.figures.marks import _find_beyond, draw_points
 from htbench.results.figures.paper_figures import hours
-from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.run_figures import find_front, make_cost_panel, make_cost_point
 from htbench.results.frames.columns import COST
 from htbench.results.frames.load import load_rows
-from tests.helpers.frames import load_frame
+from tests.helpers.frames import load_frame, plot
 
-pareto = FIGURES["pareto"].sweeps
+(pareto,) = plot("pareto")
 
 
 def point(name, price, metric):

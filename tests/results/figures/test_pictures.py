@@ -6,9 +6,10 @@ import pytest
 from matplotlib.colors import to_hex
 
 from htbench.harness.show.note import Note
-from htbench.results.figures.caveats import find_caveats, is_caveat
+from htbench.results.compare.view import View
+from htbench.results.figures.caveats import is_caveat
 from htbench.results.figures.draw import _wrap, use_look
-from htbench.results.figures.files import list_views, make_pictures
+from htbench.results.figures.files import make_pictures
 from htbench.results.figures.kinds import KINDS, About, Panel, tidy
 from htbench.results.figures.marks import MARKS, PUBLISHED_TOO
 from htbench.results.figures.pictures import MOST_PANELS, arrange_pictures
@@ -49,10 +50,9 @@ def test_a_picture_has_six_panels_at_most_and_parts_no_workload(seed):
 @pytest.fixture(scope="module")
 def drawn(nano_store):
     """All pictures of a store of the paper's experiments, by figure."""
-    frame = load_rows(nano_store)
     with small_languages():
-        known, shown = find_caveats(frame), list_views(frame, nano_store)
-        return {name: make_pictures(name, frame, nano_store, shown, known) for name in FIGURES}
+        view = View(load_rows(nano_store), store=nano_store)
+        return {name: make_pictures(name, view) for name in FIGURES}
 
 
 def test_the_caption_says_once_what_all_panels_share(drawn):

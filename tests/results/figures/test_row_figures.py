@@ -10,13 +10,13 @@ from matplotlib.figure import Figure as Canvas
 from htbench.harness.store.points import REPLICATE
 from htbench.results.figures.kinds import DOT, MARK, MISSED, POINT, PUBLISHED, SPAN, About, Panel, Row, tidy
 from htbench.results.figures.marks import _find_beyond, draw_rows
-from htbench.results.figures.registry import FIGURES
 from htbench.results.figures.run_figures import _SECONDS, choose_unit, make_entry, published_widths
 from htbench.results.figures.style import label_log
 from htbench.results.frames.load import load_rows
+from tests.helpers.frames import plot
 
 NAMES = ("seed_spread", "to_target", "lr_width", "best_of_k")
-seed_spread, to_target, lr_width, best_of_k = (FIGURES[name].sweeps for name in NAMES)
+seed_spread, to_target, lr_width, best_of_k = plot(*NAMES)
 STEPS = 100  # of a run on digits
 
 

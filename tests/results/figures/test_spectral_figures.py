@@ -9,14 +9,15 @@ import pytest
 from htbench import results
 from htbench.harness.errors import UsageError
 from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.view import View
 from htbench.results.figures.files import draw_figure
 from htbench.results.figures.kinds import DOT, LEFT_OUT, MARK, POINT, RANDOM, About, Panel, Row, tidy
 from htbench.results.figures.registry import FIGURES
 from htbench.results.frames.load import load_rows
-from tests.helpers.frames import load_frame
+from tests.helpers.frames import load_frame, plot
 
 NAMES = ("alpha_layers", "alpha_bars", "norms", "update_spectra")
-alpha_layers, alpha_bars, norms, update_spectra = (FIGURES[name].sweeps for name in NAMES)
+alpha_layers, alpha_bars, norms, update_spectra = plot(*NAMES)
 UPDATES = [(1, 0.9), (45, 1.1)]
 
 
@@ -79,7 +80,7 @@ def test_other_figures(two):
 def test_runs_without_spectra_give_nothing_to_draw(demo_store, tmp_path):
     frame = load_rows(demo_store)
     for name in NAMES:
-        done = draw_figure(name, frame, demo_store, tmp_path)
+        done = draw_figure(name, View(frame, store=demo_store), tmp_path)
         assert (done.outcome, done.paths) == ("nothing to draw yet", [])
 
 
@@ -88,7 +89,7 @@ def test_a_damaged_file_stops_no_figure(two, damage):
     path = next(iter(two.store.root.rglob("spectra.jsonl")))
     path.write_bytes(damage)
     for name in NAMES:
-        assert FIGURES[name].sweeps(load_rows(two.store), two.store)
+        assert FIGURES[name].sweeps(View(load_rows(two.store), store=two.store))
 
 
 def test_many_layers_are_numbered_and_have_few_ticks():

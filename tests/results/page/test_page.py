@@ -16,14 +16,14 @@ from htbench.harness import cli
 from htbench.harness.show.html import prose
 from htbench.harness.store import Store
 from htbench.harness.store.points import DROPPED
-from htbench.results.compare.select import WORKLOAD
 from htbench.results.compare.view import View
 from htbench.results.figures import files
 from htbench.results.figures.style import DRAWN_BY
 from htbench.results.frames.load import load_rows
 from htbench.results.page import command, overview, page
-from htbench.results.tables import footnotes, outcome
+from htbench.results.tables import footnotes
 from htbench.results.tables.answer import answers
+from htbench.results.tables.outcome import judge_workload
 from htbench.results.tables.registry import TABLES
 
 
@@ -63,7 +63,7 @@ class Reader(HTMLParser):
 
 
 def written(store):
-    return page.write(store, load_rows(store), {"loss": (PICTURE, "Loss against steps.")})
+    return page.write(View(load_rows(store), store=store), {"loss": (PICTURE, "Loss against steps.")})
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +173,11 @@ def test_a_page_of_many_workloads_has_no_pictures_and_says_where_they_are(demo_c
 
 
 def test_a_page_asks_the_judge_once_for_each_workload(demo, monkeypatch):
-    judged, proper = [], outcome.judge_workload
-    monkeypatch.setattr(outcome, "judge_workload", lambda *words: judged.append(1) or proper(*words))
+    judged = []
+    judge = "htbench.results.tables.answer.judge_workload"
+    monkeypatch.setattr(judge, lambda *words: judged.append(1) or judge_workload(*words))
     assert written(demo.store) == demo.text
-    assert len(judged) == len(outcome.split_searched(demo.frame, WORKLOAD))
+    assert len(judged) == len(View(demo.frame).workloads)
 
 
 @pytest.mark.parametrize("name", ["page.html", "figures/loss.png"])

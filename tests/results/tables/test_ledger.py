@@ -8,6 +8,7 @@ import pytest
 from htbench.harness.cli import main
 from htbench.harness.paper import reported
 from htbench.harness.store.points import REPLICATE
+from htbench.results.compare.view import View
 from htbench.results.frames.load import load_rows
 from htbench.results.tables.ledger import label_line, make_ledger
 from tests.helpers.json_fields import promised, read
@@ -50,7 +51,7 @@ def nano(bench, make, optimizer, losses, *, base=NANO, sweep="nano-main_result",
 def row_of(bench, line):
     """The cells of a published number in the ledger of numbers, by column."""
     store = bench.write()
-    [table] = make_ledger(load_rows(store), store, ["paper"])
+    [table] = make_ledger(View(load_rows(store), chosen=["paper"], store=store))
     section = next(one for one in table.sections if one.identity["published_table"] == line.table)
     rows = [dict(zip((c.name for c in section.columns), row, strict=True)) for row in section.rows]
     places = ("dataset", "model", "metric")
@@ -163,7 +164,7 @@ def test_known_slips_stand_at_the_numbers_that_they_touch(bench, make):
 def judged(bench, scale="nano"):
     """Rank and verdict of each number that has ours, by row, model and metric of the paper."""
     store = bench.write()
-    [table] = make_ledger(load_rows(store), store, [scale])
+    [table] = make_ledger(View(load_rows(store), chosen=[scale], store=store))
     names = [column.name for column in table.sections[0].columns]
     cells = [dict(zip(names, row, strict=True)) for one in table.sections for row in one.rows]
     return {
@@ -207,7 +208,7 @@ def test_what_is_missing_has_no_rank_and_says_so(bench, make):
     nano(bench, make, "htmuon", GOOD)
     nano(bench, make, "muon", GOOD, state="waiting")
     store = bench.write()
-    [table] = make_ledger(load_rows(store), store, ["nano"])
+    [table] = make_ledger(View(load_rows(store), chosen=["nano"], store=store))
     words = {(row[0].value, row[2].value): row[-1].value for row in table.sections[0].rows}
     assert words["muon", "llama-60m"] == words["adam", "llama-60m"] == "not run"
     assert words["htmuon", "llama-60m"] == ""  # nothing is decided while a rival may still come
@@ -245,5 +246,6 @@ def test_each_planned_scale_has_its_ledger(bench, make):
     nano(bench, make, "muon", GOOD)
     full_scale(bench, make, "muon", [3.36])
     store = bench.write()
-    assert [table.name for table in make_ledger(load_rows(store), store)] == ["ledger", "ledger_nano"]
-    assert [table.name for table in make_ledger(load_rows(store), store, ["quick"])] == ["ledger_quick"]
+    for chosen, names in ((None, ["ledger", "ledger_nano"]), (["quick"], ["ledger_quick"])):
+        view = View(load_rows(store), chosen=chosen, store=store)
+        assert [table.name for table in make_ledger(view)] == names
