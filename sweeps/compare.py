@@ -163,7 +163,7 @@ def _check_optimizer(comparison: Comparison) -> bool:
     report = zoo.check(name, {key: str(value) for key, value in comparison.optimizer_settings.items()})
     faults = zoo.list_faults(report)
     if not faults:
-        say(Note("compare_checked", name=name, properties=len(report.data) - 1))
+        say(report.title)
         _warn(name, report.data["measured"])
         return True
     emit(report, argparse.Namespace(json=False))

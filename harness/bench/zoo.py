@@ -220,7 +220,6 @@ def tasks() -> Report:
 
 # --- one optimizer ---
 
-_CHECK = (Column("state", "", "text"), Column("property", kind="text"), Column("reason", "", "text"))
 _MOVEMENTS = (
     Column("shape", "RMS of the update / lr", kind="text"),
     *(Column(name, f"step {step}", unit="4") for name, step in (("first", 1), ("second", 2), ("tenth", 10))),
@@ -266,7 +265,7 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         UsageError: there is no such optimizer, or it can't be built with these settings.
     """
     _read_row(name)
-    from htbench.harness.bench import contract  # imports torch
+    from htbench.harness.bench import contract, measured  # imports torch
 
     try:
         build = contract.builder(name, build_settings(settings))
@@ -281,15 +280,16 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         progress.advance()
         facts = measure(name, settings)
         progress.advance()
-    states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
-    order = [*dict.fromkeys(filter(None, wrong.values())), ""]  # what is wrong in one way stands together
-    results = sorted(wrong.items(), key=lambda pair: order.index(pair[1]))
-    again = str(Note("zoo_as_above"))
-    rows = [
-        (states[name], str(Note(f"property_{name}")), again if why and why == before else why)
-        for before, (name, why) in zip(["", *(why for _, why in results)], results, strict=False)
-    ]
-    return Report("check", "", [table(_CHECK, rows), *_show(facts)], data={**wrong, "measured": facts})
+    names_by_reason = dict[str, list[str]]()  # what is wrong in one way stands together
+    for word, reason in wrong.items():
+        names_by_reason.setdefault(reason, []).append(str(Note(f"property_{word}")))
+    held = names_by_reason.pop("", [])
+    above = [Note("check_wrong", names=names, why=why) for why, names in names_by_reason.items()]
+    above += [Note("check_holds", names=held)] if held else []
+    faults = len(wrong) - len(held)
+    title = Note("check_fails" if faults else "check_passes", name=name, faults=faults, properties=len(wrong))
+    sections = [table((), (), above=above, notes=measured.misleading(facts)), *_show(facts)]
+    return Report("check", str(title), sections, data={**wrong, "measured": facts})
 
 
 def list_faults(report: Report) -> dict[str, str]:
@@ -313,8 +313,6 @@ def measure(name: str, settings: Mapping[str, str]) -> Measured:
 
 
 def _show(facts: Measured) -> list[Section]:
-    from htbench.harness.bench.measured import misleading  # imports torch
-
     rows = [
         (
             write_shape(moved.shape),
@@ -337,7 +335,7 @@ def _show(facts: Measured) -> list[Section]:
         for name, value in values.items()
         if value is not None
     ]
-    return [table(_MOVEMENTS, rows), table(_MEASURED, beside, notes=misleading(facts))]
+    return [table(_MOVEMENTS, rows), table(_MEASURED, beside)]
 
 
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:

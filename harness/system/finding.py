@@ -1,5 +1,6 @@
 """Findings, and checks, which yield them. An exception in a check becomes a finding as well."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from htbench.harness.show.note import Note, text
 from htbench.harness.show.report import Report
 
 T = TypeVar("T")
+LEVELS = ("problem", "note", "ok")
+_ASIDE = frozenset({"slurm", "sacct", "data", "store", "records"})  # with which not all runs have to do
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,24 @@ def run_check(subject: T, check: Callable[[T], Iterator[Finding]]) -> list[Findi
         return [problem(check.__name__.strip("_"), broken)]
 
 
-def report(findings: Sequence[Finding]) -> Report:
-    """The findings, each with its advice in a line of its own."""
-    notes = []
-    for each in findings:
-        notes.append(Note("finding", level=each.level, subject=each.subject, what=str(each.finding)))
-        notes += [Note("advice", what=str(each.advice))] if each.advice else []
-    return Report("doctor", "", notes=notes, data=findings)
+def report(findings: Sequence[Finding], where: str) -> Report:
+    """Whether runs can start, then what is wrong, with advice, and one line for all that is well of a subject.
+
+    Args:
+        findings: all of them.
+        where: runs start.
+    """
+    counts = {level: Counter(f.subject for f in findings if f.level == level) for level in LEVELS}
+    notes, problems = [], list(counts["problem"])
+    for each in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
+        more = counts["ok"].pop(each.subject, 0) - 1 if each.level == "ok" else 0
+        if more >= 0:
+            fields = {"level": each.level, "subject": each.subject, "what": str(each.finding)}
+            notes.append(Note("finding", **fields, more=more))
+            notes += [Note("advice", what=str(each.advice))] if each.advice else []
+    kind = "can_start" if _ASIDE.issuperset(problems) else "can_not_start"
+    title = Note(kind, where=where, problems=problems, remarks=list(counts["note"]))
+    return Report("doctor", str(title), notes=notes, data=findings)
 
 
 def one_line(text: str) -> str:
