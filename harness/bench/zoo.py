@@ -16,7 +16,7 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting, write_shape
 from htbench.harness.show.progress import Progress
-from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.report import Column, Report, Section, by_columns, table
 from htbench.optimizers.zoo.registry import ZOO, Param, spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 
@@ -26,35 +26,11 @@ if TYPE_CHECKING:
     from htbench.harness.bench.measured import Measured
     from htbench.optimizers.reach import Treatment
 
-_ZOO = (
-    Column("name", kind="text"),
-    Column("family", kind="text", least=8, importance=4),
-    Column("lr", kind="text", importance=8),
-    Column("weight_decay", kind="text", importance=7),
-    Column("vectors", kind="text", least=12, importance=3),
-)
 _HYPERPARAMETERS = (
     Column("name", kind="text"),
     Column("default", kind="text"),
     Column("help", kind="text", least=16),
 )
-_MODELS = (
-    Column("name", kind="text"),
-    Column("kind", kind="text", importance=7),
-    Column("parameters", unit="digits", importance=8),
-    Column("width", importance=6),
-    Column("layers", kind="text", importance=6),
-    Column("outputs", importance=6),
-)
-_TASKS = (
-    Column("name", kind="text"),
-    Column("about", "data", "text"),
-    Column("metric", kind="text"),
-    Column("seq_len", kind="text"),
-    Column("place", kind="text"),
-)
-_METRIC = {True: "{} ↑", False: "{} ↓"}
-
 _SAME = ("name", "family", "fixed", "has_aux", "state", "vectors", "paper", "url", "revision")
 
 
@@ -127,10 +103,17 @@ def zoo(name: str | None = None) -> Report:
         lines = [(name, setting(p.default), p.help) for name, p in params.items()]
         about = Note("zoo_optimizer", state=row.state, vectors=row.vectors, paper=row.paper, url=row.url)
         return Report("zoo", "", [table(_HYPERPARAMETERS, lines, notes=[about])], data=facts)
-    words = [
-        (o.name, o.family, setting(o.lr.default), setting(o.weight_decay.default), o.vectors) for o in facts
-    ]
-    return Report("zoo", "", [table(_ZOO, words, notes=[Note("zoo_columns"), Note("zoo_more")])], data=facts)
+    columns = {
+        Column("name", kind="text"): [row.name for row in facts],
+        Column("family", kind="text", least=8, importance=4): [row.family for row in facts],
+        Column("lr", kind="text", importance=8): [setting(row.lr.default) for row in facts],
+        Column("weight_decay", kind="text", importance=7): [
+            setting(row.weight_decay.default) for row in facts
+        ],
+        Column("vectors", kind="text", least=12, importance=3): [row.vectors for row in facts],
+    }
+    notes = [Note("zoo_columns"), Note("zoo_more")]
+    return Report("zoo", "", [by_columns(columns, notes=notes)], data=facts)
 
 
 def _read_row(name: str) -> OptimizerSpec:
@@ -159,17 +142,21 @@ def sizes() -> Report:
     """Every model with its exact number of trainable parameters, counted with its own settings."""
     count = zoo_of_models.count_parameters
     facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
-    setting_names = (("hidden", "width"), ("layers", "blocks"), ("vocabulary", "classes"))
-    rows = [
-        (
-            row.name,
-            row.kind,
-            row.parameters,
-            *(row.settings.get(a, row.settings.get(b)) for a, b in setting_names),
-        )
-        for row in facts
-    ]
-    return Report("models", "", [table(_MODELS, rows, notes=[Note("models_more")])], data=facts)
+    columns: dict[Column, list[Any]] = {
+        Column("name", kind="text"): [row.name for row in facts],
+        Column("kind", kind="text", importance=7): [row.kind for row in facts],
+        Column("parameters", unit="digits", importance=8): [row.parameters for row in facts],
+        Column("width", importance=6): [
+            row.settings.get("hidden", row.settings.get("width")) for row in facts
+        ],
+        Column("layers", kind="text", importance=6): [
+            row.settings.get("layers", row.settings.get("blocks")) for row in facts
+        ],
+        Column("outputs", importance=6): [
+            row.settings.get("vocabulary", row.settings.get("classes")) for row in facts
+        ],
+    }
+    return Report("models", "", [by_columns(columns, notes=[Note("models_more")])], data=facts)
 
 
 @dataclass(frozen=True)
@@ -205,17 +192,16 @@ def tasks() -> Report:
         )
         for row in zoo_of_tasks.TASKS.values()
     ]
-    rows = [
-        (
-            row.name,
-            row.about,
-            _METRIC[row.higher_is_better].format(row.metric),
-            str(row.seq_len or ""),
-            "to fetch" if row.prepare else "embedded",
-        )
-        for row in facts
-    ]
-    return Report("tasks", "", [table(_TASKS, rows, notes=(Note("tasks_to_fetch"),))], data=facts)
+    columns: dict[Column, list[Any]] = {
+        Column("name", kind="text"): [row.name for row in facts],
+        Column("data", kind="text"): [row.about for row in facts],
+        Column("metric", kind="text"): [
+            zoo_of_tasks.metric_label(row.metric, row.higher_is_better) for row in facts
+        ],
+        Column("seq_len", kind="text"): [row.seq_len for row in facts],
+        Column("place", kind="text"): ["to fetch" if row.prepare else "embedded" for row in facts],
+    }
+    return Report("tasks", "", [by_columns(columns, notes=[Note("tasks_to_fetch")])], data=facts)
 
 
 # --- one optimizer ---
@@ -385,7 +371,7 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
         rows.append((name, write_shape(p.shape), rule, setting(lr), setting(decay)))
     numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
     note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])
-    report = Report("routing", "", [table(_ROUTING, rows, notes=[note])], data=facts)
+    report = Report("routing", str(note), [table(_ROUTING, rows)], data=facts)
     return report, str(little_reach(words[1], optimizer) or "")
 
 

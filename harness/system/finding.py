@@ -62,7 +62,7 @@ def run_check(subject: T, check: Callable[[T], Iterator[Finding]]) -> list[Findi
 
 
 def report(findings: Sequence[Finding], where: str) -> Report:
-    """Whether runs can start, then what is wrong, with advice, and one line for all that is well of a subject.
+    """Whether runs can start; what is wrong, with advice; and a line for each subject of which all is well.
 
     Args:
         findings: all of them.

@@ -210,7 +210,6 @@ def make_overview(screen: Screen, root: Path) -> Report:
         },
         Column("next", kind="text", importance=9): [blocks[0].next for blocks in sweeps.values()],
     }
-    columns = {column: cells for column, cells in columns.items() if any(cells)}
     none = Note("no_sweeps", root=root, there=int(root.is_dir()))
     return Report("sweep status", "", [by_columns(columns)] if sweeps else [], data=screen.blocks, empty=none)
 
@@ -250,11 +249,7 @@ def _make_section(
         **{name: _add_up(blocks, name) for name in ("running", "queued")},
     }
     return by_columns(
-        {
-            column: cells
-            for column, cells in columns.items()
-            if any(cell.text() if isinstance(cell, Cell) else cell for cell in cells)
-        },
+        columns,
         title=str(Note("status_head", sweep=sweep, **head)),
         above=_make_bars(blocks),
         notes=_make_notes(blocks, [remark for remark in remarks if remark["sweep"] == sweep]),
