@@ -30,7 +30,7 @@ from htbench.harness.system.machine import default_workers
 from htbench.optimizers.zoo.param import UNSET, Param
 from htbench.optimizers.zoo.registry import spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
-from htbench.sweeps import commands
+from htbench.sweeps import commands, reproduce_card
 from htbench.sweeps.reproduce import SWEEPS, do_step, do_sweep_step
 
 if TYPE_CHECKING:
@@ -185,16 +185,14 @@ def _warn(name: str, facts: Measured) -> None:
 def _say_time(args: argparse.Namespace, path: Path) -> None:
     """Say how long the missing runs take, by finished or measured ones, if all budgets are used up."""
     words = commands.make_arguments("plan", words=[str(path)], root=args.root)
-    (preview,) = commands.preview_sweeps(words)
-    facts, spec = preview.facts, preview.spec
-    if not facts.to_run:
-        return
-    timed = facts.to_run - sum(row.runs for row in facts.card if row.seconds is None)
-    allowed = len(spec.blocks) * (spec.search.trials or 0) * len(spec.seeds)
-    runs = facts.to_run + max(0, allowed - len(preview.planned))
-    workers = args.workers or default_workers()
-    seconds = facts.seconds / timed * runs / workers if timed else None
-    say(Note("compare_time", runs=runs, workers=workers, seconds=seconds))
+    remaining = reproduce_card.add_up(
+        [reproduce_card.estimate(preview, {}) for preview in commands.preview_sweeps(words)]
+    )
+    if remaining.runs:
+        runs, timed = remaining.runs + remaining.more, remaining.runs - remaining.unknown
+        workers = args.workers or default_workers()
+        seconds = remaining.seconds / timed * runs / workers if timed else None
+        say(Note("compare_time", runs=runs, workers=workers, seconds=seconds))
 
 
 # --- the sweep file ---
