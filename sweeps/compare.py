@@ -176,9 +176,7 @@ def _check_optimizer(comparison: Comparison) -> bool:
 
 def _warn(name: str, facts: Measured) -> None:
     """Say what would mislead who takes a rate from elsewhere, as the report of a check does."""
-    from htbench.harness.bench.measured import misleading  # imports torch, as the check has done
-
-    for note in misleading(facts):
+    for note in facts.misleading():
         say(Note("compare_misleading", name=name, why=str(note)))
 
 
@@ -294,7 +292,8 @@ class Comparison:
         else:
             tables = self.budget.tunes
             tuned = {key: values for table in tables for key, values in _tune_first(row, table).items()}
-        space = {"optimizer.lr": _list_octaves(rate, 5 if self.budget is FULL else 4)}
+        middle, below = float(rate) if _is_rate(rate) else _UNKNOWN_LR, 2 if self.budget is FULL else 1
+        space = {"optimizer.lr": [float(f"{middle * 2.0**octave:.4g}") for octave in range(-below, 3)]}
         space |= {key: values for key, values in tuned.items() if key not in settings}
         return {"name": _name_block(name), "set": fixed, "space": space}
 
@@ -362,12 +361,6 @@ def _name_block(name: str) -> str:
 
 def _is_rate(rate: object) -> TypeGuard[float]:
     return isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
-
-
-def _list_octaves(rate: object, count: int) -> list[float]:
-    """Rates around a default, each twice the one before; the search goes on beyond an edge."""
-    middle = float(rate) if _is_rate(rate) else _UNKNOWN_LR
-    return [float(f"{middle * 2.0**octave:.4g}") for octave in range(3 - count, 3)]
 
 
 def _tune_first(row: OptimizerSpec, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

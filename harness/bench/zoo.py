@@ -251,7 +251,7 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         UsageError: there is no such optimizer, or it can't be built with these settings.
     """
     _read_row(name)
-    from htbench.harness.bench import contract, measured  # imports torch
+    from htbench.harness.bench import contract  # imports torch
 
     try:
         build = contract.builder(name, build_settings(settings))
@@ -274,7 +274,7 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
     above += [Note("check_holds", names=held)] if held else []
     faults = len(wrong) - len(held)
     title = Note("check_fails" if faults else "check_passes", name=name, faults=faults, properties=len(wrong))
-    sections = [table((), (), above=above, notes=measured.misleading(facts)), *_show(facts)]
+    sections = [table((), (), above=above, notes=facts.misleading()), *_show(facts)]
     return Report("check", str(title), sections, data={**wrong, "measured": facts})
 
 

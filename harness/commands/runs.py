@@ -8,12 +8,11 @@ from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.commands import runs_exchange
-from htbench.harness.config import Value
 from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError, at_least, nearest
 from htbench.harness.show.emit import emit
 from htbench.harness.show.note import Note
-from htbench.harness.show.numbers import memory
+from htbench.harness.show.numbers import memory, setting
 from htbench.harness.show.report import Column, Report, Section, by_columns, table
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store import Store, listing, naming
@@ -77,10 +76,10 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
             raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], status_by_word)}")
         statuses = [status_by_word[word] for word in args.status.split(",")]
     rows, number = listing.rows(store, statuses, filters, keys, limit)
-    hidden, sections = number - len(rows), [_write_section(rows)] if rows and not args.json else []
-    notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
+    sections = [_write_section(rows)] if rows and not args.json else []
+    title = Note("runs_listed", runs=number, shown=len(rows) if len(rows) < number else 0)
     empty = Note("no_such_run", root=store.root)
-    emit(Report("runs ls", "", sections, notes, data=rows, empty=empty), args)
+    emit(Report("runs ls", str(title) if rows else "", sections, data=rows, empty=empty), args)
     return 0
 
 
@@ -91,14 +90,14 @@ def _write_section(rows: Sequence[Row]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
     words_by_setting: dict[tuple[str, ...], set[str]] = {}  # within runs of one task, model and optimizer
     for row in rows:
-        group = [_write_word(row.settings.get(name, "")) for name in _SHOWN[:3]]
+        group = [setting(row.settings.get(name, "")) for name in _SHOWN[:3]]
         for name, value in row.settings.items():
-            words_by_setting.setdefault((*group, name), set()).add(_write_word(value))
+            words_by_setting.setdefault((*group, name), set()).add(setting(value))
     varying = (name for (*_, name), words in words_by_setting.items() if len(words) > 1)
     names = [name for name in dict.fromkeys(["optimizer.p", "seed", *varying]) if name not in _SHOWN]
 
     def words(name: str, missing: str = "") -> list[str]:
-        return [_write_word(row.settings.get(name, missing)) for row in rows]
+        return [setting(row.settings.get(name, missing)) for row in rows]
 
     columns: dict[Column, Sequence[Any]] = {
         Column("key", kind="text"): [row.key for row in rows],
@@ -120,12 +119,6 @@ def _write_section(rows: Sequence[Row]) -> Section:
         ],
     }
     return by_columns(columns)
-
-
-def _write_word(value: Value) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return ",".join(map(_write_word, value)) if isinstance(value, list) else str(value)
 
 
 def _write_value(row: Row) -> str:

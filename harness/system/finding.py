@@ -15,7 +15,7 @@ from htbench.harness.show.report import Report
 
 T = TypeVar("T")
 LEVELS = ("problem", "note", "ok")
-_ASIDE = frozenset({"slurm", "sacct", "data", "store", "records"})  # with which not all runs have to do
+_ASIDE = frozenset({"slurm", "data", "store", "records"})  # with which not all runs have to do
 
 
 @dataclass(frozen=True)
