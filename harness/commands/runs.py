@@ -143,6 +143,6 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
         sizes[item.kind] += item.size
     totals = [f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items()] or ["nothing"]
     rows = [[item.kind, item.size, str(item.path.relative_to(store.root))] for item in items]
-    notes = [Note("garbage" if args.dry_run else "garbage_removed", what=totals)]
-    emit(Report("runs gc", "", [table(_GARBAGE, rows)] if rows else [], notes), args)
+    above = [Note("garbage" if args.dry_run else "garbage_removed", what=totals)]
+    emit(Report("runs gc", "", [table(_GARBAGE, rows, above=above)]), args)
     return 0

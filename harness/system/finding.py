@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note, text
 from htbench.harness.show.report import Report
 
-T = TypeVar("T")
 LEVELS = ("problem", "note", "ok")
 _ASIDE = frozenset({"slurm", "data", "store", "records"})  # with which not all runs have to do
 
@@ -47,13 +46,13 @@ def examine(root: Path, checks: Sequence[Check]) -> list[Finding]:
         checks: what to look at.
     """
     with ThreadPoolExecutor(len(checks)) as pool:  # most checks wait for torch or SLURM
-        return list(chain.from_iterable(pool.map(partial(run_check, root), checks)))
+        return list(chain.from_iterable(pool.map(partial(_run_check, root), checks)))
 
 
-def run_check(subject: T, check: Callable[[T], Iterator[Finding]]) -> list[Finding]:
-    """The findings of one check of `subject`."""
+def _run_check(root: Path, check: Check) -> list[Finding]:
+    """The findings of one check."""
     try:
-        return list(check(subject))
+        return list(check(root))
     except UsageError as error:
         return [problem("store", text(str(error)))]
     except Exception as error:  # the command must report on any machine
