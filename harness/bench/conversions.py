@@ -189,7 +189,7 @@ def convert(given_words: Sequence[str], to: str, model: str | None = None) -> Re
         raise UsageError(str(error)) from None
     if not fitting:
         note = Note("convert_unmeasured", name=name, to=to)
-        return Report("convert", "", [table(KNOWN, map(words, known), notes=[note])], data=[])
+        return Report("convert", "", [table(KNOWN, map(words, known), above=[note])], data=[])
     row = fitting[0]
     names = {ours: theirs for theirs, ours in row.carried.items()} if outward else row.carried
     carried = {names[key]: value for key, value in given.items() if key in names}
@@ -251,7 +251,7 @@ def _of_unequal(row: Conversion, equal: Sequence[Conversion], name: str, to: str
     """Why nothing is equal, below what is at other settings."""
     reason, at = Note(f"convert_{row.obstacle}"), f"{row.package} {row.version}"
     note = Note("convert_unequal", name=name, to=to, at=at, reason=reason, difference=row.difference)
-    return table(KNOWN if equal else (), map(words, equal), notes=[note])
+    return table(KNOWN if equal else (), map(words, equal), above=[note])
 
 
 def _of_equal(

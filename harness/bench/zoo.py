@@ -206,14 +206,7 @@ def tasks() -> Report:
 
 # --- one optimizer ---
 
-_MOVEMENTS = (
-    Column("shape", "RMS of the update / lr", kind="text"),
-    *(Column(name, f"step {step}", unit="4") for name, step in (("first", 1), ("second", 2), ("tenth", 10))),
-    Column("scheduled", "at lr / 2", digits=2),
-    Column("gradient_left", "p.grad left", "text"),
-    Column("rule", kind="text", least=12, importance=4),
-)
-_MEASURED = (Column("fact", "of 64 x 32", "text"), Column("value", "", digits=3))
+_MEASURED = (Column("fact", "measured on a matrix of 64 x 32", "text"), Column("value", "", digits=3))
 _ROUTING = (
     Column("parameter", kind="text"),
     Column("shape", kind="text", importance=6),
@@ -299,15 +292,19 @@ def measure(name: str, settings: Mapping[str, str]) -> Measured:
 
 
 def _show(facts: Measured) -> list[Section]:
-    rows = [
-        (
-            write_shape(moved.shape),
-            *(moved.first, moved.second, moved.tenth, moved.scheduled),
-            "" if moved.refused else "none" if moved.gradient_left is None else f"{moved.gradient_left:.2g}",
-            moved.refused or moved.rule,
-        )
-        for moved in facts.movements
-    ]
+    moved = facts.movements
+    left = [f"{one.gradient_left:.2g}" if one.gradient_left is not None else "none" for one in moved]
+    columns: dict[Column, list[Any]] = {
+        Column("shape", "RMS of the update / lr", "text"): [write_shape(one.shape) for one in moved],
+        Column("first", "step 1", unit="4"): [one.first for one in moved],
+        Column("second", "step 2", unit="4"): [one.second for one in moved],
+        Column("tenth", "step 10", unit="4"): [one.tenth for one in moved],
+        Column("scheduled", "at lr / 2", digits=2): [one.scheduled for one in moved],
+        Column("gradient_left", "p.grad left", "text"): [
+            "" if one.refused else word for one, word in zip(moved, left, strict=True)
+        ],
+        Column("rule", kind="text", least=12, importance=4): [one.refused or one.rule for one in moved],
+    }
     decay = facts.decay
     values = {
         "memory": facts.memory,
@@ -321,7 +318,7 @@ def _show(facts: Measured) -> list[Section]:
         for name, value in values.items()
         if value is not None
     ]
-    return [table(_MOVEMENTS, rows), table(_MEASURED, beside)]
+    return [by_columns(columns), table(_MEASURED, beside)]
 
 
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:

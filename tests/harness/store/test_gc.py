@@ -25,7 +25,7 @@ def gc(tmp_path, capsys):
         assert cli.main(["runs", "gc", "--root", str(tmp_path), *words]) == 0
         first, *lines = capsys.readouterr().out.splitlines()
         assert first.startswith("would go" if "--dry-run" in words else "removed")
-        return [line.split()[-1] for line in lines[1:] if line]
+        return [line.split()[-1] for line in lines[2:]]
 
     return run
 
