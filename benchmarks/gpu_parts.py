@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from htbench import models, optimizers
 from htbench.harness import tasks
 from htbench.harness.bench.optimizers import Bench, Row, Settings
+from htbench.harness.bench.peers import peers_of
 from htbench.harness.bench.subjects import entry
 from htbench.harness.bench.turns import clock_of
 from htbench.harness.config.key import resolved
@@ -261,11 +262,11 @@ def settings_of_steps(device: str) -> Settings:
 
 def measure_optimizers(device: str, folder: Path) -> Iterator[Row | Failed]:
     """The time of a step on llama-60m in bfloat16 beside muon's, torch's fused AdamW's and torch's Muon's."""
-    bench, against = Bench(settings_of_steps(device)), entry("muon")
+    bench = Bench(settings_of_steps(device), entry("muon"))
     for one in map(entry, ROWS):
         try:
-            yield from bench.rows([one], against, lambda label: None)
-            yield from (row for row in bench.beside(one, lambda label: None) if row.ratio)
+            rows = (bench.measure(one, peer) for peer in (None, *peers_of(one.name)))
+            yield from (row for row in rows if row.ratio)
         except RuntimeError as error:  # of a solver, or of memory
             yield Failed(one.label, reason(error))
 

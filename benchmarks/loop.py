@@ -266,8 +266,8 @@ def main(words: Sequence[str] | None = None) -> None:
         steps, evaluations, others = time_parts(Path(folder) / "parts", args.runs).T
     by_cpu, by_wall = (100 * (timing.harness / timing.bare - 1)).T
     for figure in (
-        Measurement.milliseconds("bare PyTorch, CPU", timing.bare[:, 0]),
-        Measurement.milliseconds("harness, CPU", timing.harness[:, 0]),
+        Measurement.of("bare PyTorch, CPU", "ms/step", 1e3 * timing.bare[:, 0]),
+        Measurement.of("harness, CPU", "ms/step", 1e3 * timing.harness[:, 0]),
         Measurement.of("overhead, CPU", "%", by_cpu),
         Measurement.of("overhead, wall clock", "%", by_wall),
         Measurement.of("start, pool to first step", "s", starts),

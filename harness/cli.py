@@ -143,7 +143,7 @@ def _command(name: str) -> tuple[Callable[[argparse.Namespace], int], _Parser]:
     """The function of a command, and its parser."""
     module = importlib.import_module(f"htbench.{COMMANDS[name][0]}")
     parser = _Parser(prog=f"htbench {name}", description=f"{COMMANDS[name][1]}.")
-    add_root(parser)
+    parser.set_defaults(root=Path(os.environ.get("HTBENCH_ROOT") or "store"))
     getattr(module, f"add_{name}_arguments")(parser)
     return getattr(module, name), parser
 
@@ -175,9 +175,17 @@ def _check_root(root: Path) -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors are one sentence, as everywhere; positional words may stand between options."""
+    """Errors are one sentence, as everywhere; positional words may stand between options.
+
+    Every command and every action of one has `--root`, which thus may stand before an action or behind it.
+    """
 
     _mixing = False
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        place = "folder of the stored runs (default: $HTBENCH_ROOT, else ./store)"
+        self.add_argument("--root", type=Path, default=argparse.SUPPRESS, help=place)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
@@ -196,16 +204,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message[:1].upper()}{message[1:]}; `{self.prog} --help` explains.")
-
-
-def add_root(parser: argparse.ArgumentParser) -> None:
-    """Add --root, which every command has."""
-    parser.add_argument(
-        "--root",
-        type=Path,
-        default=Path(os.environ.get("HTBENCH_ROOT") or "store"),
-        help="folder of the stored runs (default: $HTBENCH_ROOT, else ./store)",
-    )
 
 
 def _overview() -> str:

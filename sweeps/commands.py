@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from htbench.harness.errors import UsageError, at_least
@@ -136,10 +135,6 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
             subparser.add_argument(flag, **options)
         for flag in _FLAGS.keys() - action.flags.keys():
             subparser.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
-        # May also stand before ACTION, with its default there.
-        subparser.add_argument(
-            "--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs"
-        )
 
 
 class _OfAnotherAction(argparse.Action):

@@ -30,7 +30,7 @@ from htbench.harness.system.machine import default_workers
 from htbench.optimizers.zoo.param import UNSET, Param
 from htbench.optimizers.zoo.registry import spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
-from htbench.sweeps import commands
+from htbench.sweeps import commands, reproduce_card
 from htbench.sweeps.reproduce import SWEEPS, do_step, do_sweep_step
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _check_optimizer(comparison: Comparison) -> bool:
     report = zoo.check(name, {key: str(value) for key, value in comparison.optimizer_settings.items()})
     faults = zoo.list_faults(report)
     if not faults:
-        say(Note("compare_checked", name=name, properties=len(report.data) - 1))
+        say(report.title)
         _warn(name, report.data["measured"])
         return True
     emit(report, argparse.Namespace(json=False))
@@ -176,25 +176,21 @@ def _check_optimizer(comparison: Comparison) -> bool:
 
 def _warn(name: str, facts: Measured) -> None:
     """Say what would mislead who takes a rate from elsewhere, as the report of a check does."""
-    from htbench.harness.bench.measured import misleading  # imports torch, as the check has done
-
-    for note in misleading(facts):
+    for note in facts.misleading():
         say(Note("compare_misleading", name=name, why=str(note)))
 
 
 def _say_time(args: argparse.Namespace, path: Path) -> None:
     """Say how long the missing runs take, by finished or measured ones, if all budgets are used up."""
     words = commands.make_arguments("plan", words=[str(path)], root=args.root)
-    (preview,) = commands.preview_sweeps(words)
-    facts, spec = preview.facts, preview.spec
-    if not facts.to_run:
-        return
-    timed = facts.to_run - sum(row.runs for row in facts.card if row.seconds is None)
-    allowed = len(spec.blocks) * (spec.search.trials or 0) * len(spec.seeds)
-    runs = facts.to_run + max(0, allowed - len(preview.planned))
-    workers = args.workers or default_workers()
-    seconds = facts.seconds / timed * runs / workers if timed else None
-    say(Note("compare_time", runs=runs, workers=workers, seconds=seconds))
+    remaining = reproduce_card.add_up(
+        [reproduce_card.estimate(preview, {}) for preview in commands.preview_sweeps(words)]
+    )
+    if remaining.runs:
+        runs, timed = remaining.runs + remaining.more, remaining.runs - remaining.unknown
+        workers = args.workers or default_workers()
+        seconds = remaining.seconds / timed * runs / workers if timed else None
+        say(Note("compare_time", runs=runs, workers=workers, seconds=seconds))
 
 
 # --- the sweep file ---
@@ -296,7 +292,8 @@ class Comparison:
         else:
             tables = self.budget.tunes
             tuned = {key: values for table in tables for key, values in _tune_first(row, table).items()}
-        space = {"optimizer.lr": _list_octaves(rate, 5 if self.budget is FULL else 4)}
+        middle, below = float(rate) if _is_rate(rate) else _UNKNOWN_LR, 2 if self.budget is FULL else 1
+        space = {"optimizer.lr": [float(f"{middle * 2.0**octave:.4g}") for octave in range(-below, 3)]}
         space |= {key: values for key, values in tuned.items() if key not in settings}
         return {"name": _name_block(name), "set": fixed, "space": space}
 
@@ -364,12 +361,6 @@ def _name_block(name: str) -> str:
 
 def _is_rate(rate: object) -> TypeGuard[float]:
     return isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
-
-
-def _list_octaves(rate: object, count: int) -> list[float]:
-    """Rates around a default, each twice the one before; the search goes on beyond an edge."""
-    middle = float(rate) if _is_rate(rate) else _UNKNOWN_LR
-    return [float(f"{middle * 2.0**octave:.4g}") for octave in range(3 - count, 3)]
 
 
 def _tune_first(row: OptimizerSpec, table: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:

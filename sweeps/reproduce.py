@@ -180,7 +180,14 @@ def _parse_request(words: Sequence[str], quick: bool, gpu: bool = False) -> Requ
         raise UsageError(str(Note("one_scale", words=[*scale_words, *(["--quick"] if quick else [])])))
     names = [word for word in words if word not in scales.SCALES]
     if LADDER in scale_words:
-        return _parse_ladder_request(names, quick, gpu)
+        if quick and gpu:
+            raise UsageError(str(Note("gpu_of_scale", scale=f"{LADDER} --quick")))
+        sweeps = ladder.QUICK if quick else ladder.GPU if gpu else ladder.ORDER
+        parts = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
+        for name in names:
+            if name not in parts:
+                raise UsageError(f"Unknown part of the ladder {name!r}; {nearest(name, parts)}")
+        return Request(LADDER, [name for name in parts if name in names or not names], names, gpu)
     scale = "quick" if quick else scale_words[0] if scale_words else "nano"
     if gpu and scale != "paper":
         raise UsageError(str(Note("gpu_of_scale", scale=scale)))
@@ -192,17 +199,6 @@ def _parse_request(words: Sequence[str], quick: bool, gpu: bool = False) -> Requ
         chosen.update(needed)
     parts = [name for name in experiments.experiments(scale) if name in chosen or not names]
     return Request(scale, parts, names, needs_gpu=scale == "paper")
-
-
-def _parse_ladder_request(names: Sequence[str], quick: bool, gpu: bool) -> Request:
-    if quick and gpu:
-        raise UsageError(str(Note("gpu_of_scale", scale=f"{LADDER} --quick")))
-    sweeps = ladder.QUICK if quick else ladder.GPU if gpu else ladder.ORDER
-    parts = [sweep.removeprefix(f"{LADDER}-") for sweep in sweeps]
-    for name in names:
-        if name not in parts:
-            raise UsageError(f"Unknown part of the ladder {name!r}; {nearest(name, parts)}")
-    return Request(LADDER, [name for name in parts if name in names or not names], names, gpu)
 
 
 def _ask_to_start(args: argparse.Namespace, request: Request, parts: Sequence[Remaining]) -> bool:

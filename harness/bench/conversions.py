@@ -12,7 +12,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting, write_shape
-from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.report import Column, Report, Section, by_columns, table
 from htbench.optimizers.zoo.registry import ZOO, nearest, resolve
 
 SHAPES: Final = ((256, 128), (128, 256), (512, 512))  # of the matrices that were run
@@ -31,12 +31,6 @@ _FACTORS: Final[Mapping[str, Callable[[int, int], float]]] = {
     "1 / sqrt(max(1, m/n))": lambda m, n: 1 / math.sqrt(max(1, m / n)),
     "sqrt(n)": lambda m, n: math.sqrt(n),
 }
-_RATES = (
-    Column("shape", kind="text"),
-    Column("matrices", importance=4),
-    Column("lr", unit="4"),
-    Column("weight_decay", unit="4"),
-)
 KNOWN = (
     Column("class", kind="text"),
     Column("settings", kind="text", least=16),
@@ -195,7 +189,7 @@ def convert(given_words: Sequence[str], to: str, model: str | None = None) -> Re
         raise UsageError(str(error)) from None
     if not fitting:
         note = Note("convert_unmeasured", name=name, to=to)
-        return Report("convert", "", [table(KNOWN, map(words, known), notes=[note])], data=[])
+        return Report("convert", "", [table(KNOWN, map(words, known), above=[note])], data=[])
     row = fitting[0]
     names = {ours: theirs for theirs, ours in row.carried.items()} if outward else row.carried
     carried = {names[key]: value for key, value in given.items() if key in names}
@@ -257,19 +251,22 @@ def _of_unequal(row: Conversion, equal: Sequence[Conversion], name: str, to: str
     """Why nothing is equal, below what is at other settings."""
     reason, at = Note(f"convert_{row.obstacle}"), f"{row.package} {row.version}"
     note = Note("convert_unequal", name=name, to=to, at=at, reason=reason, difference=row.difference)
-    return table(KNOWN if equal else (), map(words, equal), notes=[note])
+    return table(KNOWN if equal else (), map(words, equal), above=[note])
 
 
 def _of_equal(
     row: Conversion, rates: Sequence[Rate], settings: Mapping[str, Any], rate_name: str, name: str, to: str
 ) -> Section:
-    typed, at = _typed(settings), f"{row.package} {row.version}"
-    notes = [Note("convert_equal", name=name, to=to, at=at, settings=typed, difference=row.difference)]
-    if row.rate in _FACTORS:
-        notes.append(Note("convert_by_shape"))
-    columns = [replace(column, label=rate_name) if column.name == "lr" else column for column in _RATES]
-    rows = [(write_shape(rate.shape) or "any", rate.matrices, rate.lr, rate.weight_decay) for rate in rates]
-    return table(columns, rows, notes=notes)
+    at, typed = f"{row.package} {row.version}", _typed(settings)
+    head = Note("convert_equal", name=name, to=to, at=at, settings=typed, difference=row.difference)
+    columns: dict[Column, list[Any]] = {
+        Column("shape", kind="text"): [write_shape(rate.shape) or "any" for rate in rates],
+        Column("matrices", importance=4): [rate.matrices for rate in rates],
+        Column("lr", rate_name, unit="4"): [rate.lr for rate in rates],
+        Column("weight_decay", unit="4"): [rate.weight_decay for rate in rates],
+    }
+    notes = [Note("convert_by_shape")] if row.rate in _FACTORS else []
+    return by_columns(columns, above=[head], notes=notes)
 
 
 def _typed(settings: Mapping[str, Any]) -> str:

@@ -125,6 +125,34 @@ class Measured:
         """Whether updates grow or shrink with the scale of the gradients."""
         return self.exponent is not None and abs(self.exponent) > EXPONENT
 
+    def misleading(self) -> Iterator[Note]:
+        """What would mislead a user who takes the rate, the momentum or the decay from elsewhere."""
+        jumps = [
+            (rms / moved.tenth if moved.tenth else math.inf, step, rms, moved)
+            for moved in self.movements
+            if moved.tenth is not None
+            for step, rms in ((1, moved.first or 0.0), (2, moved.second or 0.0))
+            if rms > JUMP * moved.tenth
+        ]
+        if jumps:
+            times, step, rms, moved = max(jumps, key=lambda jump: jump[:2])
+            yield Note("measured_jump", step=step, times=times, rms=rms, shape=write_shape(moved.shape))
+        if free := [write_shape(moved.shape) for moved in self.movements if (moved.scheduled or 0) > REACHED]:
+            yield Note("measured_schedule", shapes=free)
+        if self.moved_without_rate is not None and self.moved_without_rate > MOVED:
+            yield Note("measured_no_rate", rate=NO_RATE, moved=self.moved_without_rate)
+        decay, momentum = self.decay, self.momentum
+        if decay and decay.kind in ("decoupled", "partial", "none"):
+            factors = [factor for factor in (decay.idle,) if factor]
+            factors += [] if decay.kind == "partial" else [decay.busy]
+            if not all(DECAY[0] <= factor <= DECAY[1] for factor in factors):
+                yield Note("measured_decay", idle=decay.idle, busy=decay.busy)
+        if self.matrix_rule and self.follows_scale and not self.exponent_named:
+            yield Note("measured_exponent", exponent=self.exponent)
+        if self.matrix_rule and momentum and self.memory is not None:
+            if self.memory < FORGETS * momentum.gives:
+                yield Note("measured_memory", memory=self.memory, **vars(momentum))
+
 
 def measure_optimizer(build: Build, has_decay: bool = True) -> Measured:
     """Measure an optimizer, with the settings of `build` but for weight decay, and without changing them.
@@ -146,42 +174,6 @@ def measure_optimizer(build: Build, has_decay: bool = True) -> Measured:
             matrix_rule=_attempt(_makes_values_alike, build),
             moved_without_rate=_attempt(_measure_without_rate, build),
         )
-
-
-def misleading(facts: Measured) -> list[Note]:
-    """What would mislead a user who takes the rate, the momentum or the decay from elsewhere."""
-    return [*_judge_movements(facts.movements), *_judge_rule(facts)]
-
-
-def _judge_movements(movements: Sequence[Movement]) -> Iterator[Note]:
-    jumps = [
-        (rms / moved.tenth if moved.tenth else math.inf, step, rms, moved)
-        for moved in movements
-        if moved.tenth is not None
-        for step, rms in ((1, moved.first or 0.0), (2, moved.second or 0.0))
-        if rms > JUMP * moved.tenth
-    ]
-    if jumps:
-        times, step, rms, moved = max(jumps, key=lambda jump: jump[:2])
-        yield Note("measured_jump", step=step, times=times, rms=rms, shape=write_shape(moved.shape))
-    if free := [write_shape(moved.shape) for moved in movements if (moved.scheduled or 0) > REACHED]:
-        yield Note("measured_schedule", shapes=free)
-
-
-def _judge_rule(facts: Measured) -> Iterator[Note]:
-    if facts.moved_without_rate is not None and facts.moved_without_rate > MOVED:
-        yield Note("measured_no_rate", rate=NO_RATE, moved=facts.moved_without_rate)
-    decay, momentum = facts.decay, facts.momentum
-    if decay and decay.kind in ("decoupled", "partial", "none"):
-        factors = [*([decay.idle] if decay.idle else []), *([decay.busy] if decay.kind != "partial" else [])]
-        if not all(DECAY[0] <= factor <= DECAY[1] for factor in factors):
-            yield Note("measured_decay", idle=decay.idle, busy=decay.busy)
-    if not facts.matrix_rule:
-        return
-    if facts.follows_scale and not facts.exponent_named:
-        yield Note("measured_exponent", exponent=facts.exponent)
-    if momentum and facts.memory is not None and facts.memory < FORGETS * momentum.gives:
-        yield Note("measured_memory", memory=facts.memory, **vars(momentum))
 
 
 # --- a parameter and its steps ---

@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,23 +20,18 @@ from htbench import models, optimizers
 from htbench.harness.bench.peers import Peer, peers_of
 from htbench.harness.bench.subjects import Entry
 from htbench.harness.bench.turns import (
-    AT_MOST,
-    DROPPED,
-    INTERVAL,
     Clock,
     Measurement,
     clock_of,
-    machine,
+    find_full_step,
     per_step,
-    special_step,
     take_turns,
 )
 from htbench.harness.cost.update import memory_of
 from htbench.harness.errors import UsageError, reason
 from htbench.harness.show.note import Note
-from htbench.harness.show.numbers import counted
 from htbench.harness.show.progress import Progress
-from htbench.harness.show.report import Column, Report, table
+from htbench.harness.show.report import Column, Report, by_columns
 from htbench.harness.system import environment
 from htbench.optimizers import UpdateRule
 
@@ -160,11 +155,11 @@ class Bench:
 
     Args:
         settings: how to measure.
-        after_round: called after every round of every pair.
+        against: the baseline, which keeps its optimizer state between pairs.
     """
 
-    def __init__(self, settings: Settings, after_round: Callable[[], None] = lambda: None) -> None:
-        self.settings, self._after_round = settings, after_round
+    def __init__(self, settings: Settings, against: Entry) -> None:
+        self.settings, self.against = settings, against
         torch.set_num_threads(settings.threads)
         torch.manual_seed(0)
         dtype = getattr(torch, settings.dtype)
@@ -177,56 +172,44 @@ class Bench:
             for _ in range(2)
         ]
         self.clock_name, self.clock = clock_of(settings.device, settings.threads)
+        self._baseline = self._ours(against)
 
-    def rows(self, entries: Sequence[Entry], against: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
-        """Measure each entry against one baseline. The baseline keeps its optimizer state between pairs.
+    def measure(self, entry: Entry, peer: Peer | None = None) -> Row:
+        """Measure an entry beside one of its peers; None: beside the baseline.
 
-        Args:
-            entries: what to measure. The list may contain the baseline: its ratio to a second copy of itself
-                shows the measurement error, since the true ratio is 1.
-            against: the baseline.
-            watch: called with the label of each entry before it is measured.
+        The ratio of the baseline to a second copy of itself shows the error, since the true ratio is 1.
         """
-        baseline = self._ours(against)
-        for entry in entries:
-            watch(entry.label)
-            row = Row(entry.label, against.label, "", False, entry.period)
-            target = entry.target if against.label == "muon" else None
-            yield self._measured(row, entry, self._ours(entry), against, baseline, target)
-
-    def beside(self, entry: Entry, watch: Callable[[str], None]) -> Iterator[Row]:
-        """Measure an entry against each of its peers; `watch` gets a label before each measurement."""
-        for peer in peers_of(entry.name):
-            obstacle = peer.obstacle(entry.hyper)
-            row = Row(entry.label, peer.label, peer.version or "", peer.matrices, entry.period, obstacle)
-            if not obstacle:
-                watch(f"{entry.label} beside {peer.label}")
-                side = self._ours(entry, peer.matrices)
-                same = dataclasses.replace(entry, special=None)  # the period is that of its settings
-                try:
-                    row = self._measured(row, entry, side, same, self._theirs(entry, peer), peer.at_most)
-                except Exception as error:  # code of other packages may raise anything
-                    row = dataclasses.replace(row, note=f"fails: {reason(error)}")
-            yield row
+        if peer is None:
+            row = Row(entry.label, self.against.label, "", False, entry.period)
+            target = entry.target if row.beside == "muon" else None
+            return self._measured(row, entry, self._ours(entry), self.against.period, self._baseline, target)
+        obstacle = peer.obstacle(entry.hyper)
+        row = Row(entry.label, peer.label, peer.version or "", peer.matrices, entry.period, obstacle)
+        if obstacle:
+            return row
+        side = self._ours(entry, peer.matrices)
+        try:
+            return self._measured(row, entry, side, entry.period, self._theirs(entry, peer), peer.at_most)
+        except Exception as error:  # code of other packages may raise anything
+            return dataclasses.replace(row, note=f"fails: {reason(error)}")
 
     def _measured(
-        self, row: Row, entry: Entry, side: Side, other: Entry, baseline: Side, target: float | None
+        self, row: Row, entry: Entry, side: Side, period: int, baseline: Side, target: float | None
     ) -> Row:
-        settings = self.settings
         our_times, their_times = take_turns(
-            side, baseline, settings.rounds, self.clock, limit=settings.limit, after_round=self._after_round
+            side, baseline, self.settings.rounds, self.clock, limit=self.settings.limit
         )
-        special = special_step(our_times, entry.special)
-        steps = per_step(our_times, entry.period, special)
-        units = per_step(their_times, other.period, special_step(their_times, other.special))
-        periodic = entry.period > 1
+        steps, units = per_step(our_times, entry.period), per_step(their_times, period)
+        full = find_full_step(our_times) if entry.period > 1 else None
         return dataclasses.replace(
             row,
             ours=1e3 * statistics.median(steps),
             theirs=1e3 * statistics.median(units),
             ratio=Measurement.ratio(entry.label, f"x {row.beside}", steps, units, target),
-            ordinary=1e3 * statistics.median(two[1 - special] for two in our_times) if periodic else None,
-            full=1e3 * statistics.median(two[special] for two in our_times) if periodic else None,
+            ordinary=1e3 * statistics.median(two[1 - full] for two in our_times)
+            if full is not None
+            else None,
+            full=1e3 * statistics.median(two[full] for two in our_times) if full is not None else None,
             state_bytes=memory_of(side.optimizer.state) / sum(p.numel() for p in side.params.values()),
         )
 
@@ -277,21 +260,18 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
     """
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda needs a CUDA device, and torch sees none here.")
-    with_peers = chosen if settings.peers else []
-    besides = sum(not peer.obstacle(entry.hyper) for entry in with_peers for peer in peers_of(entry.name))
-    length, rows = DROPPED + settings.rounds, list[Row]()
-    with Progress((len(chosen) + besides) * length, "rounds") as progress:
-        begun = itertools.count()
-
-        def begin(label: str) -> None:
-            progress.to(length * next(begun), said=label)  # the one before may have ended early
-
-        bench = Bench(settings, progress.advance)
-        peers = (bench.beside(entry, begin) for entry in with_peers)
-        for row in itertools.chain(bench.rows(chosen, against, begin), *peers):
-            rows.append(row)
-            if row.ratio is not None:
-                progress.note(f"{row.label}: {row.ratio.median:.3f} {row.ratio.unit}")
+    pairs: list[tuple[Entry, Peer | None]] = [(entry, None) for entry in chosen]
+    if settings.peers:
+        pairs += [(entry, peer) for entry in chosen for peer in peers_of(entry.name)]
+    bench, rows = Bench(settings, against), list[Row]()
+    with Progress(len(pairs), "pairs") as progress:
+        for entry, peer in pairs:
+            beside = peer.label if peer else against.label
+            progress.to(progress.done, said=f"{entry.label} beside {beside}")
+            rows.append(bench.measure(entry, peer))
+            if (ratio := rows[-1].ratio) is not None:
+                progress.note(f"{entry.label}: {ratio.median:.3f} {ratio.unit}")
+            progress.advance()
     return report(
         OptimizersFacts(
             **vars(settings),
@@ -307,40 +287,57 @@ def measure(settings: Settings, parameters: int, chosen: Sequence[Entry], agains
 def report(facts: OptimizersFacts) -> Report:
     """Optimizers beside a baseline, then beside other implementations as far as these were measured."""
     overrides = "".join(f", {name} {value}" for name, value in facts.overrides.items())
-    title = (
-        f"{facts.model}{overrides}: {facts.parameters:,} parameters in {facts.dtype}, "
-        f"{facts.device}, {counted(facts.threads, 'thread')}, {facts.clock}"
+    rows = [(row, row.ratio) for row in facts.rows if row.ratio is not None]
+    bounded = [(row.label, ratio) for row, ratio in rows if ratio.target is not None]
+    title = Note(
+        "bench_title",
+        bounds=len(bounded),
+        missed=[label for label, ratio in bounded if not ratio.is_met] or ["none"],
+        where=f"{facts.model}{overrides}: {facts.parameters:,} parameters in {facts.dtype}, {facts.device}",
+        threads=facts.threads,
+        clock=facts.clock,
     )
-    cells, notes = [], [Note("bench_optimizer_columns")]
-    for row in facts.rows:
-        if row.ratio is None:
-            notes.append(Note("bench_no_peer", label=row.label, peer=row.beside, reason=row.note))
-            continue
-        label = row.label + (" *" if row.matrices else "")
-        cells.append(
-            [label, row.beside, row.ratio.n, row.ours, row.theirs, row.ratio.median]
-            + [row.ratio.interval, row.state_bytes, row.ratio.verdict]
-        )
+    columns: dict[Column, list[Any]] = {
+        Column("optimizer", kind="text"): [row.label + " *" * row.matrices for row, _ in rows],
+        Column("beside", kind="text", importance=9): [row.beside for row, _ in rows],
+        Column("n", importance=4): [ratio.n for _, ratio in rows],
+        Column("ms", "ms/step", unit="ms"): [row.ours for row, _ in rows],
+        Column("theirs", unit="ms", importance=5): [row.theirs for row, _ in rows],
+        Column("ratio", digits=3, importance=9): [ratio.median for _, ratio in rows],
+        Column("interval", "95 % interval", "text", importance=7): [
+            f"{ratio.low:.3f} .. {ratio.high:.3f}" for _, ratio in rows
+        ],
+        Column("state_bytes", "B/param", digits=2, importance=3): [row.state_bytes for row, _ in rows],
+        Column("at_most", "at most", "text", importance=6): [
+            "" if ratio.target is None else f"{ratio.target:g} {'met' if ratio.is_met else 'MISSED'}"
+            for _, ratio in rows
+        ],
+    }
+    notes = [Note("bench_optimizer_columns")]
+    for row, _ in rows:
         if row.period > 1 and not row.version:
             about = {"label": row.label, "period": row.period, "full": row.full, "other": row.ordinary}
             notes.append(Note("bench_period", **about))
-    notes += [Note("bench_matrices_alone")] if any(row.matrices and row.ratio for row in facts.rows) else []
-    return Report(
-        "bench optimizers",
-        title,
-        [table(_COLUMNS, cells, above=machine(facts.environment), notes=notes)],
-        data=facts,
-    )
+    notes += [Note("bench_matrices_alone")] if any(row.matrices for row, _ in rows) else []
+    sides_by_reason: dict[str, list[str]] = {}
+    for row in facts.rows:
+        sides_by_reason.setdefault(row.note, []).append(f"{row.label} beside {row.beside}")
+    notes += [Note("bench_no_peer", reason=why, sides=sides) for why, sides in sides_by_reason.items() if why]
+    section = by_columns(columns, above=list_machine(facts.environment), notes=notes)
+    return Report("bench optimizers", str(title), [section], data=facts)
 
 
-_COLUMNS = (
-    Column("optimizer", kind="text"),
-    Column("beside", kind="text", importance=9),
-    Column("n", importance=4),
-    Column("ms", "ms/step", unit="ms"),
-    Column("theirs", unit="ms", importance=5),
-    Column("ratio", digits=3, importance=9),
-    INTERVAL,
-    Column("state_bytes", "B/param", digits=2, importance=3),
-    AT_MOST,
-)
+def list_machine(environment: Mapping[str, Any]) -> list[Note]:
+    """What was measured on, by `environment.describe_with_cpu_flags`.
+
+    Warns where a ratio between precisions says nothing about the algorithms.
+    """
+    native = environment["native_bfloat16"]
+    flags = environment["cpu_flags"] or {}
+    words = {
+        "gpu": environment.get("gpu"),
+        "flags": [f"{'+' if there else '-'}{flag}" for flag, there in flags.items()],
+        "native": {True: "yes", False: "no", None: "unknown"}[native],
+        **{name: environment[name] for name in ("cpu", "cpu_capability", "torch")},
+    }
+    return [Note("bench_machine", **words), *([] if native else [Note("bench_emulated")])]

@@ -38,7 +38,6 @@ class Entry:
         name: a row of `ZOO`.
         hyper: its hyperparameters, all of them.
         period: T, if only every T-th step is a full one.
-        special: index of the full step among two consecutive ones, 0 or 1; None: the slower of the two.
         measured: the hyperparameters to measure with, where T is 2.
     """
 
@@ -46,7 +45,6 @@ class Entry:
     name: str
     hyper: Mapping[str, Any]
     period: int = 1
-    special: int | None = None
     measured: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -84,8 +82,7 @@ def entry(typed: str, ns_dtype: str | None = None) -> Entry:
     for key in PERIODS:
         period: Any = hyper.get(key, 1)
         if period > 1:
-            special = int(hyper["interval_phase"] != "first") if key == "interval" else None
-            return Entry(typed, name, hyper, period, special, {**hyper, key: 2})
+            return Entry(typed, name, hyper, period, {**hyper, key: 2})
     return Entry(typed, name, hyper, measured=dict(hyper))
 
 

@@ -1,6 +1,6 @@
 """Two sides that step in turns, so that changes of the machine's speed cancel from their ratio.
 
-The median of the ratios is shown with its interval, the same in every benchmark. Without torch at import.
+The median of the ratios stands with its interval, the same in every benchmark. Without torch at import.
 """
 
 from __future__ import annotations
@@ -10,12 +10,9 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
-
-from htbench.harness.show.note import Note
-from htbench.harness.show.report import Column
+from typing import Protocol, TypeAlias
 
 Clock: TypeAlias = Callable[[], float]  # seconds
 Two: TypeAlias = "tuple[float, float]"  # of two consecutive steps
@@ -37,7 +34,6 @@ def take_turns(
     clock: Clock,
     *,
     limit: float = math.inf,
-    after_round: Callable[[], None] = lambda: None,
 ) -> tuple[list[Two], list[Two]]:
     """Times of both sides, two steps each per round in the order ours, theirs, theirs, ours.
 
@@ -46,7 +42,6 @@ def take_turns(
         rounds: how many; `DROPPED` more are made before and not counted.
         clock: seconds.
         limit: no round begins after so many seconds, as long as there is one that counts.
-        after_round: called after every round.
     """
     our_times: list[Two] = []
     their_times: list[Two] = []
@@ -57,26 +52,23 @@ def take_turns(
         first = ours.step(clock)
         their_times.append((theirs.step(clock), theirs.step(clock)))
         our_times.append((first, ours.step(clock)))
-        after_round()
     return our_times[DROPPED:], their_times[DROPPED:]
 
 
-def special_step(times: Sequence[Two], special: int | None) -> int:
-    """The index of the full step: `special` if it is given, else the slower of the two."""
-    if special is not None:
-        return special
+def find_full_step(times: Sequence[Two]) -> int:
+    """The index of the slower one of two consecutive steps."""
     first, second = (statistics.fmean(column) for column in zip(*times, strict=True))
     return int(second > first)
 
 
-def per_step(times: Sequence[Two], period: int, special: int) -> list[float]:
+def per_step(times: Sequence[Two], period: int) -> list[float]:
     """The mean step of each round.
 
-    With period 1 the mean of both steps. Otherwise one of the two, `special`, stands for what happens in one
-    of `period` steps, and the mean is that of a whole period, which is what a user pays.
+    With period 1 the mean of both steps. Otherwise the slower of the two stands for what happens in one of
+    `period` steps, and the mean is that of a whole period, which is what a user pays.
     """
-    share = 1 / period if period > 1 else 0.5
-    return [share * two[special] + (1 - share) * two[1 - special] for two in times]
+    share, full = 1 / period if period > 1 else 0.5, find_full_step(times)
+    return [share * two[full] + (1 - share) * two[1 - full] for two in times]
 
 
 def clock_of(device: str, threads: int) -> tuple[str, Clock]:
@@ -138,34 +130,6 @@ class Measurement:
         return cls.of(name, unit, [x / y for x, y in zip(a, b, strict=True)], target)
 
     @property
-    def interval(self) -> str:
-        """Its interval in a cell."""
-        return f"{self.low:.3f} .. {self.high:.3f}"
-
-    @property
-    def verdict(self) -> str:
-        """Its target in a cell, and whether the interval's lower end is below."""
-        if self.target is None:
-            return ""
-        return f"{self.target:g} {'met' if self.low <= self.target else 'MISSED'}"
-
-
-# Columns of a measurement in every table.
-INTERVAL = Column("interval", "95 % interval", "text", importance=7)
-AT_MOST = Column("at_most", "at most", "text", importance=6)
-
-
-def machine(environment: Mapping[str, Any]) -> list[Note]:
-    """What was measured on, by `environment.describe_with_cpu_flags`.
-
-    Warns where a ratio between precisions says nothing about the algorithms.
-    """
-    native = environment["native_bfloat16"]
-    flags = environment["cpu_flags"] or {}
-    words = {
-        "gpu": environment.get("gpu"),
-        "flags": [f"{'+' if there else '-'}{flag}" for flag, there in flags.items()],
-        "native": {True: "yes", False: "no", None: "unknown"}[native],
-        **{name: environment[name] for name in ("cpu", "cpu_capability", "torch")},
-    }
-    return [Note("bench_machine", **words), *([] if native else [Note("bench_emulated")])]
+    def is_met(self) -> bool:
+        """Whether the interval's lower end is below the target, if there is one."""
+        return self.target is None or self.low <= self.target

@@ -16,7 +16,7 @@ from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import setting, write_shape
 from htbench.harness.show.progress import Progress
-from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.report import Column, Report, Section, by_columns, table
 from htbench.optimizers.zoo.registry import ZOO, Param, spec
 from htbench.optimizers.zoo.spec import OptimizerSpec
 
@@ -26,35 +26,11 @@ if TYPE_CHECKING:
     from htbench.harness.bench.measured import Measured
     from htbench.optimizers.reach import Treatment
 
-_ZOO = (
-    Column("name", kind="text"),
-    Column("family", kind="text", least=8, importance=4),
-    Column("lr", kind="text", importance=8),
-    Column("weight_decay", kind="text", importance=7),
-    Column("vectors", kind="text", least=12, importance=3),
-)
 _HYPERPARAMETERS = (
     Column("name", kind="text"),
     Column("default", kind="text"),
     Column("help", kind="text", least=16),
 )
-_MODELS = (
-    Column("name", kind="text"),
-    Column("kind", kind="text", importance=7),
-    Column("parameters", unit="digits", importance=8),
-    Column("width", importance=6),
-    Column("layers", kind="text", importance=6),
-    Column("outputs", importance=6),
-)
-_TASKS = (
-    Column("name", kind="text"),
-    Column("about", "data", "text"),
-    Column("metric", kind="text"),
-    Column("seq_len", kind="text"),
-    Column("place", kind="text"),
-)
-_METRIC = {True: "{} ↑", False: "{} ↓"}
-
 _SAME = ("name", "family", "fixed", "has_aux", "state", "vectors", "paper", "url", "revision")
 
 
@@ -127,10 +103,17 @@ def zoo(name: str | None = None) -> Report:
         lines = [(name, setting(p.default), p.help) for name, p in params.items()]
         about = Note("zoo_optimizer", state=row.state, vectors=row.vectors, paper=row.paper, url=row.url)
         return Report("zoo", "", [table(_HYPERPARAMETERS, lines, notes=[about])], data=facts)
-    words = [
-        (o.name, o.family, setting(o.lr.default), setting(o.weight_decay.default), o.vectors) for o in facts
-    ]
-    return Report("zoo", "", [table(_ZOO, words, notes=[Note("zoo_columns"), Note("zoo_more")])], data=facts)
+    columns = {
+        Column("name", kind="text"): [row.name for row in facts],
+        Column("family", kind="text", least=8, importance=4): [row.family for row in facts],
+        Column("lr", kind="text", importance=8): [setting(row.lr.default) for row in facts],
+        Column("weight_decay", kind="text", importance=7): [
+            setting(row.weight_decay.default) for row in facts
+        ],
+        Column("vectors", kind="text", least=12, importance=3): [row.vectors for row in facts],
+    }
+    notes = [Note("zoo_columns"), Note("zoo_more")]
+    return Report("zoo", "", [by_columns(columns, notes=notes)], data=facts)
 
 
 def _read_row(name: str) -> OptimizerSpec:
@@ -159,17 +142,21 @@ def sizes() -> Report:
     """Every model with its exact number of trainable parameters, counted with its own settings."""
     count = zoo_of_models.count_parameters
     facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
-    setting_names = (("hidden", "width"), ("layers", "blocks"), ("vocabulary", "classes"))
-    rows = [
-        (
-            row.name,
-            row.kind,
-            row.parameters,
-            *(row.settings.get(a, row.settings.get(b)) for a, b in setting_names),
-        )
-        for row in facts
-    ]
-    return Report("models", "", [table(_MODELS, rows, notes=[Note("models_more")])], data=facts)
+    columns: dict[Column, list[Any]] = {
+        Column("name", kind="text"): [row.name for row in facts],
+        Column("kind", kind="text", importance=7): [row.kind for row in facts],
+        Column("parameters", unit="digits", importance=8): [row.parameters for row in facts],
+        Column("width", importance=6): [
+            row.settings.get("hidden", row.settings.get("width")) for row in facts
+        ],
+        Column("layers", kind="text", importance=6): [
+            row.settings.get("layers", row.settings.get("blocks")) for row in facts
+        ],
+        Column("outputs", importance=6): [
+            row.settings.get("vocabulary", row.settings.get("classes")) for row in facts
+        ],
+    }
+    return Report("models", "", [by_columns(columns, notes=[Note("models_more")])], data=facts)
 
 
 @dataclass(frozen=True)
@@ -205,30 +192,21 @@ def tasks() -> Report:
         )
         for row in zoo_of_tasks.TASKS.values()
     ]
-    rows = [
-        (
-            row.name,
-            row.about,
-            _METRIC[row.higher_is_better].format(row.metric),
-            str(row.seq_len or ""),
-            "to fetch" if row.prepare else "embedded",
-        )
-        for row in facts
-    ]
-    return Report("tasks", "", [table(_TASKS, rows, notes=(Note("tasks_to_fetch"),))], data=facts)
+    columns: dict[Column, list[Any]] = {
+        Column("name", kind="text"): [row.name for row in facts],
+        Column("data", kind="text"): [row.about for row in facts],
+        Column("metric", kind="text"): [
+            zoo_of_tasks.metric_label(row.metric, row.higher_is_better) for row in facts
+        ],
+        Column("seq_len", kind="text"): [row.seq_len for row in facts],
+        Column("place", kind="text"): ["to fetch" if row.prepare else "embedded" for row in facts],
+    }
+    return Report("tasks", "", [by_columns(columns, notes=[Note("tasks_to_fetch")])], data=facts)
 
 
 # --- one optimizer ---
 
-_CHECK = (Column("state", "", "text"), Column("property", kind="text"), Column("reason", "", "text"))
-_MOVEMENTS = (
-    Column("shape", "RMS of the update / lr", kind="text"),
-    *(Column(name, f"step {step}", unit="4") for name, step in (("first", 1), ("second", 2), ("tenth", 10))),
-    Column("scheduled", "at lr / 2", digits=2),
-    Column("gradient_left", "p.grad left", "text"),
-    Column("rule", kind="text", least=12, importance=4),
-)
-_MEASURED = (Column("fact", "of 64 x 32", "text"), Column("value", "", digits=3))
+_MEASURED = (Column("fact", "measured on a matrix of 64 x 32", "text"), Column("value", "", digits=3))
 _ROUTING = (
     Column("parameter", kind="text"),
     Column("shape", kind="text", importance=6),
@@ -281,15 +259,16 @@ def check(name: str, settings: Mapping[str, str]) -> Report:
         progress.advance()
         facts = measure(name, settings)
         progress.advance()
-    states = {name: "wrong" if reason else "ok" for name, reason in wrong.items()}
-    order = [*dict.fromkeys(filter(None, wrong.values())), ""]  # what is wrong in one way stands together
-    results = sorted(wrong.items(), key=lambda pair: order.index(pair[1]))
-    again = str(Note("zoo_as_above"))
-    rows = [
-        (states[name], str(Note(f"property_{name}")), again if why and why == before else why)
-        for before, (name, why) in zip(["", *(why for _, why in results)], results, strict=False)
-    ]
-    return Report("check", "", [table(_CHECK, rows), *_show(facts)], data={**wrong, "measured": facts})
+    names_by_reason = dict[str, list[str]]()  # what is wrong in one way stands together
+    for word, reason in wrong.items():
+        names_by_reason.setdefault(reason, []).append(str(Note(f"property_{word}")))
+    held = names_by_reason.pop("", [])
+    above = [Note("check_wrong", names=names, why=why) for why, names in names_by_reason.items()]
+    above += [Note("check_holds", names=held)] if held else []
+    faults = len(wrong) - len(held)
+    title = Note("check_fails" if faults else "check_passes", name=name, faults=faults, properties=len(wrong))
+    sections = [table((), (), above=above, notes=facts.misleading()), *_show(facts)]
+    return Report("check", str(title), sections, data={**wrong, "measured": facts})
 
 
 def list_faults(report: Report) -> dict[str, str]:
@@ -313,17 +292,19 @@ def measure(name: str, settings: Mapping[str, str]) -> Measured:
 
 
 def _show(facts: Measured) -> list[Section]:
-    from htbench.harness.bench.measured import misleading  # imports torch
-
-    rows = [
-        (
-            write_shape(moved.shape),
-            *(moved.first, moved.second, moved.tenth, moved.scheduled),
-            "" if moved.refused else "none" if moved.gradient_left is None else f"{moved.gradient_left:.2g}",
-            moved.refused or moved.rule,
-        )
-        for moved in facts.movements
-    ]
+    moved = facts.movements
+    left = [f"{one.gradient_left:.2g}" if one.gradient_left is not None else "none" for one in moved]
+    columns: dict[Column, list[Any]] = {
+        Column("shape", "RMS of the update / lr", "text"): [write_shape(one.shape) for one in moved],
+        Column("first", "step 1", unit="4"): [one.first for one in moved],
+        Column("second", "step 2", unit="4"): [one.second for one in moved],
+        Column("tenth", "step 10", unit="4"): [one.tenth for one in moved],
+        Column("scheduled", "at lr / 2", digits=2): [one.scheduled for one in moved],
+        Column("gradient_left", "p.grad left", "text"): [
+            "" if one.refused else word for one, word in zip(moved, left, strict=True)
+        ],
+        Column("rule", kind="text", least=12, importance=4): [one.refused or one.rule for one in moved],
+    }
     decay = facts.decay
     values = {
         "memory": facts.memory,
@@ -337,7 +318,7 @@ def _show(facts: Measured) -> list[Section]:
         for name, value in values.items()
         if value is not None
     ]
-    return [table(_MOVEMENTS, rows), table(_MEASURED, beside, notes=misleading(facts))]
+    return [by_columns(columns), table(_MEASURED, beside)]
 
 
 def build_settings(words: Mapping[str, Any]) -> dict[str, Any]:
@@ -387,7 +368,7 @@ def routing(words: Sequence[str]) -> tuple[Report, str]:
         rows.append((name, write_shape(p.shape), rule, setting(lr), setting(decay)))
     numbers = sorted(Counter(how[p].rule for p in model.parameters()).items())
     note = Note("zoo_routed", parameters=len(rows), rules=[f"{n} by {rule}" for rule, n in numbers])
-    report = Report("routing", "", [table(_ROUTING, rows, notes=[note])], data=facts)
+    report = Report("routing", str(note), [table(_ROUTING, rows)], data=facts)
     return report, str(little_reach(words[1], optimizer) or "")
 
 

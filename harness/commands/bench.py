@@ -1,7 +1,6 @@
 """`htbench bench optimizers`: the time of a step of each optimizer here."""
 
 import argparse
-from pathlib import Path
 
 from htbench.harness.errors import EXIT_OK, at_least
 from htbench.harness.show.emit import emit
@@ -31,8 +30,6 @@ def add_bench_arguments(parser: argparse.ArgumentParser) -> None:
     peers = "measure other implementations, as far as they are installed (default: yes)"
     add("--peers", action=argparse.BooleanOptionalAction, default=True, help=peers)
     add("--json", action="store_true", help="print JSON")
-    # May also stand before SUBJECT, with its default there.
-    add("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def bench(args: argparse.Namespace) -> int:

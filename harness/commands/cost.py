@@ -46,31 +46,13 @@ def report(facts: RunCost, epochs: float | None) -> Report:
         facts: its cost.
         epochs: that it lasts; None: it has a number of steps.
     """
-    share, total = facts.optimizer_share, facts.total_flops
-    flops = {"model": facts.flops_per_step, "optimizer": facts.optimizer_flops_per_step}
-    matrix, other_parameters = facts.matrix_parameters, facts.parameters - facts.matrix_parameters
     several = facts.processes if facts.processes > 1 else 0
-    unit = "images" if facts.tokens is None else "tokens"
-    memory = {name: getattr(facts, name) for name in ("peak", "weights", "gradients", "states")}
-    notes = [
-        Note("cost_parameters", all=facts.parameters, matrix=matrix, others=other_parameters),
-        Note("cost_epochs", epochs=epochs)
-        if facts.steps is None
-        else Note("cost_length", steps=facts.steps, samples=getattr(facts, unit), unit=unit),
-        Note("cost_operations", **flops, share=share, total=total),
-        Note("cost_memory", processes=several, **memory),
-        Note(
-            "cost_time",
-            seconds=facts.seconds,
-            step=facts.cost.step,
-            runs=facts.cost.runs,
-            on=facts.cost.processor,
-        )
-        if facts.cost
-        else Note("cost_no_time"),
-        *([facts.note] if isinstance(facts.note, Note) else []),
-        Note("cost_basis", device=facts.device),
-    ]
+    others = facts.parameters - facts.matrix_parameters
+    of_cost = vars(facts.cost) if facts.cost else {}
+    about = {**of_cost, **vars(facts), "several": several, "others": others, "epochs": epochs}
+    kinds = ["cost_time" if facts.cost else "cost_no_time", "cost_memory", "cost_operations"]
+    kinds += ["cost_epochs" if facts.steps is None else "cost_length", "cost_parameters", "cost_basis"]
+    notes = [Note(kind, **about) for kind in kinds] + ([facts.note] if isinstance(facts.note, Note) else [])
     processes = f", {several} processes" if several else ""
     title = f"{facts.task}, {facts.model}, {facts.optimizer}{processes}"
     return Report("cost", title, notes=notes, data=facts)

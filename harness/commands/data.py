@@ -36,9 +36,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         help="training files of c4 or fineweb; a run or sweep that needs more is refused and names N",
     )
     making.add_argument("--workers", type=int, metavar="N", help="files at a time (default: usable cores)")
-    listing = actions.add_parser("ls", help="what is prepared", description="List what is prepared.")
-    for action in (making, listing):  # may also stand before ACTION, with its default there
-        action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
+    actions.add_parser("ls", help="what is prepared", description="List what is prepared.")
 
 
 def data(args: argparse.Namespace) -> int:

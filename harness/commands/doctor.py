@@ -50,18 +50,18 @@ def doctor(args: argparse.Namespace) -> int:
     if args.sbatch is None and args.patience is not None:
         raise UsageError("--patience is for the job of --sbatch.")
     if args.sbatch is None:
-        return _show(finding.examine(args.root, CHECKS + (_digests,) * args.data), args)
+        return _show(finding.examine(args.root, CHECKS + (_digests,) * args.data), "here", args)
     if args.data:
         raise UsageError("--data is about this machine; leave it out with --sbatch.")
     patience = PATIENCE if args.patience is None else args.patience
     if not patience > 0:
         raise UsageError(f"--patience must be above 0 seconds, not {patience:g}.")
     probe = importlib.import_module(ABOVE["probe"])
-    return _show(probe.probe_nodes(args.root, args.sbatch, patience), args)
+    return _show(probe.probe_nodes(args.root, args.sbatch, patience), "in such jobs", args)
 
 
-def _show(findings: Sequence[Finding], args: argparse.Namespace) -> int:
-    emit(finding.report(findings), args)
+def _show(findings: Sequence[Finding], where: str, args: argparse.Namespace) -> int:
+    emit(finding.report(findings, where), args)
     return 1 if any(each.level == "problem" for each in findings) else 0
 
 

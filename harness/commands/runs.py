@@ -4,17 +4,16 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 from htbench.harness import tasks
 from htbench.harness.commands import runs_exchange
-from htbench.harness.config import Value
 from htbench.harness.config.yaml_text import read_words
 from htbench.harness.errors import UsageError, at_least, nearest
 from htbench.harness.show.emit import emit
 from htbench.harness.show.note import Note
-from htbench.harness.show.numbers import memory
-from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.numbers import memory, setting
+from htbench.harness.show.report import Column, Report, Section, by_columns, table
 from htbench.harness.show.status import ENDED, Status
 from htbench.harness.store import Store, listing, naming
 from htbench.harness.store.gc import garbage, remove
@@ -49,8 +48,6 @@ def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
     runs_exchange.add_import_arguments(take)
     give = actions.add_parser("export", help="write finished runs to TensorBoard or W&B")
     runs_exchange.add_export_arguments(give)
-    for action in (ls, gc, take, give):  # before or after the action's name
-        action.add_argument("--root", type=Path, default=argparse.SUPPRESS, help="folder of the stored runs")
 
 
 def runs(args: argparse.Namespace) -> int:
@@ -79,64 +76,55 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
             raise UsageError(f"Unknown status '{unknown[0]}'; {nearest(unknown[0], status_by_word)}")
         statuses = [status_by_word[word] for word in args.status.split(",")]
     rows, number = listing.rows(store, statuses, filters, keys, limit)
-    hidden, sections = number - len(rows), [_write_section(rows)] if rows and not args.json else []
-    notes = [Note("runs_hidden", runs=hidden)] if hidden and args.limit is None else []
+    sections = [_write_section(rows)] if rows and not args.json else []
+    title = Note("runs_listed", runs=number, shown=len(rows) if len(rows) < number else 0)
     empty = Note("no_such_run", root=store.root)
-    emit(Report("runs ls", "", sections, notes, data=rows, empty=empty), args)
+    emit(Report("runs ls", str(title) if rows else "", sections, data=rows, empty=empty), args)
     return 0
 
 
 _SHOWN = ("task", "model", "optimizer.name", "optimizer.lr", "steps")  # in columns of their own
-_BEFORE = (
-    Column("key", kind="text"),
-    Column("task", kind="text", least=6, importance=7),
-    Column("model", kind="text", least=8, importance=7),
-    Column("optimizer", kind="text", least=8, importance=9),
-    Column("lr", importance=9),
-)
-_AFTER = (
-    Column("status", kind="text", importance=9),
-    Column("steps", importance=4),
-    Column("val", kind="text", importance=9),
-    Column("ms/step", unit="ms", importance=3),
-    Column("age", kind="text", unit="s", importance=5),
-)
 
 
 def _write_section(rows: Sequence[Row]) -> Section:
     """The runs with the settings that tell them apart: always the seed, p where there is one."""
-    p = ["optimizer.p"] if any("optimizer.p" in row.settings for row in rows) else []
     words_by_setting: dict[tuple[str, ...], set[str]] = {}  # within runs of one task, model and optimizer
     for row in rows:
-        group = [_write_word(row.settings.get(name, "")) for name in _SHOWN[:3]]
+        group = [setting(row.settings.get(name, "")) for name in _SHOWN[:3]]
         for name, value in row.settings.items():
-            words_by_setting.setdefault((*group, name), set()).add(_write_word(value))
+            words_by_setting.setdefault((*group, name), set()).add(setting(value))
     varying = (name for (*_, name), words in words_by_setting.items() if len(words) > 1)
-    names = [name for name in dict.fromkeys([*p, "seed", *varying]) if name not in _SHOWN]
-    setting_columns = [Column(name.removeprefix("optimizer."), importance=8) for name in names]
-    return table([*_BEFORE, *setting_columns, *_AFTER], (_write_cells(row, names) for row in rows))
+    names = [name for name in dict.fromkeys(["optimizer.p", "seed", *varying]) if name not in _SHOWN]
+
+    def words(name: str, missing: str = "") -> list[str]:
+        return [setting(row.settings.get(name, missing)) for row in rows]
+
+    columns: dict[Column, Sequence[Any]] = {
+        Column("key", kind="text"): [row.key for row in rows],
+        Column("task", kind="text", least=6, importance=7): words("task", "?"),
+        Column("model", kind="text", least=8, importance=7): words("model", "?"),
+        Column("optimizer", kind="text", least=8, importance=9): words("optimizer.name", "?"),
+        Column("lr", importance=9): words("optimizer.lr", "?"),
+        **{Column(name.removeprefix("optimizer."), importance=8): words(name) for name in names},
+        Column("status", kind="text", importance=9): [
+            f"{row.status} ({row.reason})" if row.status is Status.FAILED else str(row.status) for row in rows
+        ],
+        Column("steps", importance=4): [row.steps for row in rows],
+        Column("val", kind="text", importance=9): [_write_value(row) for row in rows],
+        Column("ms/step", unit="ms", importance=3): [
+            row.seconds_per_step and 1000 * row.seconds_per_step for row in rows
+        ],
+        Column("age", kind="text", unit="s", importance=5): [
+            max(1.0, time.time() - row.time) for row in rows
+        ],
+    }
+    return by_columns(columns)
 
 
-def _write_word(value: Value) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return ",".join(map(_write_word, value)) if isinstance(value, list) else str(value)
-
-
-def _write_cells(row: Row, names: Sequence[str]) -> list[str | float | None]:
-    """The cells of a run, with those of some of its settings."""
+def _write_value(row: Row) -> str:
     metric = tasks.recorded(str(row.settings.get("task")), row._task).metric
-    value, pace = row.metrics.get(f"val_{metric}"), row.seconds_per_step
-    return [
-        row.key,
-        *(_write_word(row.settings.get(name, "?")) for name in _SHOWN[:4]),
-        *(_write_word(row.settings.get(name, "")) for name in names),
-        f"{row.status} ({row.reason})" if row.status is Status.FAILED else str(row.status),
-        row.steps,
-        "" if value is None else tasks.metric_figure(metric, value),
-        "" if pace is None else 1000 * pace,
-        max(1.0, time.time() - row.time),
-    ]
+    value = row.metrics.get(f"val_{metric}")
+    return "" if value is None else tasks.metric_figure(metric, value)
 
 
 # --- gc ---
@@ -155,6 +143,6 @@ def _gc(args: argparse.Namespace, store: Store) -> int:
         sizes[item.kind] += item.size
     totals = [f"{n} {kind} ({memory(sizes[kind])})" for kind, n in counts.items()] or ["nothing"]
     rows = [[item.kind, item.size, str(item.path.relative_to(store.root))] for item in items]
-    notes = [Note("garbage" if args.dry_run else "garbage_removed", what=totals)]
-    emit(Report("runs gc", "", [table(_GARBAGE, rows)] if rows else [], notes), args)
+    above = [Note("garbage" if args.dry_run else "garbage_removed", what=totals)]
+    emit(Report("runs gc", "", [table(_GARBAGE, rows, above=above)]), args)
     return 0

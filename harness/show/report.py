@@ -328,9 +328,14 @@ def table(
     return Section(title, dict(identity or {}), columns, cells, notes=tuple(notes), above=tuple(above))
 
 
-def by_columns(columns: Mapping[Column, Iterable[Any]], **parts: Any) -> Section:
-    """The same of columns with their values; `parts` as for `table`."""
-    return table([*columns], zip(*columns.values(), strict=True), **parts)
+def by_columns(columns: Mapping[Column, Collection[Any]], **parts: Any) -> Section:
+    """The same of columns with their values, but for those without any; `parts` as for `table`."""
+    filled = {
+        column: cells
+        for column, cells in columns.items()
+        if any((cell.text() if isinstance(cell, Cell) else cell) not in ("", None) for cell in cells)
+    }
+    return table([*filled], zip(*filled.values(), strict=True), **parts)
 
 
 def by_rows(rows: Sequence[Mapping[Column, Any]], **parts: Any) -> Section:

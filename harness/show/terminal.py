@@ -111,7 +111,7 @@ _FAILURES = ("danger_failed_run", "danger_damaged_run")
 _STYLES = (
     (r"^(! |warning: |note ).*", _DOUBT),
     (r"^\? .*", _OPEN),
-    (r"^(failed|problem)(?!\S)(?! 0).*|(?<!\S)(MISSED|damaged)(?!\S)", _BAD),
+    (r"^(failed|problem|wrong:)(?!\S)(?! 0).*|(?<!\S)(MISSED|damaged)(?!\S)", _BAD),
 )
 
 

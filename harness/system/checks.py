@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -46,7 +46,17 @@ def _cores(root: Path) -> Iterator[Finding]:
 
 
 def _torch(root: Path) -> Iterator[Finding]:
-    gpus = yield from _gpus()
+    variable, gpus = gpu_variable(), list[str]()
+    if shutil.which("nvidia-smi") is None or hides_gpus():
+        yield ok("gpus", Note("gpus_hidden" if hides_gpus() else "no_gpus", variable=variable))
+    else:
+        worked, text = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+        if worked:
+            gpus, named = text.splitlines(), os.environ.get(variable)
+            yield ok("gpus", Note("gpus_here", gpus=gpus, variable=variable, named=named))
+        else:
+            advice = Note("runs_are_refused" if gpu_driver() else "runs_use_cpu")
+            yield problem("gpus", Note("nvidia_smi_fails", why=one_line(text)), advice)
     began = time.monotonic()
     try:
         import torch
@@ -66,22 +76,6 @@ def _torch(root: Path) -> Iterator[Finding]:
         yield ok("torch", fact)
 
 
-def _gpus() -> Generator[Finding, None, list[str]]:
-    variable = gpu_variable()
-    visible = os.environ.get(variable)
-    hidden = hides_gpus()
-    if shutil.which("nvidia-smi") is None or hidden:
-        yield ok("gpus", Note("gpus_hidden" if hidden else "no_gpus", variable=variable))
-        return []
-    worked, text = ask("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-    if not worked:
-        advice = Note("runs_are_refused" if gpu_driver() else "runs_use_cpu")
-        yield problem("gpus", Note("nvidia_smi_fails", why=one_line(text)), advice)
-        return []
-    yield ok("gpus", Note("gpus_here", gpus=text.splitlines(), variable=variable, named=visible))
-    return text.splitlines()
-
-
 def _slurm(root: Path) -> Iterator[Finding]:
     commands = ("sinfo", "sbatch", "squeue")
     missing = [name for name in commands if shutil.which(name) is None]
@@ -98,12 +92,6 @@ def _slurm(root: Path) -> Iterator[Finding]:
         yield ok("slurm", answers) if worked else problem("slurm", silent, advice)
     if "SLURM_JOB_ID" not in os.environ:
         yield note("slurm", Note("no_allocation"), Note("allocate"))
-    if shutil.which("sacct") is None:
-        yield note("sacct", Note("no_sacct"))
-        return
-    worked, text = ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
-    silent = Note("sacct_is_silent", why=one_line(text))
-    yield ok("sacct", Note("sacct_answers")) if worked else note("sacct", silent)
 
 
 CHECKS = (_python, _cores, _torch, _slurm)

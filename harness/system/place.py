@@ -19,7 +19,12 @@ def root(root: Path) -> Iterator[Finding]:
     """The disk, whether it is writable, locks and links; nothing is left there."""
     whole = root.absolute()
     place = next(folder for folder in (whole, *whole.parents) if folder.exists())
-    yield _check_space(place)
+    free = shutil.disk_usage(place).free
+    fact = Note("disk_free", free=free / 2**30, system=_find_mount(place)[0])
+    if free < NO_SPACE:
+        yield problem("disk", fact, Note("make_room"))
+    else:
+        yield note("disk", fact, Note("little_room")) if free < LITTLE_SPACE else ok("disk", fact)
     try:
         with tempfile.TemporaryDirectory(prefix=".htbench-doctor-", dir=place) as folder:
             yield ok("root", Note("root_writable", root=whole, there=place == whole))
@@ -28,16 +33,6 @@ def root(root: Path) -> Iterator[Finding]:
     except OSError as error:
         fact = Note("root_not_writable", root=whole, why=error.strerror)
         yield problem("root", fact, Note("choose_another_root"))
-
-
-def _check_space(place: Path) -> Finding:
-    free = shutil.disk_usage(place).free
-    fact = Note("disk_free", free=free / 2**30, system=_find_mount(place)[0])
-    if free < NO_SPACE:
-        return problem("disk", fact, Note("make_room"))
-    if free < LITTLE_SPACE:
-        return note("disk", fact, Note("little_room"))
-    return ok("disk", fact)
 
 
 def _find_mount(place: Path) -> tuple[str, list[str]]:

@@ -155,8 +155,7 @@ def _make_brief(answer: Answer, whole: Section, outcome: Outcome) -> Section:
             Cell(" ".join(f"{name} {plain(value)}" for name, value in row.setting.items())) for row in rows
         ],
     }
-    filled = {column: cells for column, cells in columns.items() if any(cell.text() for cell in cells)}
-    section = by_columns(filled, title=str(title), notes=whole.notes, above=[answer.verdict])
+    section = by_columns(columns, title=str(title), notes=whole.notes, above=[answer.verdict])
     return replace(section, open=tuple(answer.open), footer=tuple(answer.footer))
 
 

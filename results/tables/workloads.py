@@ -5,7 +5,7 @@ are what is drawn, not seeds.
 """
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from htbench.harness.show.note import Note
@@ -61,7 +61,7 @@ def _make_section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) 
     }
     compared = [effects.get(name) for name in names]
     first = means.argmin(axis=0)
-    columns: dict[Column, Iterable[Any]] = {
+    columns: dict[Column, list[Any]] = {
         Column("optimizer", kind="text"): [Cell(name, notes=tuple(notes[name])) for name in names],
         Column("gap_nats", "gap (nats)", digits=4): [effect and effect.gap for effect in compared],
         Column("error", "standard error", digits=4): [effect and effect.error for effect in compared],

@@ -92,32 +92,6 @@ class Row:
     warnings: Sequence[Note]
 
 
-def make_row(work: Work, steps: int | None, cost: Cost | None, why: Note | None = None) -> Row:
-    """Make a line of the card.
-
-    Args:
-        work: its runs.
-        steps: of one, as `count_steps` gives them.
-        cost: of one, as it was measured; None if it is not known.
-        why: the reason why it is not known.
-    """
-    seconds = None if cost is None or steps is None else cost.seconds(work.config, steps)
-    return Row(
-        task=work.kind.task,
-        model=work.kind.model,
-        optimizer=work.kind.optimizer,
-        details=dict(work.kind.details),
-        resources=work.resources,
-        runs=work.runs,
-        steps=None if work.config.program else steps,
-        seconds_per_run=seconds,
-        seconds=None if seconds is None else work.runs * seconds,
-        cost=cost,
-        why=why or "",
-        warnings=[] if cost is None or seconds is None else find_warnings(work, cost, seconds),
-    )
-
-
 def group_runs(runs: Sequence[tuple[RunConfig, Resources]]) -> list[Work]:
     """Group runs that cost the same, in the order of the first run of each group."""
     keys = [
@@ -153,12 +127,27 @@ class Costs:
             self._are_short = _are_short([*filter(self._is_missing, works)])
             for work in filter(self._is_missing, works):  # the first of a class stands for all of it
                 self._find_cost(work, cache if is_writable else Path(temporary))  # planning makes no store
-        return [
-            make_row(
-                work, count_steps(work.config, cache), self.known.get(work.kind), self.unknown.get(work.kind)
+        rows = []
+        for work in works:
+            kind, steps, cost = work.kind, count_steps(work.config, cache), self.known.get(work.kind)
+            seconds = None if cost is None or steps is None else cost.seconds(work.config, steps)
+            rows.append(
+                Row(
+                    task=kind.task,
+                    model=kind.model,
+                    optimizer=kind.optimizer,
+                    details=dict(kind.details),
+                    resources=work.resources,
+                    runs=work.runs,
+                    steps=None if work.config.program else steps,
+                    seconds_per_run=seconds,
+                    seconds=None if seconds is None else work.runs * seconds,
+                    cost=cost,
+                    why=self.unknown.get(kind, ""),
+                    warnings=[] if cost is None or seconds is None else find_warnings(work, cost, seconds),
+                )
             )
-            for work in works
-        ]
+        return rows
 
     def _is_missing(self, work: Work) -> bool:
         return work.kind not in self.known and work.kind not in self.unknown

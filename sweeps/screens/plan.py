@@ -5,12 +5,13 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
 
 from htbench.harness.choice.winner import grouped
 from htbench.harness.config import RunConfig, parts, programs
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.show.report import Column, Report, Section, table
+from htbench.harness.show.report import Column, Report, Section, by_columns, table
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
@@ -27,7 +28,6 @@ from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import SweepSpec
 
 COMMANDS = 3  # of a program that are shown
-Line = tuple[Row, str]  # a row of the card, and the name of its optimizer
 
 # Facts for programs: times are in seconds, memory is in bytes.
 
@@ -178,28 +178,27 @@ def make_report(
 
 
 def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) -> list[Section]:
-    facts, name = preview.facts, preview.spec.name
+    facts, name, names = preview.facts, preview.spec.name, _name_rows(preview.facts.card)
     finished = sum(state.record is not None for state in preview.run_states.values())
     numbers = {state: facts.states.get(state, 0) for state in ("failed", "running", "queued")}
     numbers |= {"points": len(facts.points), "replicas": facts.replicas_to_come}
     numbers |= {"finished": finished, "left": facts.to_run}
-    lines = _name_rows(facts.card)
-    notes, timed = _note_search(preview), [row for row in facts.card if row.seconds is not None]
-    if timed:
+    notes, unknown = list[Note](), sum(row.seconds is None for row in facts.card)
+    if unknown < len(names):
         seen = list(dict.fromkeys(row.cost.processor for row in facts.card if row.cost is not None))
-        unknown = {"unknown": len(lines) - len(timed), "lines": len(lines)}
-        notes.append(Note("time_of_worker", seconds=facts.seconds, seen=seen, **unknown))
+        notes = [Note("times_seen", seen=seen, unknown=unknown, lines=len(names))]
+    notes += _note_search(preview)
     again = facts.trained_again.items()
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
     notes += [Note("plan_lacks", points=facts.lost)] if facts.lost else []
     notes += [Note("plan_compiles", shapes=facts.compiled, cpu=compiling.SECONDS)] if facts.compiled else []
-    notes += _note_doubts(lines)
+    notes += _note_doubts(facts.card, names)
     classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
     if [*classes] != [Resources()]:
         notes += [Note("jobs_ask", runs=n, asked=words(asked.asked())) for asked, n in classes.items()]
-    head = Note("plan_counts", sweep=name, **numbers)
-    sections = [replace(_show_costs(lines), notes=tuple(notes), above=(head,))]
+    head = Note("plan_counts", sweep=name, seconds=facts.seconds, **numbers)
+    sections = [_show_costs(facts.card, names, notes=notes, above=[head])]
     if with_points:
         columns = [Column(title, kind="text") for title in ("key", "state", "stage")]
         rows = [[p.key or "not asked", p.state.value, p.stage, describe(p)] for p in facts.points]
@@ -214,39 +213,33 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     return [*sections, *([table([], [], notes=answers)] if answers else [])]
 
 
-def _show_costs(lines: Sequence[Line]) -> Section:
+def _show_costs(rows: Sequence[Row], names: Sequence[str], **parts: Sequence[Note]) -> Section:
     """The time and the memory of the runs, by finished runs and measurements."""
-    columns = [
+    columns: dict[Column, Sequence[Any]] = {
         # On a narrow screen these four stay longest.
-        Column("to run", importance=12),
-        Column("task", kind="text", least=6, importance=11),
-        Column("model", kind="text", importance=11),
-        Column("optimizer", kind="text", least=20, importance=11),
-        Column("steps", importance=4),
-        Column("ms/step", unit="ms", importance=3),
-        Column("a run", unit="s", importance=6),
-        Column("all", unit="s", importance=7),
-        Column("memory", unit="B", importance=5),
-    ]
-    rows = []
-    for row, name in lines:
-        cost = row.cost
-        step, memory = (1000 * cost.step, cost.peak_memory) if cost else ("-", "-")
-        times = ["-" if seconds is None else seconds for seconds in (row.seconds_per_run, row.seconds)]
-        rows.append([row.runs, row.task, row.model, name, row.steps or "-", step, *times, memory])
-    return table(columns, rows)
+        Column("to run", importance=12): [row.runs for row in rows],
+        Column("task", kind="text", least=6, importance=11): [row.task for row in rows],
+        Column("model", kind="text", importance=11): [row.model for row in rows],
+        Column("optimizer", kind="text", least=20, importance=11): names,
+        Column("steps", importance=4): [row.steps for row in rows],
+        Column("ms/step", unit="ms", importance=3): [row.cost and 1000 * row.cost.step for row in rows],
+        Column("a run", unit="s", importance=6): [row.seconds_per_run for row in rows],
+        Column("all", unit="s", importance=7): [row.seconds for row in rows],
+        Column("memory", unit="B", importance=5): [row.cost and row.cost.peak_memory for row in rows],
+    }
+    return by_columns(columns, **parts)
 
 
-def _name_rows(rows: Sequence[Row]) -> list[Line]:
-    """Each row with its name: the optimizer, and the details that differ between rows of one optimizer."""
+def _name_rows(rows: Sequence[Row]) -> list[str]:
+    """The optimizer of each row, and the details that differ between rows of one optimizer."""
     twins = grouped(rows, lambda row: (row.task, row.model, row.optimizer))
-    lines = []
+    names = []
     for row in rows:
         rivals = [other.details.items() for other in twins[row.task, row.model, row.optimizer]]
         differing = [pair for pair in row.details.items() if any(pair not in rival for rival in rivals)]
         details = [f"{name.removeprefix('optimizer.')}={value}" for name, value in differing]
-        lines.append((row, " ".join([row.optimizer, *details])))
-    return lines
+        names.append(" ".join([row.optimizer, *details]))
+    return names
 
 
 def _note_search(preview: Preview) -> list[Note]:
@@ -268,14 +261,11 @@ def _note_search(preview: Preview) -> list[Note]:
     return notes
 
 
-def _note_doubts(lines: Sequence[Line]) -> list[Note]:
-    """Why costs are unknown, each reason once, and the warnings of each line."""
-    by_reason: dict[Note, list[str]] = {}
-    warnings = []
-    for row, name in lines:
-        who = f"{row.task} {row.model} {name}"
-        if isinstance(row.why, Note):
-            by_reason.setdefault(row.why, []).append(who)
-        warnings += [Note("warning_of", who=who, warning=warning) for warning in row.warnings]
-    several = {why: who[0] if len(who) == 1 else f"{len(who)} lines" for why, who in by_reason.items()}
-    return [Note("not_known_why", who=who, why=why) for why, who in several.items()] + warnings
+def _note_doubts(rows: Sequence[Row], names: Sequence[str]) -> list[Note]:
+    """Why costs are unknown, each reason once, and the warnings of each row."""
+    lines = [(f"{row.task} {row.model} {name}", row) for row, name in zip(rows, names, strict=True)]
+    by_reason = grouped([line for line in lines if line[1].why], lambda line: line[1].why)
+    return [
+        Note("not_known_why", who=alike[0][0] if len(alike) == 1 else f"{len(alike)} lines", why=why)
+        for why, alike in by_reason.items()
+    ] + [Note("warning_of", who=who, warning=warning) for who, row in lines for warning in row.warnings]

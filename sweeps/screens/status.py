@@ -205,12 +205,11 @@ def make_overview(screen: Screen, root: Path) -> Report:
         Column("sweep", kind="text", least=8): [*sweeps],
         Column("done", kind="text", importance=8): [f"{bar(*pair)} {pair[0]}/{pair[1]}" for pair in runs],
         **{
-            Column(name, importance=7): [_add_up(blocks, name) or "" for blocks in sweeps.values()]
+            Column(name, importance=7): [_add_up(blocks, name) or None for blocks in sweeps.values()]
             for name in ("running", "queued", "failed")
         },
         Column("next", kind="text", importance=9): [blocks[0].next for blocks in sweeps.values()],
     }
-    columns = {column: cells for column, cells in columns.items() if any(cells)}
     none = Note("no_sweeps", root=root, there=int(root.is_dir()))
     return Report("sweep status", "", [by_columns(columns)] if sweeps else [], data=screen.blocks, empty=none)
 
@@ -250,11 +249,7 @@ def _make_section(
         **{name: _add_up(blocks, name) for name in ("running", "queued")},
     }
     return by_columns(
-        {
-            column: cells
-            for column, cells in columns.items()
-            if any(cell.text() if isinstance(cell, Cell) else cell for cell in cells)
-        },
+        columns,
         title=str(Note("status_head", sweep=sweep, **head)),
         above=_make_bars(blocks),
         notes=_make_notes(blocks, [remark for remark in remarks if remark["sweep"] == sweep]),
@@ -302,28 +297,20 @@ def _show_values(rows: Sequence[Objective]) -> list[Cell]:
 def _make_bars(blocks: Sequence[Block]) -> list[Note]:
     """How far search and runs on fresh seeds are; the last bar has the end if as many go on as now."""
     rows = [row for block in blocks for row in block.objectives]
-    counts = {
-        "search": (_add_up(rows, "searched"), _add_up(rows, "search")),
-        "fresh seeds": (_add_up(rows, "replicated"), _add_up(rows, "replicas")),
-    }
-    notes = [
-        Note("bar", name=name, bar=bar(ended, total), done=ended, total=total)
-        for name, (ended, total) in counts.items()
-        if total
-    ]
+    bars: list[dict[str, Any]] = []
+    for name, ended, planned in (("search", "searched", "search"), ("fresh seeds", "replicated", "replicas")):
+        if total := _add_up(rows, planned):
+            done = _add_up(rows, ended)
+            bars.append({"name": name, "bar": bar(done, total), "done": done, "total": total})
     seconds = [block.left_seconds for block in blocks if block.left]
     seconds_known = sum(value for value in seconds if value is not None)
     at_work = [run for block in blocks for run in block.at_work]
-    working = sum(not run.is_silent for run in at_work)
-    end = {
-        "left": _add_up(blocks, "left"),
-        "at_work": len(at_work),
-        "silent": len(at_work) - working,
-        "seconds": 0 if working else seconds_known,
-        "eta": seconds_known / working if working else 0,
-        "least": 1 if None in seconds else 2,
-    }
-    return [*notes[:-1], Note("last_bar", **notes[-1].fields, **end)] if notes else []
+    silent = sum(run.is_silent for run in at_work)
+    working = len(at_work) - silent
+    for last in bars[-1:]:
+        last |= {"silent": silent, "least": 1 if None in seconds else 2}
+        last |= {"eta": seconds_known / working} if working else {"seconds": seconds_known}
+    return [Note("bar", **fields) for fields in bars]
 
 
 def _add_up(parts: Sequence[Block | Objective], *names: str) -> int:

@@ -67,8 +67,7 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
     above = [Note("try_command", sweep=spec.name, command=" ".join(words))]
     if (place := shutil.which(words[0])) and place != words[0]:
         above.append(Note("try_starts", word=words[0], place=place))
-    shown = table(columns, lines, above=above)
-    return Report("sweep try", "", [shown], notes)
+    return Report("sweep try", "", [table(columns, lines, above=[*notes, *above])])
 
 
 def _use(name: str, program: programs.Program) -> str:

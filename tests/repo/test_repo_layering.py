@@ -104,7 +104,7 @@ PICTURE = {
     ),
     "sweeps.compare": (
         "harness.bench harness.cli harness.config harness.errors harness.show harness.system harness.tasks "
-        "optimizers.zoo sweeps.commands sweeps.reproduce"
+        "optimizers.zoo sweeps.commands sweeps.reproduce sweeps.reproduce_card"
     ),
     # results
     "results.frames": (

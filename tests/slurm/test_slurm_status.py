@@ -65,7 +65,7 @@ def test_what_slurm_would_refuse_is_told_in_its_words(site, write_spec):
     wide = FEW.replace("steps: 20", "steps: 20, processes: 8")
     spec = write_spec(wide.replace("timeout_min: 20", "gpus_per_node: 8"))
     refused = plan(site, spec, "--test-only")
-    assert refused.returncode == EXIT_USAGE and "few: 3 runs" in refused.stdout
+    assert refused.returncode == EXIT_USAGE and "; 3 runs" in refused.stdout
     assert "SLURM would refuse array 1 of 'few': " in refused.stderr
     assert "Requested node configuration is not available" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1

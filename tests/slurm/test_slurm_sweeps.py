@@ -294,7 +294,7 @@ def test_a_dead_controller_is_told_and_nothing_is_lost(site, cluster, write_spec
         asked = site("sweep", "plan", spec, "--no-measure", "--test-only")
         assert asked.returncode == EXIT_USAGE and "SLURM does not answer" in asked.stderr
         plan = site("sweep", "plan", spec, "--no-measure")
-        assert plan.returncode == 0 and "few: 2 runs" in plan.stdout, plan.stderr
+        assert plan.returncode == 0 and "to run; 2 runs" in plan.stdout, plan.stderr
         spec.write_text(PAIR.replace("0.1]", "0.1, 0.2]"))
         dead = submit(site, spec)
         assert dead.returncode == EXIT_USAGE and "SLURM does not answer" in dead.stderr

@@ -45,7 +45,7 @@ def test_the_plan_begins_with_its_summary_and_has_points_if_wanted(tmp_path, wri
     words = ["sweep", "plan", str(write_spec(SPEC)), "--no-measure", "--root", str(tmp_path / "store")]
     assert cli.main(words) == 0
     summary = capsys.readouterr().out
-    assert summary.startswith("tiny: 2 runs, 0 finished, 2 to run\n") and "lr=0.03" not in summary
+    assert summary.startswith("tiny: 2 to run; 2 runs, 0 finished\n") and "lr=0.03" not in summary
     assert cli.main([*words, "--points"]) == 0
     out = capsys.readouterr().out
     assert out.startswith(summary) and out.count("waiting") == 2 and "lr=0.03" in out

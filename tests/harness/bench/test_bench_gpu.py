@@ -178,16 +178,15 @@ def test_a_resumed_run_ends_where_the_other_does_or_tells_how_far_away(monkeypat
 
 
 def test_an_optimizer_that_fails_leaves_the_others(monkeypatch):
-    def rows(self, entries, against, watch):
-        (one,) = entries
+    def measure(self, one, peer=None):
         if one.label == "soap":
             raise RuntimeError("the solver has not converged")
-        yield one.label
+        return gpu_parts.Row(one.label, "muon", "", False, 1, ratio=peer is None)
 
-    monkeypatch.setattr(gpu_parts.Bench, "rows", rows)
-    monkeypatch.setattr(gpu_parts.Bench, "beside", lambda self, one, watch: iter(()))
+    monkeypatch.setattr(gpu_parts.Bench, "measure", measure)
     facts = [*gpu_parts.measure_optimizers("cpu", None)]
-    assert [one for one in facts if isinstance(one, str)] == [one for one in gpu_parts.ROWS if one != "soap"]
+    labels = [one.label for one in facts if isinstance(one, gpu_parts.Row)]
+    assert labels == [one for one in gpu_parts.ROWS if one != "soap"]
     assert gpu_parts.Failed("soap", "RuntimeError: the solver has not converged") in facts
 
 

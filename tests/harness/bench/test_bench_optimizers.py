@@ -10,9 +10,17 @@ from htbench import models, optimizers
 from htbench.harness import cli
 from htbench.harness.bench import peers, subjects
 from htbench.harness.bench import turns as pairs
-from htbench.harness.bench.optimizers import Bench, OptimizersFacts, Row, Settings, Side, report
+from htbench.harness.bench.optimizers import (
+    Bench,
+    OptimizersFacts,
+    Row,
+    Settings,
+    Side,
+    list_machine,
+    report,
+)
 from htbench.harness.bench.subjects import entry
-from htbench.harness.bench.turns import Measurement, machine
+from htbench.harness.bench.turns import Measurement
 from htbench.harness.cost.update import memory_of
 from htbench.harness.errors import UsageError
 from htbench.harness.show import terminal
@@ -25,11 +33,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="module")
 def bench():
-    return Bench(Settings("llama-nano", {}, rounds=1))
-
-
-def silent(label):
-    pass
+    return Bench(Settings("llama-nano", {}, rounds=1), entry("muon"))
 
 
 # --- pairs ---
@@ -62,28 +66,20 @@ def test_turns_are_mirrored_and_drift_cancels(scripted):
     a, b = pairs.take_turns(ours, theirs, 3, clock)
     assert Scripted.order == "ABBA" * (3 + pairs.DROPPED)
     assert a[0] == (15.0, 18.0) and b[0] == (26.0, 27.0)  # steps 5 and 8, 6 and 7: the first round is dropped
-    differences = [y - x for x, y in zip(pairs.per_step(a, 1, 0), pairs.per_step(b, 1, 0), strict=True)]
+    differences = [y - x for x, y in zip(pairs.per_step(a, 1), pairs.per_step(b, 1), strict=True)]
     assert differences == [10.0] * 3
 
 
-def test_a_limit_leaves_one_round_and_every_round_is_told(scripted):
+def test_a_limit_leaves_one_round(scripted):
     ours, theirs, clock = scripted
-    told = []
-    a, b = pairs.take_turns(ours, theirs, 9, clock, limit=0, after_round=lambda: told.append(Scripted.order))
-    assert len(a) == len(b) == 1 and [len(order) for order in told] == [4, 8]
+    a, b = pairs.take_turns(ours, theirs, 9, clock, limit=0)
+    assert len(a) == len(b) == 1 and len(Scripted.order) == 8
 
 
-def test_the_mean_is_that_of_a_whole_period():
-    times = [(1.0, 11.0), (2.0, 12.0)]
-    assert pairs.per_step(times, 1, 0) == pairs.per_step(times, 2, 1) == [6.0, 7.0]
-    assert pairs.per_step(times, 10, 1) == pytest.approx([2.0, 3.0])
-    assert pairs.per_step(times, 10, 0) == pytest.approx([10.0, 11.0])
-
-
-def test_the_special_step_is_the_named_one_else_the_dearer_one():
-    assert pairs.special_step([(1.0, 2.0), (5.0, 3.0)], None) == 0
-    assert pairs.special_step([(1.0, 2.0), (1.0, 3.0)], None) == 1
-    assert pairs.special_step([(1.0, 2.0)], 0) == 0
+@pytest.mark.parametrize("times", [[(1.0, 11.0), (2.0, 12.0)], [(11.0, 1.0), (12.0, 2.0)]])
+def test_the_mean_is_that_of_a_whole_period_of_which_the_slower_step_is_one(times):
+    assert pairs.per_step(times, 1) == pairs.per_step(times, 2) == [6.0, 7.0]
+    assert pairs.per_step(times, 10) == pytest.approx([2.0, 3.0])
 
 
 def test_gradients_survive_an_optimizer_that_spoils_them():
@@ -138,19 +134,18 @@ def test_targets_go_by_the_settings(label, target):
 
 
 @pytest.mark.parametrize(
-    ("label", "period", "special", "measured"),
+    ("label", "period", "measured"),
     [
-        ("soap", 10, None, {"precondition_frequency": 2}),
-        ("galore", 200, None, {"update_gap": 2}),
-        ("galore:update_gap=1", 1, None, {"update_gap": 1}),
-        ("htmuon:interval=5", 5, 1, {"interval": 2}),
-        ("htmuon:interval=5,interval_phase=first", 5, 0, {"interval": 2}),
-        ("muon", 1, None, {}),
+        ("soap", 10, {"precondition_frequency": 2}),
+        ("galore", 200, {"update_gap": 2}),
+        ("galore:update_gap=1", 1, {"update_gap": 1}),
+        ("htmuon:interval=5", 5, {"interval": 2}),
+        ("muon", 1, {}),
     ],
 )
-def test_periods_are_cut_to_two_steps(label, period, special, measured):
+def test_periods_are_cut_to_two_steps(label, period, measured):
     found = entry(label)
-    assert (found.period, found.special) == (period, special)
+    assert found.period == period
     assert {key: value for key, value in found.measured.items() if key in measured} == measured
 
 
@@ -183,7 +178,8 @@ KINDS = "sgdm,adam,sophia,schedule_free,muon,htmuon,soap,galore"  # of rules
 
 def test_a_row_of_every_kind_is_measured(bench):
     chosen = subjects.entries(KINDS)
-    rows = {row.label: row for row in bench.rows(chosen, entry("adamw"), silent)}
+    beside = Bench(bench.settings, entry("adamw"))
+    rows = {one.label: beside.measure(one) for one in chosen}
     assert list(rows) == KINDS.split(",")
     for row in rows.values():
         assert row.ours > 0 and row.theirs > 0 and row.ratio.median > 0 and row.ratio.n == 1
@@ -194,7 +190,7 @@ def test_a_row_of_every_kind_is_measured(bench):
     assert rows["adam"].state_bytes == pytest.approx(8 + counters)
     assert rows["sgdm"].state_bytes == 4
     assert rows["sophia"].state_bytes == 8  # the curvature is there
-    (row,) = bench.rows([entry("htmuon_mix:mix_set=k5")], entry("muon"), silent)
+    row = bench.measure(entry("htmuon_mix:mix_set=k5"))
     assert row.ratio.target == 1.05 and row.ratio.unit == "x muon"
 
 
@@ -223,26 +219,25 @@ def test_every_peer_has_a_row():
 
 def test_what_is_not_installed_is_said(bench, monkeypatch):
     monkeypatch.setattr(peers.importlib.util, "find_spec", lambda package: None)
-    found = list(bench.beside(entry("soap"), silent))
+    found = [bench.measure(entry("soap"), peer) for peer in peers.peers_of("soap")]
     assert [(one.beside, one.note, one.ratio) for one in found] == [
         ("pytorch_optimizer SOAP", "not installed", None),
         ("heavyball SOAP", "not installed", None),
     ]
 
 
-def test_what_fails_in_other_code_is_said(bench, monkeypatch):
+def test_what_fails_in_other_code_is_said(bench):
     def fail(*args):
         raise RuntimeError("no compiler\nand much more")
 
     broken = peers.Peer("adam", "torch.optim", "Adam", fail, ())
-    monkeypatch.setattr(peers, "PEERS", (broken,))
-    (found,) = bench.beside(entry("adam"), silent)
+    found = bench.measure(entry("adam"), broken)
     assert found.note == "fails: RuntimeError: no compiler" and found.ratio is None
 
 
 def test_a_peer_that_knows_only_bfloat16_gets_no_float32(bench):
-    notes = {one.beside: one.note for one in bench.beside(entry("muon", "float32"), silent)}
-    assert notes["torch Muon"] == "iterates in bfloat16 only"
+    (torchs, *_) = peers.peers_of("muon")
+    assert bench.measure(entry("muon", "float32"), torchs).note == "iterates in bfloat16 only"
 
 
 @pytest.mark.parametrize("peer", peers.PEERS, ids=lambda peer: f"{peer.row}, {peer.label}")
@@ -301,7 +296,7 @@ def test_the_command_prints_tables_with_the_peer_of_torch(capsys, monkeypatch):
     assert " x torch Muon" in printed.err
     lines = printed.out.splitlines()
     title = "llama-nano, vocabulary 64: 61,680 parameters in float32, cpu, 1 thread, CPU time"
-    assert lines[0].startswith(title)
+    assert lines[0].endswith(title) and ("missed by none. " in lines[0]) == ("MISSED" not in printed.out)
     assert max(len(line) for line in lines if line.startswith(("optimizer", "muon", "soap  "))) <= 110
     starts = [line.split()[0] for line in lines if line]
     assert starts.count("muon") == 2 and starts.count("soap") == 1
@@ -353,7 +348,8 @@ def row_of(label, times, target, **more):
 def test_tables_tell_what_is_met():
     rows = [row_of("htmuon_mix:mix_set=k7", [1.5, 1.6], 1.55), row_of("b", [1.6, 1.7], 1.55)]
     found = report(OptimizersFacts(**FACTS, rows=[*rows, row_of("c", [2.0], None)]))
-    assert found.title == "llama-60m, vocabulary 9: 1,000 parameters in float32, cpu, 1 thread, CPU time"
+    where = "llama-60m, vocabulary 9: 1,000 parameters in float32, cpu, 1 thread, CPU time"
+    assert found.title == f"2 bounds, missed by b. {where}"
     (section,) = found.sections
     assert [one[-1].value for one in section.rows] == ["1.55 met", "1.55 MISSED", ""]
     assert max(map(len, terminal.write([found]).splitlines()[3:8])) <= 110
@@ -372,7 +368,7 @@ def test_the_table_leaves_out_what_was_not_measured():
     assert [row[0].value, row[1].value, row[-1].value] == [
         *("adamuon *", "pytorch_optimizer AdaMuon", "1.05 MISSED")
     ]
-    kinds = ["bench_optimizer_columns", "bench_no_peer", "bench_matrices_alone"]
+    kinds = ["bench_optimizer_columns", "bench_matrices_alone", "bench_no_peer"]
     assert [note.kind for note in section.notes] == kinds
 
 
@@ -381,7 +377,7 @@ def test_the_table_leaves_out_what_was_not_measured():
 
 @pytest.mark.parametrize("native", [True, False])
 def test_a_machine_that_emulates_bfloat16_is_warned_about(native):
-    notes = machine(MACHINE | {"native_bfloat16": native})
+    notes = list_machine(MACHINE | {"native_bfloat16": native})
     assert [note.kind for note in notes] == ["bench_machine", *["bench_emulated"] * (not native)]
 
 

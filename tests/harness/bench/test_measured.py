@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from htbench.harness.bench.measured import SCALE, SHAPES, Measured, measure_optimizer, misleading
+from htbench.harness.bench.measured import SCALE, SHAPES, Measured, measure_optimizer
 from htbench.harness.bench.zoo import measure
 from htbench.optimizers import ZOO
 
@@ -57,7 +57,7 @@ def measured(cls, flagged=False, **settings):
 
 
 def kinds(facts):
-    return [note.kind.removeprefix("measured_") for note in misleading(facts)]
+    return [note.kind.removeprefix("measured_") for note in facts.misleading()]
 
 
 DEFECTS = [
@@ -76,7 +76,7 @@ DEFECTS = [
 def test_each_defect_has_its_sentence_and_no_other(cls, settings, said):
     facts = measured(cls, **settings)
     assert kinds(facts) == said
-    assert all(str(note).startswith("mind ") for note in misleading(facts))
+    assert all(str(note).startswith("mind ") for note in facts.misleading())
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_class_that_takes_no_weight_raises_nothing():
     facts = measure_optimizer(lambda model, **settings: torch.optim.SGD(model, lr="no"))
     assert all(moved.refused for moved in facts.movements)
     assert (facts.memory, facts.decay, facts.exponent, facts.moved_without_rate) == (None,) * 4
-    assert misleading(facts) == []
+    assert [*facts.misleading()] == []
 
 
 _EMERGING = "emerging_optimizers."

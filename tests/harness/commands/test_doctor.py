@@ -23,7 +23,7 @@ from htbench.harness.store.check import Survey
 from htbench.harness.store.record import RunRecord
 from htbench.harness.system import checks, machine, place
 from htbench.harness.system.checks import CPU_BUILD
-from htbench.harness.system.finding import Finding, examine
+from htbench.harness.system.finding import Finding, examine, report
 from tests.helpers.json_fields import promised
 
 STORE = {"root", "locks", "links", "store", "records", "data"}
@@ -38,7 +38,7 @@ def look(root, subject=None):
 
 CHECK_OF = {
     **dict.fromkeys(("root", "disk", "locks", "links"), place.root),
-    **dict.fromkeys(("slurm", "sacct"), checks._slurm),
+    "slurm": checks._slurm,
     **dict.fromkeys(("gpus", "torch"), checks._torch),
     "memory": checks._cores,
     "store": doctor._store,
@@ -166,7 +166,9 @@ def test_locks_that_do_not_work(tmp_path, monkeypatch, number, words):
             raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    assert the(look(tmp_path, "locks"), words).level == "problem"
+    found = look(tmp_path, "locks")
+    assert the(found, words).level == "problem"
+    assert report(found, "here").title == "runs can't start here; wrong: locks"
 
 
 def test_locks_of_a_file_system_that_wants_to_write_what_it_locks(tmp_path, monkeypatch):
@@ -210,30 +212,25 @@ def test_room_on_the_disk(tmp_path, monkeypatch, free, level):
 def test_a_controller_that_hangs_is_not_waited_for(tmp_path, monkeypatch, programs):
     child = tmp_path / "child"
     hang = f"/bin/sleep 300 & echo $! > {child}.new; /bin/mv {child}.new {child}; wait"
-    for name in ("sinfo", "sbatch", "squeue", "sacct"):
+    for name in ("sinfo", "sbatch", "squeue"):
         programs(name, hang if name == "sinfo" else "exit 0")
     monkeypatch.setattr(machine, "PATIENCE", 1.0)
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     found = look(tmp_path, "slurm")
     assert the(found, "the controller does not answer: no answer within 1 s").level == "problem"
     assert the(found, "not inside an allocation").level == "note"
+    assert report(found, "here").title == "runs can start here; wrong: slurm; to mind: slurm"
     pid = int(child.read_text())
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 def test_a_cluster_that_works(tmp_path, monkeypatch, programs):
-    for name, script in {
-        "sinfo": "echo debug*; echo long",
-        "sbatch": "",
-        "squeue": "",
-        "sacct": "exit 1",
-    }.items():
+    for name, script in {"sinfo": "echo debug*; echo long", "sbatch": "", "squeue": ""}.items():
         programs(name, script)
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     assert [(one.level, one.finding) for one in look(tmp_path, "slurm")] == [
         ("ok", "the controller answers; partitions: debug* long")
     ]
-    assert the(look(tmp_path, "sacct"), "exit status 1").level == "note"
 
 
 def test_a_driver_that_fails(tmp_path, monkeypatch, programs):

@@ -23,9 +23,9 @@ def gc(tmp_path, capsys):
 
     def run(*words):
         assert cli.main(["runs", "gc", "--root", str(tmp_path), *words]) == 0
-        *lines, last = capsys.readouterr().out.splitlines()
-        assert last.startswith("would go" if "--dry-run" in words else "removed")
-        return [line.split()[-1] for line in lines[1:] if line]
+        first, *lines = capsys.readouterr().out.splitlines()
+        assert first.startswith("would go" if "--dry-run" in words else "removed")
+        return [line.split()[-1] for line in lines[2:]]
 
     return run
 

@@ -43,8 +43,8 @@ def runs(tmp_path):
 
 
 def listed(out):
-    """The keys in the table; what stands below it is set off by an empty line."""
-    return [line.split()[0] for line in out.partition("\n\n")[0].splitlines()[1:]]
+    """The keys in the table, which stands below the number of runs."""
+    return [line.split()[0] for line in out.partition("\n\n")[2].splitlines()[1:]]
 
 
 def test_finished_runs_the_newest_first_and_all_if_wanted(ls, runs):
@@ -79,7 +79,7 @@ def test_a_run_whose_record_is_damaged_is_named_and_has_no_figures(ls, runs, tmp
 
 def test_the_settings_that_tell_runs_apart_have_columns(ls, runs, tmp_path):
     def table(*words):
-        head, *rows = ls(*words)[1].splitlines()
+        _, _, head, *rows = ls(*words)[1].splitlines()
         return head.split(), [row.split() for row in rows]
 
     head, rows = table("--all")
@@ -100,9 +100,9 @@ def test_the_newest_fifty_unless_more_are_wanted(ls, tmp_path, monkeypatch):
         os.utime(Store(tmp_path).run_folder(key) / "record.json", (1e9 + age, 1e9 + age))
     _, out, err = ls()
     assert listed(out) == keys[:2:-1] and err == ""
-    assert out.splitlines()[-1].startswith("3 older runs are left out; `htbench runs ls --all --root ")
+    assert out.startswith("8 runs, of which these 5 are the newest; `htbench runs ls --all --root ")
     assert listed(ls("--all")[1]) == keys[::-1] == listed(ls("--limit", "100")[1])
-    assert len(json.loads(ls("--json")[1])) == 8 and "left out" not in ls("--limit", "2")[1]
+    assert len(json.loads(ls("--json")[1])) == 8 and ls("--limit", "2")[1].startswith("8 runs, of")
 
 
 def test_filters_compare_values_not_words(ls, runs):

@@ -77,7 +77,7 @@ def test_a_store_and_logs_beside_the_program_are_none_of_its_files(write, in_git
     htbench = Htbench(spec.parent / "store")
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     (spec.parent / "run.log").write_text("what a shell writes beside the program")
-    assert "3 finished, 0 to run" in htbench("sweep", "plan", spec).stdout
+    assert "0 to run; 3 runs, 3 finished" in htbench("sweep", "plan", spec).stdout
     (copy,) = (htbench.root / "programs").iterdir()
     assert [path.name for path in copy.iterdir()] == ["train.py"]
 

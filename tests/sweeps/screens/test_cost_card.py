@@ -270,7 +270,8 @@ def test_a_search_is_told_how_often_one_of_its_size_finds_the_order(store, write
 )
 def test_warnings(tiny, resources, settings, wanted):
     config = resolve_config(tiny | {"steps": 100} | settings)
-    notes = cost_card.make_row(Work(run_class(config), config, Resources(**resources), 3), 100, SEEN).warnings
+    work = Work(run_class(config), config, Resources(**resources), 3)
+    notes = cost_card.find_warnings(work, SEEN, SEEN.seconds(config, 100))
     assert [note.kind for note in notes] == [kind for kind, _ in wanted]
     for note, (_, fields) in zip(notes, wanted, strict=True):
         assert note.fields.items() >= fields.items()
