@@ -250,7 +250,7 @@ def as_on_a_gpu() -> Iterator[None]:
         patch.object(F, "scaled_dot_product_attention", without_dropout),
         patch.object(F, "rms_norm", rms_norm),
         patch.dict(CHUNK_LOGITS, cpu=CHUNK_LOGITS["cuda"]),
-        patch.multiple(products, _crawls=lambda _: False, _block_rows=lambda x: [(0, x.shape[-2])]),
+        patch.multiple(products, crawls=lambda _: False, _block_rows=lambda x: [(0, x.shape[-2])]),
         patch.object(exact, "_host_reads", lambda _: False),
     ):
         yield

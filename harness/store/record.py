@@ -41,7 +41,6 @@ class RunRecord:
         attempts: number of attempts; each is one start of the run's processes.
         environment: versions, hardware, code version, data fingerprint.
         divergence: why a run diverged, after `steps`: a `kind` of DIVERGENCES with its values.
-        remarks: what else people should know of it, each a `kind` of REMARKS with values.
         timing: the time of a step over all attempts (`harness/train/progress.py`); empty if not measured. It
             includes the periodic work of the optimizer, but no evaluations and no checkpoints. `mean`:
             seconds per step. `sd`: the sample standard deviation over windows of steps, absent with one
@@ -73,7 +72,6 @@ class RunRecord:
     attempts: int
     environment: dict[str, Any]
     divergence: dict[str, Any] = dataclasses.field(default_factory=dict)
-    remarks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     pruned_by: list[str] = dataclasses.field(default_factory=list)
     repeated_steps: int = 0
     timing: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -96,12 +94,13 @@ class RunRecord:
         """Why the run has not completed."""
         if self.status is Status.PRUNED:
             return Note("pruned", step=self.steps, studies=list(filter(None, self.pruned_by)))
-        return _note(self.divergence) if self.divergence else None
+        fields = dict(self.divergence)
+        return Note(fields.pop("kind"), **fields) if fields else None
 
     @property
     def note(self) -> str:
-        """What people should know of the run, in words; empty if there is nothing."""
-        return "; ".join(map(str, filter(None, (self.why, *map(_note, self.remarks)))))
+        """Why the run has not completed, in words; empty if it has."""
+        return str(self.why or "")
 
     def ends(self, study: str = "") -> bool:
         """Whether the run has ended for `study` (empty: outside of any study)."""
@@ -136,23 +135,18 @@ def _is_sound(record: RunRecord) -> bool:
         and type(config.get("task")) is str
         and "imported" not in config  # by 0.1.0 from another trainer: our defaults do not hold for it
         and typed.fits(RunConfig, config)
-        and (not record.divergence or _is_fact(record.divergence, DIVERGENCES))
-        and all(_is_fact(remark, REMARKS) for remark in record.remarks)
+        and (not record.divergence or _is_divergence(record.divergence))
         and min(record.steps, record.attempts, record.repeated_steps) >= 0
         and min(record.test_items, record.test_tokens, record.test_split) >= 0
         and all(_is_time(word) for word in (record.began, record.ended) if word)
     )
 
 
-def _is_fact(value: dict[str, Any], kinds: Mapping[str, Mapping[str, type]]) -> bool:
-    fields = kinds.get(value["kind"]) if type(value.get("kind")) is str else None
+def _is_divergence(value: Mapping[str, Any]) -> bool:
+    fields = DIVERGENCES.get(value["kind"]) if type(value.get("kind")) is str else None
     return fields is not None and all(
         name in value and typed.fits(kind, value[name]) for name, kind in fields.items()
     )
-
-
-def _note(fact: Mapping[str, Any]) -> Note:
-    return Note(fact["kind"], **{name: value for name, value in fact.items() if name != "kind"})
 
 
 def _is_time(word: str) -> bool:
@@ -168,5 +162,3 @@ DIVERGENCES: dict[str, dict[str, type]] = {
     "loss_stayed_high": {"untrained": float, "best": float, "steps": int},
     "metric_not_finite": {"metric": str},
 }
-# What else may be told of a run, likewise.
-REMARKS: dict[str, dict[str, type]] = {"text": {"text": str}}

@@ -87,7 +87,7 @@ class Bench:
         self.points.setdefault(point.sweep, []).append(point)
         if state in ("completed", "diverged", "pruned"):
             self._record(
-                *(point, state, metrics or {}, reason, steps or base["steps"]),
+                *(point, state, metrics or {}, steps or base["steps"]),
                 *(seconds, cpu, environment, cost or COST),
             )
             if curve:
@@ -96,7 +96,7 @@ class Bench:
             self._attempt(key, {"reason": reason, "message": "/a/path"} if state == "failed" else None)
         return key
 
-    def _record(self, point, status, metrics, note, steps, seconds, cpu, environment, cost):
+    def _record(self, point, status, metrics, steps, seconds, cpu, environment, cost):
         config = _config(point.overrides)
         self._folder(point.key)
         self.store.write_record(
@@ -114,7 +114,6 @@ class Bench:
                 environment=ENVIRONMENT | {"cpu": cpu} | (environment or {}),
                 timing={"mean": seconds, "steps": steps, "warmup": 10, "cpu": seconds},
                 divergence={"kind": "loss_not_finite"} if status == "diverged" else {},
-                remarks=[{"kind": "text", "text": note}] if note and status != "diverged" else [],
                 pruned_by=[point.study] if status == "pruned" else [],
             )
         )

@@ -109,7 +109,9 @@ def test_sophias_second_pass_counts_as_the_optimizers():
 
 
 def test_a_gpu_multiplies_whole_stacks():
-    config = config_of("pydocs", "llama-60m", "muon", batch_size=1, seq_len=8)
+    config = config_of(
+        "pydocs", "llama-60m", "muon", batch_size=1, seq_len=8, **{"optimizer.ns_dtype": "float32"}
+    )
     cpu, gpu = (count(config, device).optimizer_flops_per_step for device in ("cpu", "cuda"))
     assert gpu > cpu  # the CPU multiplies the upper block rows of X X^T only
 

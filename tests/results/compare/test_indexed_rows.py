@@ -26,9 +26,8 @@ def test_the_index_may_be_deleted(store):
 
 def test_an_amended_record_is_seen(store):
     key = load_frame(store)["key"].iloc[0]
-    remarks = [{"kind": "text", "text": "looked at again"}]
-    change_record(store, key, lambda record: dataclasses.replace(record, remarks=remarks))
-    assert load_frame(store)["reason"].iloc[0] == "looked at again"
+    change_record(store, key, lambda record: dataclasses.replace(record, peak_memory=7))
+    assert load_frame(store)["peak_memory"].iloc[0] == 7
 
 
 def test_a_changed_record_makes_the_run_damaged(store):

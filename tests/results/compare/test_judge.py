@@ -16,9 +16,10 @@ from statsmodels.stats.proportion import proportion_confint
 
 from htbench.results.compare import ranges
 from htbench.results.compare.items import Discordant, Items, paired_variance
-from htbench.results.compare.judge import MARGIN, Kind, Row, judge
+from htbench.results.compare.judge import Kind, Row, judge
 from htbench.results.compare.spread import estimate_spread, moderate
 from htbench.results.compare.tuning import Search, Setting, tuning_variance
+from htbench.results.frames.metrics import MARGIN_NATS as MARGIN
 from tests.helpers.simulate import rows_of
 
 
