@@ -17,35 +17,19 @@ from htbench.optimizers import together
 from tests.helpers.interrupting import StopAfter, finish
 from tests.helpers.stacking import train_together
 
-BASE = {
-    "task": "pydocs",
-    "model": "llama-nano",
-    "batch_size": 2,
-    "seq_len": 16,
-    "steps": 100,
-    "grad_clip": 0.5,
-}
-BASE |= {"held_out_tokens": 64, "log_every": 10, "checkpoint.keep_weights": True}
+BASE = {"task": "pydocs", "model": "llama-nano", "batch_size": 2, "seq_len": 16, "steps": 100}
+BASE |= {"grad_clip": 0.5, "held_out_tokens": 64, "log_every": 10, "checkpoint.keep_weights": True}
+BASE |= {"optimizer.name": "adamw"}
 
 
 def configs(number=3, rates=(0.01, 0.02, 0.005), **settings):
     """Runs that differ in seed, rate and weight decay."""
-    return [
-        resolve_config(
-            BASE
-            | {
-                "optimizer.name": "adamw",
-                "optimizer.lr": rates[i],
-                "optimizer.weight_decay": 0.1 * i,
-                "seed": i,
-            }
-            | settings
-        )
-        for i in range(number)
-    ]
+    own = [{"optimizer.lr": rates[i], "optimizer.weight_decay": 0.1 * i, "seed": i} for i in range(number)]
+    return [resolve_config(BASE | one | settings) for one in own]
 
 
-def assert_as_alone(records, root, alone_root, wanted):
+def assert_as_alone(records, folder, wanted):
+    root, alone_root = folder / "stack", folder / "alone"
     for record, config in zip(records, wanted, strict=True):
         alone, rows = finish(config, alone_root)
         assert (record.key, record.status, record.metrics) == (alone.key, alone.status, alone.metrics)
@@ -62,14 +46,14 @@ def test_a_hundred_steps_of_a_stack_are_those_of_its_runs_alone(tmp_path, optimi
     wanted = configs(2, model=model, **{"optimizer.name": optimizer})
     records = train_together(wanted, tmp_path / "stack")
     assert [record.environment["stack"] for record in records] == [2, 2]
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+    assert_as_alone(records, tmp_path, wanted)
 
 
 def test_a_run_that_diverges_leaves_the_stack_and_the_others_do_not_notice(tmp_path):
     wanted = configs(rates=(0.01, 1e9, 0.005), **{"optimizer.name": "sgdm", "grad_clip": None, "steps": 40})
     records = train_together(wanted, tmp_path / "stack")
     assert [record.status for record in records] == [Status.COMPLETED, Status.DIVERGED, Status.COMPLETED]
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+    assert_as_alone(records, tmp_path, wanted)
 
 
 def test_runs_go_on_across_stacks_and_alone(tmp_path):
@@ -79,7 +63,7 @@ def test_runs_go_on_across_stacks_and_alone(tmp_path):
     first, _ = finish(wanted[0], tmp_path / "stack")
     records = [first, *train_together(wanted[1:], tmp_path / "stack")]
     assert [record.attempts for record in records] == [2, 2, 2]
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+    assert_as_alone(records, tmp_path, wanted)
 
 
 def test_a_checkpoint_of_a_stacked_run_is_no_larger_than_alone(tmp_path):
@@ -110,7 +94,7 @@ def test_a_run_that_fails_ends_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks.StackedLearner, "follow_schedules", fail_once)
     ends = train_together(wanted, tmp_path / "stack")
     assert isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
-    assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
+    assert_as_alone([ends[0], ends[2]], tmp_path, [wanted[0], wanted[2]])
 
 
 def test_runs_go_on_one_by_one_where_a_stack_rounds_in_another_way(tmp_path, monkeypatch, caplog):
@@ -125,22 +109,20 @@ def test_runs_go_on_one_by_one_where_a_stack_rounds_in_another_way(tmp_path, mon
     monkeypatch.setattr(stacks.StackedModel, "give_gradients", round_otherwise)
     records = train_together(wanted, tmp_path / "stack")
     assert "one by one" in caplog.text and "stack" not in records[0].environment
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+    assert_as_alone(records, tmp_path, wanted)
 
 
 @pytest.mark.parametrize("optimizer", ["sophia", "schedule_free", "prodigy", "cosmos", "mars", "htmuon_mix"])
 def test_other_rules_step_as_alone(tmp_path, optimizer):
     wanted = configs(2, **{"optimizer.name": optimizer, "steps": 25, "optimizer.lr": 0.004})
     records = train_together(wanted, tmp_path / "stack")
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+    assert_as_alone(records, tmp_path, wanted)
 
 
 def test_where_stacked_directions_differ_each_steps_with_its_own_lists(tmp_path, monkeypatch):
     monkeypatch.setattr(together, "_is_alone", lambda *arguments: False)
     wanted = configs(2, **{"optimizer.name": "muon", "steps": 20})
-    assert_as_alone(
-        train_together(wanted, tmp_path / "stack"), tmp_path / "stack", tmp_path / "alone", wanted
-    )
+    assert_as_alone(train_together(wanted, tmp_path / "stack"), tmp_path, wanted)
 
 
 def test_each_log_has_the_words_of_its_run(tmp_path, monkeypatch):
@@ -163,7 +145,7 @@ def test_a_run_that_can_not_clip_fails_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(stacks.StackedLearner, "clip_gradients", lack_memory)
     ends = train_together(wanted, tmp_path / "stack")
     assert isinstance(ends[1], RunFailedError) and "of this run alone" in str(ends[1])
-    assert_as_alone([ends[0], ends[2]], tmp_path / "stack", tmp_path / "alone", [wanted[0], wanted[2]])
+    assert_as_alone([ends[0], ends[2]], tmp_path, [wanted[0], wanted[2]])
 
 
 @pytest.fixture
@@ -201,21 +183,17 @@ def test_a_compiled_stack_keeps_its_size_until_half_have_left(tmp_path, monkeypa
     assert_close_to_alone([ends[2], ends[4]], tmp_path, [wanted[2], wanted[4]])
 
 
-class Smoothed(text.TextTask):
-    def loss(self, model, batch):
-        logits = self.logits(model, batch)
-        return torch.nn.functional.cross_entropy(
-            logits, batch.targets.flatten(), reduction="sum", label_smoothing=0.2
-        )
+_LOSS = text.TextTask.loss
+DOUBLED = type("Doubled", (text.TextTask,), {"loss": lambda task, *words: 2 * _LOSS(task, *words)})
 
 
-@pytest.mark.parametrize(("name", "value"), [("TextTask", Smoothed), ("CHUNK_ABOVE", 100)])
+@pytest.mark.parametrize(("name", "value"), [("TextTask", DOUBLED), ("CHUNK_ABOVE", 100)])
 def test_runs_with_another_loss_are_compiled_alone(tmp_path, monkeypatch, nothing_compiled, name, value):
     monkeypatch.setattr(text, name, value)
     wanted = configs(2, compile=True, steps=20)
     records = train_together(wanted, tmp_path / "stack")
     assert ["stack" in record.environment for record in records] == [False, False]
-    assert_as_alone(records, tmp_path / "stack", tmp_path / "alone", wanted)
+    assert_as_alone(records, tmp_path, wanted)
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def test_a_value_that_another_sweep_has_tried_is_not_recommended(bench, make):
     for lr in (0.01, 0.02, 0.04):
         bench.add("digits", "muon", lr, metrics=make.image(0.99 if lr == 0.04 else 0.9, 0.4))
     assert found(bench) == {"lr": "add `optimizer.lr: 0.08` to block muon"}
-    bench.add("digits", "muon", 0.08, sweep="more", state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "muon", 0.08, sweep="more", state="diverged", steps=3)
     assert found(bench) == {}, "beyond 0.04 lies a divergence, which is a result"
 
 

@@ -142,11 +142,11 @@ def test_a_rival_without_replicas_keeps_others_from_being_bold(bench, make):
 def test_a_divergence_is_a_result_and_no_obstacle(bench, make, seed):
     contest(bench, make, **CLEAR)
     bench.add("digits", "adamw", 0.01, metrics=make.image(0.5, 0.9))  # else its best rate is at an edge
-    bench.add("digits", "adamw", 0.04, state="diverged", reason="x at step 3", steps=3)
-    bench.add("digits", "sgdm", 0.04, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "adamw", 0.04, state="diverged", steps=3)
+    bench.add("digits", "sgdm", 0.04, state="diverged", steps=3)
     stage = REPLICATE if seed else "search"
     lr = 0.02 if seed else 0.08
-    bench.add("digits", "adamw", lr, stage=stage, seed=seed, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "adamw", lr, stage=stage, seed=seed, state="diverged", steps=3)
     assert bold(bench) == ["muon"]
 
 

@@ -46,7 +46,7 @@ def test_a_lost_record_is_no_longer_there(store):
 
 
 def test_what_another_study_pruned_is_unfinished(bench):
-    bench.add("digits", "muon", 0.02, state="pruned", metrics={"val_loss": 3.0}, reason="by asha")
+    bench.add("digits", "muon", 0.02, state="pruned", metrics={"val_loss": 3.0})
     store = bench.write()
     assert load_frame(store)["state"].tolist() == ["pruned"]
     points = store.root / "sweeps" / "demo-digits" / "points.jsonl"

@@ -40,7 +40,7 @@ def test_search_seeds_are_averaged_and_one_divergence_disqualifies(bench, make):
         bench.add("digits", "muon", 0.01, seed=seed, metrics=make.image(good, 0.4))
         bench.add("digits", "muon", 0.02, seed=seed, metrics=make.image(wild, 0.4))
     bench.add("digits", "muon", 0.04, seed=0, metrics=make.image(0.99, 0.1))
-    bench.add("digits", "muon", 0.04, seed=1, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "muon", 0.04, seed=1, state="diverged", steps=3)
     choice = only_choice(bench)
     assert choice.winner.value("lr") == 0.01  # mean 0.91, not the lucky 0.97
     assert [candidate.state for candidate in choice.candidates] == ["completed", "completed", "diverged"]

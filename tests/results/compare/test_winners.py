@@ -15,7 +15,7 @@ def test_replicas_are_reported_and_a_row_without_any_says_why(bench, make):
         for seed in (1, 2)
     ]
     bench.add("digits", "adamw", 0.02, metrics=make.image(0.9, 0.4))
-    bench.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
+    bench.add("digits", "sgdm", 0.3, state="diverged", steps=3, curve=False)
     muon, adamw, sgdm = choose(load_rows(bench.write()), OPTIMIZER)
     assert [run["key"] for run in muon.reported] == keys and muon.state == adamw.state == "completed"
     assert (adamw.reported, sgdm.reported, sgdm.state) == ([], [], "diverged")

@@ -44,7 +44,7 @@ def small(bench, make):
     """Two lrs, a divergence, two replicas: enough for lr_curve and loss."""
     bench.add("digits", "muon", 0.01, metrics=make.image(0.90, 0.4))
     bench.add("digits", "muon", 0.02, metrics=make.image(0.95, 0.4))
-    bench.add("digits", "muon", 0.04, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "muon", 0.04, state="diverged", steps=3)
     bench.keys = [
         bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=seed, metrics=make.image(0.9, 0.4))
         for seed in (1, 2)
@@ -126,7 +126,7 @@ def test_a_figure_without_data_says_so(small, tmp_path):
 @pytest.mark.parametrize("state", ["waiting", "diverged"])
 def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     for lr in (0.01, 0.02):
-        bench.add("digits", "nobody_knows_it", lr, state=state, reason="x at step 3", steps=3)
+        bench.add("digits", "nobody_knows_it", lr, state=state, steps=3)
     store = bench.write()
     assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path).outcome == "drawn"
 
@@ -153,7 +153,7 @@ def test_the_ladder_is_drawn_once(bench, make):
 def test_lr_curve_has_the_best_p_the_chosen_and_the_diverged(bench, make):
     for lr, p, accuracy in ((0.02, 0.1, 0.8), (0.01, 0.1, 0.9), (0.01, 0.2, 0.7)):
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
-    bench.add("digits", "htmuon", 0.04, p=0.1, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "htmuon", 0.04, p=0.1, state="diverged", steps=3)
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
     (panel,) = lr_curve(load_rows(bench.write()), bench.store)
     assert panel.about.title == "digits · resnet-nano"

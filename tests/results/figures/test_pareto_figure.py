@@ -100,7 +100,7 @@ def test_each_interval_is_a_point_and_the_published_ones_are_known(bench, make):
 
 
 def test_who_has_no_result_is_named(two):
-    two.add("digits", "sgdm", 0.3, state="diverged", reason="x at step 3", steps=3, curve=False)
+    two.add("digits", "sgdm", 0.3, state="diverged", steps=3, curve=False)
     panel = pareto(load_rows(two.write()), two.store)[0]
     assert said(panel)[-1] == "without a result: sgdm" and len(panel.of(POINT)) == 2
 

@@ -112,7 +112,6 @@ def test_without_muon_the_worst_run_of_all_is_the_target_and_diverged_runs_miss_
         stage=REPLICATE,
         seed=2,
         state="diverged",
-        reason="x at step 9",
         steps=9,
         curve=False,
     )
@@ -147,7 +146,7 @@ def test_a_searched_p_does_not_widen_the_optimum(bench, make):
     grid = {(0.01, 0.1): 0.80, (0.02, 0.1): 0.90, (0.04, 0.1): 0.72, (0.04, 0.2): 0.895, (0.01, 0.2): 0.89}
     for (lr, p), accuracy in grid.items():
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
-    bench.add("digits", "htmuon", 0.08, p=0.1, state="diverged", reason="x at step 3", steps=3, curve=False)
+    bench.add("digits", "htmuon", 0.08, p=0.1, state="diverged", steps=3, curve=False)
     bench.add("digits", "muon", 0.02, metrics=make.image(0.9, 0.4))
     (panel,) = lr_width(load_rows(bench.write()), bench.store)
     htmuon, muon = entries(panel).values()
@@ -254,7 +253,7 @@ def test_a_smaller_budget_finds_less_and_a_divergence_is_never_the_best(bench, m
     for lr, accuracy in ((0.01, 0.8), (0.02, 0.9), (0.04, 0.7)):
         bench.add("digits", "muon", lr, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "adamw", 0.01, metrics=make.image(0.6, 0.4))
-    bench.add("digits", "adamw", 0.02, state="diverged", reason="x at step 3", steps=3)
+    bench.add("digits", "adamw", 0.02, state="diverged", steps=3)
     (panel,) = best_of_k(load_rows(bench.write()), bench.store)
     rows = panel.of(POINT)
     muon, adamw = (rows[rows["series"] == name] for name in ("muon", "adamw"))

@@ -157,9 +157,7 @@ def test_nobody_is_bold_without_a_clear_best(bench, make, tests):
 
 def test_a_best_whose_replicas_did_not_all_make_it_is_not_bold(bench, make):
     contest(bench, make, muon=[0.90, 0.91, 0.92], adamw=[0.80, 0.81, 0.82])
-    bench.add(
-        "digits", "muon", 0.02, stage=REPLICATE, seed=9, state="diverged", reason="x at step 3", steps=3
-    )
+    bench.add("digits", "muon", 0.02, stage=REPLICATE, seed=9, state="diverged", steps=3)
     assert bold(main_result(bench)) == []
 
 
