@@ -81,7 +81,7 @@ def test_the_run_and_the_listing_say_it_once_in_the_same_words(tmp_path, capsys,
     promised("zoo --routing", json.loads(shown.out))
     assert len(json.loads(shown.out)) == 29 and shown.err == f"{sentence}\n"
     assert main(["zoo", "--routing", "resnet-nano", "muon"]) == 0
-    assert capsys.readouterr().out.endswith("by AdamW, 10 by Muon.\n")
+    assert capsys.readouterr().out.startswith("29 parameters, each once: 19 by AdamW, 10 by Muon.\n")
 
 
 # --- Sophia without curvature passes ---
