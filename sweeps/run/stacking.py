@@ -7,8 +7,9 @@ from htbench import models, optimizers
 from htbench.harness.config import RunConfig
 
 # Above these widths a step is busy with products, and a stack of runs is no quicker than one after the other.
-# On a CPU measured with llama-s1 (32), llama-nano (48) and llama-s3 (64); on a GPU launches count.
-_WIDEST_ON_CPU, _WIDEST_ON_GPU = 48, 256
+# On a CPU measured with llama-s1 (32), llama-nano (48: .7 to 1.2 of the time, by processor and optimizer, as
+# runs in turns fill its cache) and llama-s3 (64); on a GPU launches count.
+_WIDEST_ON_CPU, _WIDEST_ON_GPU = 32, 256
 _MOST = 16  # runs of a stack: more are no quicker on a CPU
 
 
