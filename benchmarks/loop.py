@@ -230,16 +230,14 @@ def time_parts(root: Path, runs: int) -> npt.NDArray[np.float64]:
             spent["evaluate"] += time.process_time() - began
             return scores
 
-    plain, loop.Learner = loop.Learner, Timed  # type: ignore[misc]
     parts = []
     for seed in range(runs + 1):
         settings = SETTINGS | {"steps": DEMO_STEPS, "evaluation.untrained": True, "seed": seed}
         spent.update(update=0.0, evaluate=0.0)
         began = time.process_time()
-        run(resolved(resolve_config(settings)), Store(root), count=for_record)
+        run(resolved(resolve_config(settings)), Store(root), count=for_record, make_learner=Timed)
         whole = time.process_time() - began
         parts.append((spent["update"], spent["evaluate"], whole - sum(spent.values())))
-    loop.Learner = plain  # type: ignore[misc]
     return np.array(parts[1:])
 
 
