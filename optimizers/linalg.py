@@ -71,9 +71,9 @@ def eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     if A.is_cuda:
         L, V = torch.linalg.eigh(A.double())
         return L.to(A.dtype), V.to(A.dtype)
-    for X in (A, A.double()):
+    for dtype in (A.dtype, torch.float64):
         with suppress(torch.linalg.LinAlgError):  # type: ignore[attr-defined]
-            L, V = torch.linalg.eigh(X)
+            L, V = torch.linalg.eigh(A.to(dtype))
             if V.isfinite().all():
                 return L.to(A.dtype), V.to(A.dtype)
         if A.ndim > 2:

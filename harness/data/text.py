@@ -287,22 +287,26 @@ class TextTask:
             spelled = self.token_bytes[batch.targets.clamp(min=0)] * (batch.targets != IGNORED)
             return losses.view(part.targets.shape).sum(dim=1), spelled.sum(dim=1)
 
+        def logits_of(places: Tensor) -> Tensor:
+            return self.logits(model, self._take(split, chosen[places.numpy()], ALONE).to(device))
+
         def measure_together(places: Tensor) -> tuple[Tensor, Tensor]:
-            is_exact = self._is_exact.get(len(places))
-            together = None if is_exact is False else measure(places)
-            if is_exact and together is not None:
-                return together
-            parts = [measure(part) for part in torch.split(places, self.batch_size)]
-            losses, spelled = (torch.cat(numbers) for numbers in zip(*parts, strict=True))
-            if together is not None and losses.min() < losses.max():  # a head of zeros would show nothing
-                self._is_exact[len(places)] = torch.equal(together[0], losses)
+            parts = torch.split(places, self.batch_size)
+            if len(parts) > 1 and len(places) not in self._is_exact:
+                together, alone = logits_of(places), torch.cat([logits_of(part) for part in parts])
+                if together.min() < together.max():  # a head of zeros would show nothing
+                    self._is_exact[len(places)] = torch.equal(together, alone)
+            if len(parts) == 1 or self._is_exact.get(len(places)):
+                return measure(places)
+            losses, spelled = (torch.cat(x) for x in zip(*map(measure, parts), strict=True))
             return losses, spelled
 
         batches = _TOGETHER // (self.batch_size * self.seq_len)
         is_precise = not torch.is_autocast_enabled("cpu") and next(model.parameters()).dtype.itemsize > 2
+        is_small = batches > 1 and is_precise and not leaves_head(model)  # bfloat16 would hide a difference
         with evaluating(model):
             is_alone = group.size == 1 and device.type == "cpu" and micro_batch >= self.batch_size
-            if batches > 1 and is_precise and is_alone:  # bfloat16 would hide a difference
+            if is_small and is_alone:
                 rows_at_once = batches * self.batch_size
                 made = each_item(len(chosen), rows_at_once, rows_at_once, group, measure_together)
             else:

@@ -151,6 +151,7 @@ class Records:
         this last; if it dies before, the next reader does it.
         """
         with self.index.locked():
+            marks = {key: self._mark(key) for key in keys}  # before the records, which may be replaced
             records = self._read(keys)
             sound = [
                 record
@@ -158,7 +159,7 @@ class Records:
                 if not record.digest
                 and (record.status == "pruned" or self.clear_leftovers(key, self.files(key).checkpoint))
             ]
-            self.index.append((mark_of(self.files(record.key).record.stat()), record) for record in sound)
+            self.index.append((mark, record) for record in sound if (mark := marks[record.key]))
         return records
 
     def _read(self, keys: Iterable[str]) -> dict[str, RunRecord]:
