@@ -71,7 +71,7 @@ def eigen(A: Tensor) -> tuple[Tensor, Tensor]:
     if A.is_cuda:
         L, V = torch.linalg.eigh(A.double())
         return L.to(A.dtype), V.to(A.dtype)
-    for dtype in (A.dtype, torch.float64):
+    for dtype in dict.fromkeys((A.dtype, torch.float64)):
         with suppress(torch.linalg.LinAlgError):  # type: ignore[attr-defined]
             L, V = torch.linalg.eigh(A.to(dtype))
             if V.isfinite().all():

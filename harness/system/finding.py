@@ -76,7 +76,8 @@ def report(findings: Sequence[Finding], where: str) -> Report:
             notes.append(Note("finding", **fields, more=more))
             notes += [Note("advice", what=str(each.advice))] if each.advice else []
     kind = "can_start" if _ASIDE.issuperset(problems) else "can_not_start"
-    title = Note(kind, where=where, problems=problems, remarks=list(counts["note"]))
+    remarks = [subject for subject in counts["note"] if subject not in problems]
+    title = Note(kind, where=where, problems=problems, remarks=remarks)
     return Report("doctor", str(title), notes=notes, data=findings)
 
 

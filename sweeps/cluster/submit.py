@@ -260,7 +260,8 @@ def submit(
         queue.scancel(unwanted)
         failed = [p.point for p in selected if run_states[p.point.id].status is Status.FAILED]
         for point in failed:
-            store.clear_leftovers(point.key)  # perhaps nobody claims the run any more
+            with contextlib.suppress(OSError):  # the folder may be another user's
+                store.clear_leftovers(point.key)  # perhaps nobody claims the run any more
             if options.retry:
                 store.reset_failure(point.key)
         run_states |= states(store, failed)
