@@ -76,8 +76,7 @@ def report(findings: Sequence[Finding], where: str) -> Report:
             notes.append(Note("finding", **fields, more=more))
             notes += [Note("advice", what=str(each.advice))] if each.advice else []
     kind = "can_start" if _ASIDE.issuperset(problems) else "can_not_start"
-    remarks = [subject for subject in counts["note"] if subject not in problems]
-    title = Note(kind, where=where, problems=problems, remarks=remarks)
+    title = Note(kind, where=where, problems=problems, remarks=list(counts["note"]))
     return Report("doctor", str(title), notes=notes, data=findings)
 
 
