@@ -13,7 +13,7 @@ LINES, TOKENS, FUNCTIONS = (
     321_497 + 11_300 + 9_950 + 7_148,
     2_671 + 81 + 86 + 62,
 )
-TEST_LINES = 33_855 + 780 + 885 + 542
+TEST_LINES = 33_856 + 780 + 885 + 542
 
 
 def test_the_house_stays_small_enough_to_hold():

@@ -25,6 +25,7 @@ from htbench.harness.system import checks, machine, place
 from htbench.harness.system.checks import CPU_BUILD
 from htbench.harness.system.finding import Finding, examine, report
 from tests.helpers.json_fields import promised
+from tests.helpers.waiting import wait_for
 
 STORE = {"root", "locks", "links", "store", "records", "data"}
 
@@ -221,7 +222,7 @@ def test_a_controller_that_hangs_is_not_waited_for(tmp_path, monkeypatch, progra
     assert the(found, "not inside an allocation").level == "note"
     assert report(found, "here").title == "runs can start here; wrong: slurm; to mind: slurm"
     pid = int(child.read_text())
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_cluster_that_works(tmp_path, monkeypatch, programs):
