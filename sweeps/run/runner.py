@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -166,7 +166,7 @@ class Runner:
             self._look_around(pool)
             self._time_is_up = time.monotonic() >= self._ends
             while self._todo and pool.has_room_for(self._todo[0].processes) and not self.interrupted:
-                alike = self._take_alike(pool.size)
+                alike = self._take_alike(pool)
                 states = {point.id: self._state(point) for point in alike}
                 wanted = [point for point in alike if self._wants(point, states[point.id])]
                 safe = [point for point in wanted if not self._has_died(point, states[point.id])]
@@ -187,22 +187,29 @@ class Runner:
             if self.interrupted:
                 return pool.stop()
 
-    def _take_alike(self, workers: int) -> list[Point]:
+    def _take_alike(self, pool: Pool) -> list[Point]:
         """Take the next point from the queue, and others whose runs may be trained as one with its run.
 
-        Each worker shall have as much to do. A run whose process was killed goes on alone, so that it takes
-        no others with it.
+        They are a worker's share of the updates left, those of runs at work included, which may be few. A run
+        whose process was killed goes on alone, so that it takes no others with it.
         """
         first = self._todo.popleft()
         kind = self._stacks[first.id]
         if kind is None or first.id in self._alone:
             return [first]
+        waiting, at_work = [first, *self._todo], self._at_work.values()
+        left = self._updates(waiting) + max(0, self._updates(at_work) - pool.steps_done())
+        share = math.ceil(left / pool.size / self._updates([first]))
         alike = [x for x in self._todo if self._stacks[x.id] == kind and x.id not in self._alone]
-        share = -(-(len(self._todo) + 1) // workers)
         chosen = [first, *alike[: min(kind.most, share) - 1]]
         taken = {point.id for point in chosen}
         self._todo = deque(point for point in self._todo if point.id not in taken)
         return chosen
+
+    def _updates(self, points: Iterable[Point]) -> int:
+        return sum(
+            updates_of(self._known[point.id].config) or 1 for point in points
+        )  # epochs are not counted
 
     def _has_died(self, point: Point, now: RunState) -> bool:
         """Whether a process of the run's last attempt has died, here or elsewhere."""

@@ -76,12 +76,15 @@ def test_a_sweep_of_stacks_is_that_of_its_runs_alone_and_a_kill_loses_nothing(tm
     file = write_spec(SPEC)
     alone("sweep", "run", write_spec(SPEC.replace("auto", "1"), "alone.yaml"), "--workers", 2)
     process = stacked.start("sweep", "run", file, "--workers", 2)
-    wait_for(lambda: list((tmp_path / "stacked").glob("runs/*/*/checkpoint.pt")))
+
+    def owners():
+        begun = stacked.root.glob("runs/*/*/attempts/1.json")
+        return [json.loads(path.read_text())["owner"]["pid"] for path in begun]
+
+    wait_for(lambda: len(owners()) == 4 and list(stacked.root.glob("runs/*/*/checkpoint.pt")))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    attempts = stacked.root.glob("runs/*/*/attempts/1.json")
-    owners = [json.loads(path.read_text())["owner"]["pid"] for path in attempts]
-    assert len(set(owners)) < len(owners), "several runs are of one process"
+    assert [owners().count(pid) for pid in set(owners())] == [2, 2], "each worker has its share as one stack"
     stacked("sweep", "run", file, "--workers", 2)
     check_whole(tmp_path / "stacked")
     assert results(tmp_path / "stacked") == results(tmp_path / "alone")
