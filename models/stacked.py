@@ -108,7 +108,8 @@ class StackedModel:
     Attributes:
         module: gives the logits of each model, K times (N, T, V), from tokens (B, T); with joined heads
             (B, T, V).
-        weights: of the stack by name, (K, ...), but for heads that are not joined: these stay the models'.
+        weights: of the stack, (K, ...), each with the K parameters that are its parts; without heads that are
+            not joined: these stay the models'.
     """
 
     def __init__(self, models: Sequence[nn.Module], *, joins_heads: bool = False) -> None:
@@ -117,7 +118,7 @@ class StackedModel:
         # The layers are replaced below, so a copy of the first model without its weights will do.
         kept = {id(x): x for x in (*first.parameters(), *first.buffers())}
         self.module: nn.Module = copy.deepcopy(first, kept)
-        self.weights: dict[str, Tensor] = {}
+        self.weights: list[tuple[nn.Parameter, list[nn.Parameter]]] = []
         for name, layer in first.named_modules():
             if not any(True for _ in layer.parameters(recurse=False)):
                 continue
@@ -127,14 +128,14 @@ class StackedModel:
             above, _, last = name.rpartition(".")
             setattr(self.module.get_submodule(above), last, stacked)
             if not is_apart:
-                self.weights[f"{name}.weight"] = stacked.weight  # type: ignore[assignment]
+                self.weights.append((stacked.weight, [one.weight for one in layers]))  # type: ignore[arg-type, misc]
 
-    def give_gradients(self, models: Sequence[nn.Module]) -> None:
+    def give_gradients(self) -> None:
         """Hand each model its part of the gradients of the stack, which then has none."""
-        for name, weight in self.weights.items():
+        for weight, parts in self.weights:
             if weight.grad is not None:
-                for model, part in zip(models, weight.grad.unbind(), strict=True):
-                    model.get_parameter(name).grad = part
+                for part, grad in zip(parts, weight.grad.unbind(), strict=True):
+                    part.grad = grad
             weight.grad = None
 
 

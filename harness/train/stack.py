@@ -239,8 +239,8 @@ class _Stacked:
                     losses = self._losses(moved(inputs, first.device), parts)
             torch.autograd.backward(losses.sum())
         if self.joins_losses and first.config.grad_clip is not None:
-            _clip_each([weight.grad for weight in self.model.weights.values()], first.config.grad_clip)
-        self.model.give_gradients(self.models)
+            _clip_each([weight.grad for weight, _ in self.model.weights], first.config.grad_clip)
+        self.model.give_gradients()
         means = zip(self.learners, losses.detach().unbind(), strict=True)
         return {learner: loss for learner, loss in means if learner in batches}
 
