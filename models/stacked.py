@@ -28,7 +28,8 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Multiply the samples of each model by its weight, of (K, O, I)."""
-        W, kind = self.weight, x.device.type
+        W: Tensor = self.weight
+        kind = x.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
         parts, W = x.to(dtype).reshape(len(W), -1, x.shape[-1]), W.to(dtype)
         if torch.compiler.is_compiling():  # torch 2.13 traces a class of ours again in each process: 1.6 s
