@@ -51,6 +51,7 @@ _ROUNDING_SHARE = 1e-9  # of leverages and of squares; less is what rounding lea
 _LEAST_SHARE = 1e-5  # of the median variance; no variance counts as less (limma)
 _LEAST_LEFT = 0.25  # a row with fewer degrees of freedom in the fit shares too few seeds to be paired
 _ROUNDING = 1e-20  # of the largest variance; less is what rounding leaves of equal values
+_EQUAL = 1e-10  # of the largest value; less is what rounding, which is each processor's, leaves of a fit
 _ROUNDS = 10  # of the weighted fit
 
 
@@ -233,10 +234,11 @@ def _fit_weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom
     # With equal weights, many noisy rows would leak into all others at once, and hide.
     usual = np.quantile(total, 0.25)
     weights = usual / (total + usual) if usual > 0 else np.ones(len(values))
+    least = (_EQUAL * np.nanmax(np.abs(values))) ** 2
     for _ in range(_ROUNDS):
         residual, leverage = _fit_effects(values, there, weights)
         freedom_left = np.maximum((there - leverage).sum(axis=1), 0)
-        about = (residual**2).sum(axis=1) / np.maximum(freedom_left, _LEAST_LEFT)
+        about = np.maximum((residual**2).sum(axis=1) / np.maximum(freedom_left, _LEAST_LEFT), least)
         alone = freedom_left < _LEAST_LEFT
         moderated = moderate(np.where(alone, total, about), np.where(alone, freedom, freedom_left))
         before, weights = weights, moderated.pooled_variance / moderated.variance

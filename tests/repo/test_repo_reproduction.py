@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import statistics
 import tarfile
 
@@ -153,6 +154,11 @@ def test_the_endpoint_has_a_line_for_all_places_that_says_what_they_share():
     assert "the 40 test documents" in text and "data order 0." in text
 
 
+def same_numbers(text):
+    """The text with six digits of each number: the last ones of a fit are each processor's."""
+    return re.sub(r"\d+\.\d+(e-\d+)?", lambda number: f"{float(number[0]):.6g}", text)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", pages.pages())
 def test_a_page_is_what_its_records_say(name, tmp_path):
@@ -166,7 +172,9 @@ def test_a_page_is_what_its_records_say(name, tmp_path):
         f"python -m docs.reproduction_page {name}"
     )
     kept = {path.stem: path.read_text("utf-8") for path in page.place.with_suffix("").glob("*.csv")}
-    assert kept == dict(files), f"python -m docs.reproduction_page {name}"
+    for stem, made in dict(files).items():
+        assert same_numbers(kept.pop(stem)) == same_numbers(made), f"python -m docs.reproduction_page {name}"
+    assert not kept
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from htbench.harness.cost import shapes, update
-from htbench.optimizers.spectral import products
 from htbench.optimizers.zoo.registry import ZOO
 from tests.helpers.counted import config_of
 
@@ -33,9 +32,7 @@ def counted(config, device):
 
 
 @pytest.mark.parametrize("name", [slow_unless(QUICK, name) for name in GOLDEN])
-def test_it_is_what_the_simulation_gave(name, monkeypatch):
-    # It ran without bfloat16 arithmetic, where Gram matrices are multiplied by halves.
-    monkeypatch.setattr(products, "_NATIVE_BFLOAT16", False)
+def test_it_is_what_the_simulation_gave(name):
     case = GOLDEN[name]
     config = config_of(case["task"], case["model"], case["optimizer"], **case["settings"])
     for device in ("cpu", "cuda"):

@@ -407,6 +407,18 @@ def test_all_right_is_not_proof():
     assert found.verdicts[0].kind is Kind.WORSE
 
 
+def test_what_rounding_leaves_of_runs_in_common_tells_no_spread():
+    """Adam is AdamW without decay: a fit leaves the last digits of their runs, and each BLAS its own."""
+    values = 2.59 + 0.01 * noise(16)
+    ends = []
+    for seed in range(5):
+        rows = np.array([values, values]) * (1 + 1e-15 * noise(2, 16, seed=seed))
+        rows[1, 8:] = math.nan
+        spread = estimate_spread(rows, paired=True)
+        ends.append((spread.seeds, *spread.own.variance / spread.own.pooled_variance))
+    assert ends == [pytest.approx(ends[0], rel=1e-9)] * 5
+
+
 def test_rows_that_only_rounding_tells_apart_have_the_same_mean():
     shares = [[290 / 299, 292 / 299, 291 / 299], [291 / 299, 291 / 299, 291 / 299]]
     rows = [
