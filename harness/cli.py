@@ -57,12 +57,7 @@ COMMANDS = _FIRST | {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-# What commands of `harness` ask of the packages above it: a job that looks at its node. `sweeps` asks
-# `results` in the same way for what a sweep has found.
-ABOVE = {
-    "ending": "htbench.results.page.ending",
-    "probe": "htbench.sweeps.cluster.probe",
-}
+ENDING = "htbench.results.page.ending"  # where `sweeps` asks `results` for what a sweep has found
 
 _WITHOUT_STORE = ("zoo", "models", "tasks", "judge", "doctor")  # `doctor` reports on the store itself
 
