@@ -61,7 +61,7 @@ def _run_check(root: Path, check: Check) -> list[Finding]:
 
 
 def report(findings: Sequence[Finding]) -> Report:
-    """What is wrong, with advice, and a line for each subject of which all is well; whether runs can start."""
+    """What is wrong, with advice; a line for each subject of which all is well; whether runs can start."""
     counts = {level: Counter(f.subject for f in findings if f.level == level) for level in LEVELS}
     notes, problems = [], list(counts["problem"])
     for each in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
