@@ -34,7 +34,7 @@ def _make_row(entry: Entry) -> dict[Column, Any]:
     return {
         Column("size", kind="text"): rung.model,
         Column("parameters", digits=0, importance=1): rung.parameters,
-        Column("tokens_per_parameter", "tok/par", digits=1, importance=7): rung.ratio,
+        Column("tokens_per_parameter", "tokens/parameter", digits=1, importance=7): rung.ratio,
         Column("batch_size", "batch", importance=2): rung.batch,
         Column("optimizer", kind="text", importance=9): rung.optimizer,
         Column("loss", "test loss", digits=4, importance=6): Cell(entry.loss, runs=rung.keys),
