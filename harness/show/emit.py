@@ -10,7 +10,7 @@ from htbench.harness.show.numbers import document
 from htbench.harness.show.report import Report
 
 PARQUET = "parquet"  # no text, and one report to a file
-SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "json": "json", PARQUET: PARQUET}
+SUFFIXES = {"md": "md", "csv": "csv", "latex": "tex", "html": "html", "json": "json", PARQUET: PARQUET}
 
 
 def emit(
@@ -59,13 +59,14 @@ def as_text(reports: Sequence[Report], form: str) -> str:
         form: a key of SUFFIXES other than PARQUET; empty: as a plain screen.
     """
     # each loads what it needs when it is called: `htbench --help` does without
-    from htbench.harness.show import latex, markdown, terminal, tidy
+    from htbench.harness.show import html, latex, markdown, terminal, tidy
 
     writers: dict[str, Callable[[Sequence[Report]], str]] = {
         "": terminal.write,
         "md": markdown.write,
         "csv": tidy.write_csv,
         "latex": latex.write,
+        "html": html.write,
         "json": tidy.write_json,
     }
     return writers[form](reports)

@@ -1,4 +1,7 @@
-"""Sections as HTML, for the page of `htbench report`: a `<table>` with caption, alignment and footnotes."""
+"""Reports as HTML: a `<table>` with caption, alignment and footnotes, in a page without scripts.
+
+`htbench report` puts the same sections into its own page, under its style sheet.
+"""
 
 import html
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,7 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from htbench.harness.show.harmless import visible
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
-from htbench.harness.show.report import CHOSEN, Cell, Column, Section, dangers
+from htbench.harness.show.report import CHOSEN, Cell, Column, Report, Section, dangers, legend
+
+_STYLE = (
+    "body { font: 15px/1.4 sans-serif; margin: 1em }\n"
+    "table { border-collapse: collapse }\n"
+    "caption { text-align: left; padding: 4px 0 }\n"
+    "th, td { padding: 2px 10px; text-align: left; font-weight: normal; white-space: nowrap }\n"
+    "thead th { border-bottom: 1px solid }\n"
+    ".number { text-align: right }"
+)
 
 
 def escape(text: str) -> str:
@@ -14,23 +26,39 @@ def escape(text: str) -> str:
     return html.escape(visible(text))
 
 
-def section(part: Section, fold: str) -> str:
-    """One section: its grid under its title as caption, and its notes, which open at a click.
+def write(reports: Sequence[Report]) -> str:
+    """All of them as one page, with one legend."""
+    title = ", ".join(report.name for report in reports)
+    head = f'<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>\n{_STYLE}\n</style>'
+    meanings = _write_meanings(legend(p for report in reports for p in report.sections if not p.too_wide()))
+    below = ["<h3>Legend</h3>", *_write_list("notes", meanings)] if meanings else []
+    body = "\n".join([*map(_write_report, reports), *below])
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
-    What protects from a false conclusion stays in view, in short.
+
+def _write_report(report: Report) -> str:
+    sections = [section(part) for part in report.sections] or [f"<p>{prose(report.empty)}</p>"]
+    notes = [f"<p>{prose(note)}</p>" for note in report.notes]
+    return "\n".join([f"<h2>{escape(f'{report.name}: {report.title}')}</h2>", *sections, *notes])
+
+
+def section(part: Section, fold: str = "") -> str:
+    """One section: its grid under its title as caption, then the notes as a list.
 
     Args:
         part: the section.
-        fold: begins the addresses of the notes.
+        fold: begins the addresses of the notes, which then open at a click, on a mark or below the grid; what
+            protects from a false conclusion stays in view, in short. Empty: all notes do, but for the legend.
     """
     if note := part.too_wide():
         return f"<h3>{escape(part.title)}</h3>\n<p>{prose(note)}</p>"
     marks = part.marks()
-    links = {note: f'<a href="#{fold}-{mark}">{mark}</a>' for note, mark in marks.items()}
+    links = {note: f'<a href="#{fold}-{mark}">{mark}</a>' if fold else mark for note, mark in marks.items()}
+    ids = {mark: f' id="{fold}-{mark}"' if fold else "" for mark in marks.values()}
     notes = [
-        *(f'<sup id="{fold}-{mark}">{mark}</sup> {prose(note)}' for note, mark in marks.items()),
-        *(f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in part.legend()),
-        *map(prose, part.notes),
+        *(f"<sup{ids[mark]}>{mark}</sup> {prose(note)}" for note, mark in marks.items()),
+        *(_write_meanings(part.legend()) if fold else []),
+        *map(prose, part.notes if fold else part.facts),
     ]
     heads = (f'<th scope="col"{_align_column(column)}>{escape(column.head)}</th>' for column in part.columns)
     lines = [
@@ -42,7 +70,7 @@ def section(part: Section, fold: str) -> str:
         *(_write_row(part.columns, row, links) for row in part.rows),
         "</tbody>",
         "</table></div>",
-        *_fold_notes(part.dangers(), notes),
+        *(_fold_notes(part.dangers(), notes) if fold else _write_list("notes", notes)),
     ]
     return "\n".join(lines)
 
@@ -61,6 +89,10 @@ def _fold_notes(short: Iterable[Note], notes: Sequence[str], on: str = "") -> li
         "</details>",
     ]
     return [*_write_list("dangers", map(prose, short)), *(fold if notes else [])]
+
+
+def _write_meanings(legend: Iterable[tuple[str, Note]]) -> list[str]:
+    return [f"{escape(symbol)} {prose(meaning)}".strip() for symbol, meaning in legend]
 
 
 def _write_list(kind: str, items: Iterable[str]) -> list[str]:

@@ -110,7 +110,7 @@ COMMANDS = [
     ["doctor"],
     ["sweep", "status", "s"],
     ["ledger"],
-    *(["table", "--source", "runs", "--format", name] for name in ("md", "csv", "latex", "json")),
+    *(["table", "--source", "runs", "--format", name] for name in ("md", "csv", "latex", "html", "json")),
 ]
 
 

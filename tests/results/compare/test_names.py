@@ -89,7 +89,7 @@ def test_rows_of_one_routing_share_a_line_that_does_not_warn(bench, make):
     assert [str(note) for note in shown.brief.footer if note.kind == "routed"] == [ALL]
     assert dangers(store, "routing_unlike") == []
     report = GENERAL["main_result"](View(load_rows(store), store=store))
-    for form in ("", "md", "json"):
+    for form in ("", "md", "json", "html"):
         assert "embedding and head included" in as_text([report], form), form
     assert "embedding and head included" in page.write(View(load_rows(store), store=store), {})
 

@@ -103,7 +103,7 @@ def test_what_is_not_planned_is_empty(store):
     assert cells(store)["htmuon", 2].text() == ""
 
 
-@pytest.mark.parametrize("fmt", ["md", "csv", "latex"])
+@pytest.mark.parametrize("fmt", ["md", "csv", "latex", "html"])
 def test_every_format_has_the_symbols(store, fmt):
     shown = render(TABLES["main_result"](View(load_rows(store), "runs", ["nano"], store)), fmt)
     states = set(Status) - {Status.COMPLETED, Status.QUEUED}
