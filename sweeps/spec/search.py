@@ -57,7 +57,15 @@ class Asha:
     reduction_factor: int = key(whole(2), 3, "of this many that have come so far, one goes on")
 
 
-PRUNERS: dict[str, type] = {"asha": Asha}
+@dataclass(frozen=True)
+class Median:
+    """Options of the pruner `median`."""
+
+    startup_trials: int = key(whole(1), 5, "that run to their end in any case")
+    warmup_steps: int = key(whole(0), 0, "steps of each run before the first decision")
+
+
+PRUNERS: dict[str, type] = {"asha": Asha, "median": Median}
 
 
 def _seed(name: str, value: Any) -> int:
@@ -87,7 +95,9 @@ class Search:
     )
     rate: str = key(word(), "optimizer.lr", "the axis that `refine` refines; other axes are a grid beside it")
     seed: int = key(_seed, 0, "of the draws")
-    pruner: str = key(None, "", "`{asha: {}}` with its options; default: every run goes to its end")
+    pruner: str = key(
+        None, "", "`{asha: {}}` or `{median: {}}` with its options; default: every run goes to its end"
+    )
     storage: str = key(
         database.check, "", "URL of a database; default: a journal file per study in the store"
     )

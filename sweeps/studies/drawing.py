@@ -15,7 +15,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
-from optuna.pruners import BasePruner, NopPruner
+from optuna.pruners import BasePruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
@@ -187,7 +187,12 @@ def _list_settings(axes: Mapping[str, BaseDistribution], count: int) -> Iterator
 
 def make_pruner(study: Study) -> BasePruner:
     """The pruner of a study."""
-    return Asha(**study.pruner_options) if study.pruner else NopPruner()
+    options = study.pruner_options
+    if study.pruner == "asha":
+        return Asha(**options)
+    if study.pruner == "median":
+        return MedianPruner(options["startup_trials"], options["warmup_steps"])
+    return NopPruner()
 
 
 class Asha(BasePruner):

@@ -222,7 +222,7 @@ def test_status_tells_the_round(store, spec):
         ("[0.05, 0.1, 0.2, 0.4]", "[0, 0.1]", "each twice the one before"),
         ("{optimizer.lr: [0.05, 0.1, 0.2, 0.4]}", "{optimizer.momentum: [0.8, 0.9]}", "'sgdm' has no rate"),
         ("low: 0.01", "low: -1", "must have low < high"),
-        ("trials: 12", "trials: 12, pruner: asha", "search.pruner means nothing to mode 'refine'"),
+        ("trials: 12", "trials: 12, pruner: median", "search.pruner means nothing to mode 'refine'"),
         ("trials: 12", "trials: 12, rate: steps", "search.rate .steps. is not tuned"),
         ("mode: refine", "mode: tpe, rate: optimizer.lr", "search.rate means nothing to mode 'tpe'"),
         ("search:", "exclude: [{optimizer.lr: 0.1}]\nsearch:", "'exclude' can't hold optimizer.lr"),

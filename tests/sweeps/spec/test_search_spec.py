@@ -96,6 +96,8 @@ def test_mistakes_are_one_sentence(write_spec, old, new, sentence):
 
 
 def test_a_pruner_needs_evaluations(write_spec):
-    text = SEARCH.replace("evaluation.every: 2", "threads: 1").replace("trials: 4", "trials: 4, pruner: asha")
+    text = SEARCH.replace("evaluation.every: 2", "threads: 1").replace(
+        "trials: 4", "trials: 4, pruner: median"
+    )
     with pytest.raises(UsageError, match="set evaluation.every in base"):
         load(write_spec, text)
