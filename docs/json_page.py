@@ -120,7 +120,10 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
     ),
     "models": (list[zoo.ModelFacts], "An entry for each model."),
     "tasks": (list[zoo.TaskFacts], "An entry for each task."),
-    "doctor": (list[Finding], "A finding for each line. The exit status is 1 if one of them is a problem."),
+    "doctor": (
+        list[Finding],
+        "With `--sbatch` a finding for each `job`. The exit status is 1 if one of them is a problem.",
+    ),
     "cost": (RunCost, ""),
     "spectra": (_Spectra, "[spectra.md](spectra.md) explains the figures."),
     "bench optimizers": (optimizers.OptimizersFacts, ""),

@@ -57,7 +57,12 @@ COMMANDS = _FIRST | {
     "doctor": ("harness.commands.doctor", "Look at this machine and say what to do"),
 }
 
-ENDING = "htbench.results.page.ending"  # where `sweeps` asks `results` for what a sweep has found
+# What commands of `harness` ask of the packages above it: a job that looks at its node. `sweeps` asks
+# `results` in the same way for what a sweep has found.
+ABOVE = {
+    "ending": "htbench.results.page.ending",
+    "probe": "htbench.sweeps.cluster.probe",
+}
 
 _WITHOUT_STORE = ("zoo", "models", "tasks", "judge", "doctor")  # `doctor` reports on the store itself
 

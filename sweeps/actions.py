@@ -63,10 +63,10 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
 
 def show_end(store: Store, sweeps: Sequence[str], seconds: float, **parts: Any) -> None:
     """Show the results of some sweeps, as `results.page.ending.ending` says."""
-    from htbench.harness.cli import ENDING
+    from htbench.harness.cli import ABOVE
 
     search_no_more()
-    emit(importlib.import_module(ENDING).ending(store, sweeps, seconds, **parts))
+    emit(importlib.import_module(ABOVE["ending"]).ending(store, sweeps, seconds, **parts))
 
 
 def try_first(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> int:

@@ -1,15 +1,17 @@
-"""`htbench doctor`: checks this machine and the store, and prints advice.
+"""`htbench doctor`: checks this machine and the store, or the nodes of a cluster, and prints advice.
 
 It repairs nothing.
 """
 
 import argparse
 import contextlib
+import importlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from htbench.harness import tasks
+from htbench.harness.cli import ABOVE
 from htbench.harness.data.cache import MANIFEST, damaged, differing
 from htbench.harness.errors import UsageError
 from htbench.harness.show.emit import emit
@@ -20,19 +22,46 @@ from htbench.harness.system import checks as machine
 from htbench.harness.system import finding, place
 from htbench.harness.system.finding import Finding, ok, problem
 
+PATIENCE = 600.0
+
 
 def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add `--json` and `--data`."""
+    """Add `--json`, `--data`, `--sbatch` and `--patience`."""
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
         "--data", action="store_true", help="read all prepared data; make what is embedded again and compare"
+    )
+    parser.add_argument(
+        "--sbatch",
+        nargs="*",
+        metavar="SPEC | key=value",
+        help="instead: a short job on SLURM, like those of a sweep file, runs this command there",
+    )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        help=f"that it may wait in the queue; then it is cancelled (default: {PATIENCE:.0f})",
     )
 
 
 def doctor(args: argparse.Namespace) -> int:
     """Print the findings; return exit status 1 if one is a problem, else 0."""
-    findings = finding.examine(args.root, CHECKS + (_digests,) * args.data)
-    emit(finding.report(findings), args)
+    if args.sbatch is None and args.patience is not None:
+        raise UsageError("--patience is for the job of --sbatch.")
+    if args.sbatch is None:
+        return _show(finding.examine(args.root, CHECKS + (_digests,) * args.data), "here", args)
+    if args.data:
+        raise UsageError("--data is about this machine; leave it out with --sbatch.")
+    patience = PATIENCE if args.patience is None else args.patience
+    if not patience > 0:
+        raise UsageError(f"--patience must be above 0 seconds, not {patience:g}.")
+    probe = importlib.import_module(ABOVE["probe"])
+    return _show(probe.probe_nodes(args.root, args.sbatch, patience), "in such jobs", args)
+
+
+def _show(findings: Sequence[Finding], where: str, args: argparse.Namespace) -> int:
+    emit(finding.report(findings, where), args)
     return 1 if any(each.level == "problem" for each in findings) else 0
 
 

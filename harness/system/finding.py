@@ -60,8 +60,13 @@ def _run_check(root: Path, check: Check) -> list[Finding]:
         return [problem(check.__name__.strip("_"), broken)]
 
 
-def report(findings: Sequence[Finding]) -> Report:
-    """What is wrong, with advice; a line for each subject of which all is well; whether runs can start."""
+def report(findings: Sequence[Finding], where: str) -> Report:
+    """Whether runs can start; what is wrong, with advice; and a line for each subject of which all is well.
+
+    Args:
+        findings: all of them.
+        where: runs start.
+    """
     counts = {level: Counter(f.subject for f in findings if f.level == level) for level in LEVELS}
     notes, problems = [], list(counts["problem"])
     for each in sorted(findings, key=lambda finding: LEVELS.index(finding.level)):
@@ -71,7 +76,7 @@ def report(findings: Sequence[Finding]) -> Report:
             notes.append(Note("finding", **fields, more=more))
             notes += [Note("advice", what=str(each.advice))] if each.advice else []
     kind = "can_start" if _ASIDE.issuperset(problems) else "can_not_start"
-    title = Note(kind, problems=problems, remarks=list(counts["note"]))
+    title = Note(kind, where=where, problems=problems, remarks=list(counts["note"]))
     return Report("doctor", str(title), notes=notes, data=findings)
 
 

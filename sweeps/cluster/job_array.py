@@ -67,37 +67,64 @@ def write_array_script(
     processes: int = 1,
     content: bytes = b"",
 ) -> str:
-    """The script that `sbatch` gets for an array.
+    """The script of an array, for runs of so many processes each and this order."""
+    folder, digest = log_folder(root, submission), hashlib.sha256(content).hexdigest()
+    words = ("-m", "htbench.sweeps.cluster.job", folder, digest, root.resolve(), code.folder.resolve())
+    return write_script(
+        root,
+        code,
+        submission.name,
+        folder,
+        resources,
+        processes,
+        *map(str, words),
+        tasks=len(submission.points),
+    )
+
+
+def write_script(
+    root: Path,
+    code: Snapshot,
+    name: str,
+    log_folder: Path,
+    resources: Resources,
+    processes: int,
+    *words: str,
+    tasks: int = 1,
+    requeue: bool = True,
+) -> str:
+    """The script that `sbatch` gets for a job or an array.
 
     Args:
         root: the store.
         code: the snapshot to run from.
-        submission: the array.
-        resources: what each job asks for.
-        processes: of each run.
-        content: the order of the array, as `encode_order` makes it.
+        name: of the job.
+        log_folder: its log goes there.
+        resources: what it asks for.
+        processes: of its run.
+        words: for the interpreter.
+        tasks: of the array.
+        requeue: whether SLURM starts it again after a preemption or the end of its node.
     """
-    logs, digest, tasks = log_folder(root, submission), hashlib.sha256(content).hexdigest(), submission.points
-    words = ("-m", "htbench.sweeps.cluster.job", logs, digest, root.resolve(), code.folder.resolve())
     folder = code.folder.resolve()
     path = f"{folder}:{folder / snapshot.OUTSIDE}"
     text = _make_sbatch_string(
-        command=shlex.join(_build_command(root, folder, code.digest, resources, [*map(str, words)])),
-        folder=logs,
-        job_name=submission.name,
+        command=shlex.join(_build_command(root, folder, code.digest, resources, words)),
+        folder=log_folder,
+        job_name=name,
         time=resources.timeout_min,
         nodes=resources.nodes,
         ntasks_per_node=processes // resources.nodes,
         cpus_per_task=resources.cpus_per_task,
         gpus_per_node=resources.gpus_per_node or None,
         array_parallelism=resources.array_parallelism,
-        map_count=len(tasks) if len(tasks) > 1 else None,  # submitit makes no array of a single task
+        map_count=tasks if tasks > 1 else None,  # submitit makes no array of a single task
         signal_delay_s=resources.warning_seconds,
         stderr_to_stdout=True,
         # submitit's own word is refused where such keys are enforced
         wckey=None,  # type: ignore[arg-type]
         # Without --requeue, sites with JobRequeue=0 would end a preempted job for good.
-        additional_parameters={**resources.options, "requeue": True}
+        additional_parameters={**resources.options, "requeue" if requeue else "no-requeue": True}
         | ({"mem": resources.mem} if resources.mem else {}),
         # srun does not inherit --cpus-per-task from sbatch since SLURM 22.05. If one process of a run is
         # killed, the others shall not wait for it. Where SBATCH_EXPORT=NONE is the custom, srun would hide

@@ -1,6 +1,6 @@
 """The first thing a job's Python does: hold signals back, check the code, become the Python that trains.
 
-The text of this file is on the command line of a job (`job_array.write_array_script`). SLURM keeps that from
+The text of this file is on the command line of a job (`job_array.write_script`). SLURM keeps that from
 `sbatch` on, so who can write into the store can change neither it nor the digest beside it. For the same
 reason it imports the standard library only, in a Python that was started with -I and -S.
 

@@ -15,8 +15,18 @@ from htbench.harness.store.owner import current_user
 from htbench.harness.system import slurm
 from htbench.harness.system.squeue import COLUMNS
 from htbench.sweeps.cluster import sbatch
-from tests.helpers.squeue import HEAD
+from tests.helpers.squeue import HEAD, table
 
+# What comes after the options is the command; some of them have a word of their own.
+SRUN = """
+while :; do
+  case $1 in
+    --output|--cpus-per-task) shift 2 ;;
+    -*) shift ;;
+    *) break ;;
+  esac
+done
+exec "$@" """
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 
 
@@ -38,6 +48,15 @@ class FakeSlurm:
         monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
         monkeypatch.setattr(slurm, "_remembered", {})
         slurm.config.cache_clear()
+
+    def with_node(self, srun=SRUN):
+        """From now on jobs begin at once: their scripts run, with this `srun`."""
+        node = self.place / "node"
+        node.mkdir()
+        answers = {"srun": srun, "scontrol": "echo JobState=RUNNING", "squeue": f"echo '{table()}'"}
+        for name, text in answers.items():
+            (node / name).write_text(f"#!/bin/sh\n{text}\n")
+            (node / name).chmod(0o755)
 
     def in_process(self, monkeypatch):
         """From now on its commands run in this process, which is quicker and shows the same."""

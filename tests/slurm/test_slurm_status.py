@@ -13,6 +13,7 @@ from htbench.harness.errors import EXIT_USAGE
 from tests.helpers.on_cluster import (
     FEW,
     LONG,
+    NODES,
     PAIR,
     accepted,
     attempts,
@@ -134,3 +135,20 @@ def test_submissions_of_killed_submitters_are_found_in_the_queue(site, write_spe
     wait_for(lambda: not queue())
     (row,) = json.loads(site("sweep", "status", spec, "--json").stdout)
     assert row["completed"] == 2, "the array that was found did its work"
+
+
+# --- doctor ---
+
+
+def test_doctor_runs_on_each_node_of_a_job(site, write_spec):
+    text = FEW.replace("timeout_min: 20", "nodes: 2, mem: 500M").replace(
+        "steps: 20", "steps: 20, processes: 4"
+    )
+    done = site("doctor", "--json", "--sbatch", write_spec(text))
+    ((one,), log) = json.loads(done.stdout), done.stderr
+    assert (done.returncode, one["level"], one["subject"]) == (0, "ok", "job"), log
+    (node,) = re.match(
+        r"job \d+ on node (\w+) \(few sgdm.*\) found no problem; its log is ", one["finding"]
+    ).groups()
+    assert node in NODES and len(re.findall(r"^ok +root ", log, re.MULTILINE)) == 2
+    wait_for(lambda: not queue())

@@ -168,7 +168,7 @@ def test_locks_that_do_not_work(tmp_path, monkeypatch, number, words):
     monkeypatch.setattr(fcntl, "flock", flock)
     found = look(tmp_path, "locks")
     assert the(found, words).level == "problem"
-    assert report(found).title == "runs can't start here; wrong: locks"
+    assert report(found, "here").title == "runs can't start here; wrong: locks"
 
 
 def test_locks_of_a_file_system_that_wants_to_write_what_it_locks(tmp_path, monkeypatch):
@@ -219,7 +219,7 @@ def test_a_controller_that_hangs_is_not_waited_for(tmp_path, monkeypatch, progra
     found = look(tmp_path, "slurm")
     assert the(found, "the controller does not answer: no answer within 1 s").level == "problem"
     assert the(found, "not inside an allocation").level == "note"
-    assert report(found).title == "runs can start here; wrong: slurm; to mind: slurm"
+    assert report(found, "here").title == "runs can start here; wrong: slurm; to mind: slurm"
     pid = int(child.read_text())
     wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
