@@ -76,9 +76,8 @@ def pictures() -> dict[str, bytes]:
         sources = [View(demo, store=store), View(runs, "runs", store=store), View(None, "published")]
         for name in FIGURES:
             for number, view in enumerate(sources):
-                done = draw_figure(name, view, Path(place) / str(number))
-                if done.captions:
-                    found[name] = small(next(iter(done.captions)).read_bytes())
+                if drawn := draw_figure(name, view, Path(place) / str(number)):
+                    found[name] = small(next(iter(drawn)).read_bytes())
                     break
     return found
 

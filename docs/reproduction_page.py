@@ -457,10 +457,9 @@ def write_pictures(page: Page, store: Store, frame: pd.DataFrame) -> list[str]:
     names = []
     with tempfile.TemporaryDirectory() as drawn:
         for name in page.figures:
-            for path in draw_figure(name, view, Path(drawn)).paths:
-                if path.suffix == ".png":
-                    (folder / path.name).write_bytes(smaller(path.read_bytes()))
-                    names.append(path.stem)
+            for path in draw_figure(name, view, Path(drawn)):
+                (folder / path.name).write_bytes(smaller(path.read_bytes()))
+                names.append(path.stem)
     return names
 
 

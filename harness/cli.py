@@ -50,7 +50,7 @@ COMMANDS = _FIRST | {
     "models": ("harness.commands.zoo", "List the models with their parameter counts"),
     "tasks": ("harness.commands.zoo", "List the tasks, their data and which must be fetched"),
     "bench": ("harness.commands.bench", "Measure a step of each optimizer"),
-    "data": ("harness.commands.data", "Fetch and prepare the large datasets, and list what is prepared"),
+    "data": ("harness.commands.data", "Fetch and prepare the large datasets"),
     "spectra": ("harness.commands.spectra", "Heavy-tail metrics of the weights of runs, files and folders"),
     "cost": ("harness.commands.cost", "Tell what a run costs before it runs: operations, memory, time"),
     "export": ("harness.commands.export", "Write the model of a run as a folder of Hugging Face"),

@@ -128,20 +128,12 @@ def figure(args: argparse.Namespace) -> int:
     view = _make_view(args, sweeps)
     if args.out:
         check_folder(args.out, names)
-    results = [draw_figure(name, view, folder) for name in each(names, "figures")]
-    empty: dict[str, list[str]] = {}  # why there is nothing -> figures
-    for name, result in zip(names, results, strict=True):
-        for warning in result.warnings:
-            say(warning)
-        if result.paths:
-            pictures = list(result.captions)
-            note = Note("figure_done", name=name, outcome=result.outcome, pictures=pictures)
-            emit(Report("figure", "", notes=[note]))
-        else:
-            empty.setdefault(result.outcome, []).append(name)
-    notes = [Note("figures_without", why=why, names=empty[why]) for why in empty]
-    if notes:
-        emit(Report("figure", "", notes=notes))
+    drawn = {name: [*draw_figure(name, view, folder)] for name in each(names, "figures")}
+    notes = [
+        Note("figure_done", name=name, pictures=pictures) for name, pictures in drawn.items() if pictures
+    ]
+    empty = [name for name in names if not drawn[name]]
+    emit(Report("figure", "", notes=notes + ([Note("figures_without", names=empty)] if empty else [])))
     return 0
 
 

@@ -115,7 +115,7 @@ def submit(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) 
 
     loaded = _select_sweeps(args.block, {s.name: {block.name for block in s.blocks} for s in loaded}, loaded)
     for spec in loaded:
-        submission.check_names(store.root, spec)
+        submission.check_name(spec)
     if args.dry_run:
         args.sbatch = True  # this parser leaves all other flags of `plan` at None
         return plan(args, store, loaded)

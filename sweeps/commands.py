@@ -133,18 +133,8 @@ def add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
         subparser.set_defaults(is_step=False)
         for flag, options in action.flags.items():
             subparser.add_argument(flag, **options)
-        for flag in _FLAGS.keys() - action.flags.keys():
-            subparser.add_argument(flag, action=_OfAnotherAction, nargs="?", help=argparse.SUPPRESS)
-
-
-class _OfAnotherAction(argparse.Action):
-    """A flag that this action does not have: the error names the actions that have it."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *args: Any) -> None:
-        """Raise UsageError."""
-        flag = self.option_strings[0]
-        owners = " and ".join(f"`sweep {name}`" for name, action in ACTIONS.items() if flag in action.flags)
-        raise UsageError(f"{flag} belongs to {owners}, not to `{parser.prog.partition(' ')[2]}`.")
+        others = {flag[2:].replace("-", "_") for flag in _FLAGS.keys() - action.flags.keys()}
+        subparser.set_defaults(**dict.fromkeys(others))
 
 
 def make_arguments(action: str, **values: Any) -> argparse.Namespace:

@@ -1,9 +1,8 @@
-"""`htbench data`: prepares the published data sets for training, and lists what is prepared."""
+"""`htbench data prepare`: prepares the published data sets for training."""
 
 import argparse
 from pathlib import Path
 
-from htbench.harness import tasks
 from htbench.harness.data import raw
 from htbench.harness.data.corpus import CORPORA, Corpus
 from htbench.harness.data.pictures import SETS
@@ -36,39 +35,23 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
         help="training files of c4 or fineweb; a run or sweep that needs more is refused and names N",
     )
     making.add_argument("--workers", type=int, metavar="N", help="files at a time (default: usable cores)")
-    actions.add_parser("ls", help="what is prepared", description="List what is prepared.")
 
 
 def data(args: argparse.Namespace) -> int:
-    """Carry out one action."""
-    cache = cache_folder(args.root)
-    if args.action == "prepare":
-        notes = [_prepare(args, cache)]
-    else:
-        notes = [
-            _describe_prepared(task, prepared, folder)
-            for task in PREPARED
-            for folder in sorted(cache.glob(f"{task}-*"))
-            if (prepared := Prepared.read(folder) or ImageFiles.read(folder)) is not None
-        ]
-    empty = Note("nothing_prepared", cache=cache)
-    emit(Report("data", "", notes=notes, empty=empty), args)
+    """Prepare a set, unless it is, and say what is there."""
+    emit(Report("data", "", notes=[_prepare(args, cache_folder(args.root))]), args)
     return 0
 
 
 def _describe_prepared(task: str, prepared: Prepared | ImageFiles, folder: Path) -> Note:
     """What is prepared in a folder."""
-    current = folder.name == f"{task}-{tasks.fingerprint(task)}"
-    other = "" if current else "of another copy or recipe"
     if isinstance(prepared, ImageFiles):
         images, (_, *sides) = (
             [f"{prepared.count(part)} {part} images" for part in prepared.parts],
             prepared.shape,
         )
         size = sum(prepared.sizes.values())
-        return Note(
-            "prepared_images", task=task, images=images, sides=sides, size=size, folder=folder, other=other
-        )
+        return Note("prepared_images", task=task, images=images, sides=sides, size=size, folder=folder)
     train = [shard for shard in prepared.shards.values() if shard.split == "train"]
     return Note(
         "prepared_text",
@@ -79,7 +62,6 @@ def _describe_prepared(task: str, prepared: Prepared | ImageFiles, folder: Path)
         tokens=sum(shard.tokens for shard in train),
         size=sum(prepared.sizes.values()),
         folder=folder,
-        other=other,
     )
 
 

@@ -56,18 +56,14 @@ def add_spectra_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--small", action="store_true", help="count layers with fewer than 50 eigenvalues in means, too"
     )
-    parser.add_argument("--format", choices=("md", "csv", "json"), default="md", help="default: md")
-    parser.add_argument("--json", action="store_const", const="json", dest="format", help="--format json")
+    parser.add_argument("--json", action="store_true", help="as JSON, with all columns and digits")
 
 
 def spectra(args: argparse.Namespace) -> int:
     """Measure and print."""
     layers = _table(args, [_place(word, args.root) for word in dict.fromkeys(args.places)])
     about = {"method": args.method, "include": args.include, "exclude": args.exclude}
-    if args.format == "csv":  # of notebooks: all columns, numbers with all their digits
-        print(report.as_csv(layers), end="")
-    else:
-        emit(report.report(layers, about, small_n=args.small), args)
+    emit(report.report(layers, about, small_n=args.small), args)
     return 0
 
 

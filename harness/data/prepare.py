@@ -6,18 +6,11 @@ work only, and the same call again makes the same bytes.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import TypeAlias
-
-from tqdm import tqdm
 
 from htbench.harness.data import raw
 from htbench.harness.data.copies import RawFile
@@ -26,10 +19,8 @@ from htbench.harness.data.pictures import SETS
 from htbench.harness.data.prepare_images import PictureSource
 from htbench.harness.data.prepare_text import CorpusSource
 from htbench.harness.data.stamps import ImageFiles, Prepared
-from htbench.harness.errors import RunFailedError
 from htbench.harness.show.progress import Progress
 from htbench.harness.system import atomic
-from htbench.harness.system.environment import our_code_only
 
 Source: TypeAlias = CorpusSource | PictureSource
 
@@ -48,7 +39,6 @@ def prepare(
 
     Raises:
         UsageError: files are missing and can't be fetched, or are not the published ones.
-        RunFailedError: a worker was killed.
     """
     folder = source.folder(cache)
     if (made := source.finished(folder, train_files)) is not None:
@@ -74,51 +64,23 @@ def prepare(
         return source.seal(folder)
 
 
-@our_code_only()
 def make(
     source: Source, files: Sequence[RawFile], raw_folder: Path, folder: Path, workers: int, progress: Progress
 ) -> None:
-    """Make the shards of raw files, in several processes; what is missing of them is fetched."""
+    """Make the shards of raw files, several at a time; what is missing of them is fetched.
+
+    Threads do: tokenizers, Pillow and pyarrow work without the interpreter's lock, and no thread outlives us.
+    """
     progress.to(0, len(files))
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(files)), context, _enter)
-    try:
-        futures = {pool.submit(make_one, source, file, raw_folder, folder): file for file in files}
-        for number, future in enumerate(as_completed(futures), 1):
-            future.result()
+    work = partial(make_one, source, raw_folder=raw_folder, folder=folder)
+    with ThreadPool(min(workers, len(files))) as pool:
+        for number, name in enumerate(pool.imap_unordered(work, files), 1):
             progress.advance()
-            progress.note(f"[{number}/{len(futures)}] {futures[future].name}")
-    except BaseException as error:
-        for process in multiprocessing.active_children():  # what they are at would take minutes
-            process.kill()
-        if isinstance(error, BrokenProcessPool):
-            raise RunFailedError(
-                "A worker was killed, maybe for lack of memory; the same command goes on, with --workers N "
-                "as well."
-            ) from None
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+            progress.note(f"[{number}/{len(files)}] {name}")
 
 
-def make_one(source: Source, file: RawFile, raw_folder: Path, folder: Path) -> None:
-    """Make the shards of one raw file, which is fetched if it is missing."""
+def make_one(source: Source, file: RawFile, raw_folder: Path, folder: Path) -> str:
+    """Make the shards of one raw file, which is fetched if it is missing; returns its name."""
     row = source.published
     source.write(file, raw.fetch(row["repository"], row["revision"], file.name, raw_folder), folder)
-
-
-def _enter() -> None:
-    """Let a worker live no longer than the process that started it, which alone answers Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tqdm.set_lock(threading.RLock())  # its own is for many processes, and is left behind when we are killed
-    # Read when these libraries are imported, which happens in `make_one`.
-    os.environ |= {"HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    os.environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def die_with_it() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=die_with_it, daemon=True).start()
+    return file.name

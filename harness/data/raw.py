@@ -35,6 +35,7 @@ def rows(path: Path, form: str) -> Iterator[Any]:
     Raises:
         UsageError: it can't be read, there or inside of the block.
     """
+    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")  # read by the import: a file needs no hub
     import datasets
 
     try:

@@ -1,10 +1,9 @@
 """From a run to a folder of Hugging Face: weights, config, tokenizer, card. Needs no `transformers`.
 
-The folder is complete or not there. Only an earlier export is replaced, never files of somebody else.
+The folder is complete or not there.
 """
 
 import json
-import math
 import os
 import re
 import shutil
@@ -19,23 +18,21 @@ from htbench.harness.export import tokens
 from htbench.harness.export.tokens import TaskTokens
 from htbench.harness.export.trained import Trained
 from htbench.harness.show.numbers import plain as plain_values
-from htbench.harness.store import Store, curve
+from htbench.harness.store import Store
 from htbench.harness.store.layout import cache_folder
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import make_folder
 
 WEIGHTS = "model.safetensors"
-STAMP = "htbench.json"  # names the run, the step and the files
 
 
-def export(store: Store, word: str, place: Path, *, force: bool = False) -> Trained:
+def export(store: Store, word: str, place: Path) -> Trained:
     """Write the model of the run whose key begins with `word`.
 
     Args:
         store: of the run.
         word: the beginning of its key.
-        place: the folder; new, empty, or an earlier export of the run.
-        force: replace the export of another run, too.
+        place: the folder; new or empty.
 
     Raises:
         UsageError: there is no such run, it has no weights, it is no language model of ours, its data is not
@@ -43,35 +40,13 @@ def export(store: Store, word: str, place: Path, *, force: bool = False) -> Trai
         OSError: the disk is full, for example; `place` is what it was.
     """
     place = place.resolve()
-    _check(place, store.find(word), force)
+    if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        raise UsageError(f"'{place}' is not empty; name a folder that is new or empty.")
     trained = Trained.load(store, word)
     task_tokens = tokens.of_run(trained.config, cache_folder(store.root))
-
-    def write(folder: Path) -> None:
-        fill(folder, trained, task_tokens)
-        names = sorted(os.listdir(folder))
-        atomic.write_json(folder / STAMP, {"key": trained.key, "step": trained.step, "files": names})
-
     make_folder(place.parent)
-    atomic.replace_folder(place, write)
+    atomic.replace_folder(place, lambda folder: fill(folder, trained, task_tokens))
     return trained
-
-
-def _check(folder: Path, key: str, force: bool) -> None:
-    """Raise UsageError unless `folder` may become the export of run `key`."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise UsageError(f"'{folder}' is a file; name a folder that is new or empty.")
-    names = set(os.listdir(folder))
-    if not names:
-        return
-    stamp = atomic.read_json(folder / STAMP)
-    written = stamp.get("files") if isinstance(stamp, dict) else None
-    if not isinstance(stamp, dict) or not isinstance(written, list) or not names <= {*written, STAMP}:
-        raise UsageError(f"'{folder}' has other files; name a folder that is new or empty.")
-    if stamp.get("key") != key and not force:
-        raise UsageError(f"'{folder}' is the export of run {stamp.get('key')}; --force replaces it.")
 
 
 def fill(folder: Path, trained: Trained, task_tokens: TaskTokens | None) -> None:
@@ -113,9 +88,6 @@ def _write_weights(path: Path, trained: Trained) -> None:
 # --- the model card ---
 
 
-LAST_STEPS = 20  # of the training loss that is averaged
-LAST_ROWS = 5  # validations that are shown
-
 # What people should know about the data; THIRD_PARTY.md has the sources.
 _DATA = {
     "pydocs": "Language topics and docstrings of Python's standard library: licence of the Python Software "
@@ -140,8 +112,6 @@ def card(trained: Trained, has_tokenizer: bool) -> str:
         trained: the model.
         has_tokenizer: whether the folder has the files of a tokenizer.
     """
-    rows = [row for row in curve.read(trained.files.metrics) if row["step"] <= (trained.step or math.inf)]
-    losses = [row for row in rows if isinstance(row.get("loss"), float)][-LAST_STEPS:]
     record, config = trained.record, yaml.safe_dump(plain_values(trained.config), sort_keys=False).rstrip()
     figures = list(record.metrics.items()) if record else []
     environment = Environment(
@@ -159,9 +129,6 @@ def card(trained: Trained, has_tokenizer: bool) -> str:
             parameters=sum(parameter.numel() for parameter in trained.module().parameters()),
             has_tokenizer=has_tokenizer,
             figures=figures,
-            losses=losses,
-            mean_loss=math.fsum(row["loss"] for row in losses) / max(1, len(losses)),
-            evaluated=[row for row in rows if "val_loss" in row][-LAST_ROWS:],
             yaml=config,
             # A block of code whose fence is longer than any in it.
             fence="`" * max(3, *(len(ticks) + 1 for ticks in re.findall(r"`+", config)), 3),

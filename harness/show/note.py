@@ -4,7 +4,7 @@
 
     {name}                    a value, as in a YAML file; several with commas
     {name:.2f}                a number in Python's format
-    {name:duration}           in a unit: duration, clock, memory, count, hours, core, GPU, percent
+    {name:duration}           in a unit: duration, clock, memory, count, core, GPU, percent
     {name:run|runs}           a number and what it counts: 1 run, 2 runs
     {name?it waits|they wait} one of two words, as the number is 1 or not
     {name:and}, {name:or}     several words: a, b and c
@@ -35,7 +35,6 @@ from htbench.harness.show.numbers import (
     count,
     counted,
     duration,
-    hours,
     listing,
     memory,
     setting,
@@ -50,7 +49,6 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "clock": clock,
     "memory": memory,
     "count": count,
-    "hours": hours,
     "core": lambda hours: worked(hours, "core"),
     "GPU": lambda hours: worked(hours, "GPU"),
     "percent": lambda value: f"{value:.0%}",

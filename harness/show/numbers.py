@@ -111,15 +111,9 @@ UNITS: dict[str, Callable[[float], str]] = {
     "s": duration,
     "ms": lambda value: milliseconds(value / 1000),
     "B": memory,
-    "MiB": lambda value: f"{value / 2**20:.0f}",
-    "count": count,
     "digits": lambda value: f"{value:,}",  # an exact count: 13,824
     "%": lambda value: f"{value:.0%}",
-    "h": hours,
-    "GFLOP": lambda value: three_digits(value / 1e9),
-    "3": three_digits,
     "4": lambda value: f"{value:.4g}",
-    "error": lambda value: f"{value:.3f}" if value >= 1e-3 else f"{value:.1e}",
 }
 
 

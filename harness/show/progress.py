@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from htbench.harness.show.harmless import in_a_line, obeyed
-from htbench.harness.show.numbers import clock, memory
+from htbench.harness.show.numbers import clock
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -23,7 +23,7 @@ class Progress:
 
     Args:
         total: units; None: not known yet.
-        unit: what is counted; "B" are bytes.
+        unit: what is counted.
         quiet: show nothing.
         brief: it seldom takes long: a bar after a second, which goes when all is done.
 
@@ -123,8 +123,7 @@ def _bar(unit: str, *, transient: bool) -> Bar:
     class Done(ProgressColumn):
         def render(self, task: object) -> Text:
             completed, total = task.completed, task.total  # type: ignore[attr-defined]
-            words = [memory(n) if unit == "B" else f"{n:,.0f}" for n in (completed, total) if n is not None]
-            return Text("/".join(words) + ("" if unit == "B" else f" {unit}"))
+            return Text("/".join(f"{n:,.0f}" for n in (completed, total) if n is not None) + f" {unit}")
 
     return Progress(
         BarColumn(),

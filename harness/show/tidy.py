@@ -243,15 +243,11 @@ def write_parquet(report: Report) -> bytes:
     versions of pandas and pyarrow.
     """
     import pandas as pd
-    import pyarrow
-    from pyarrow import parquet
 
     lines = rows(report)
     frame = pd.DataFrame({name: _series(name, [line.get(name) for line in lines]) for name in columns(lines)})
-    types = {"object": pyarrow.string(), "Int64": pyarrow.int64(), "float64": pyarrow.float64()}
-    schema = pyarrow.schema([(name, types[dtype.name]) for name, dtype in frame.dtypes.items()])
     out = io.BytesIO()
-    parquet.write_table(pyarrow.Table.from_pandas(frame, schema, preserve_index=False), out)
+    frame.to_parquet(out, index=False)
     return out.getvalue()
 
 

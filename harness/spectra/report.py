@@ -1,4 +1,4 @@
-"""Spectra of several models as a report and as CSV, with means and medians over layers."""
+"""Spectra of several models as a report, with means and medians over layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from htbench.harness.show.harmless import csv_cell
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Cell, Column, Report, Section, table
 
@@ -146,17 +145,6 @@ def summarize(
     return pd.DataFrame(rows, columns=[*by, *columns])
 
 
-# --- CSV ---
-
-
 def _joined(layers: pd.DataFrame) -> pd.DataFrame:
     """With the aliases of a layer and its flags in a word each."""
     return layers.assign(**{name: layers[name].map(" ".join) for name in ("aliases", "flags")})
-
-
-def as_csv(layers: pd.DataFrame) -> str:
-    """The layers as CSV, numbers with all their digits."""
-    layers = _joined(layers)
-    words = layers.select_dtypes(exclude="number").columns
-    harmless = {name: [csv_cell(x) if isinstance(x, str) else x for x in layers[name]] for name in words}
-    return layers.assign(**harmless).to_csv(index=False)

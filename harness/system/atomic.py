@@ -307,12 +307,14 @@ def remove_temporaries(folder: Path, name: str = "") -> None:
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], object]) -> None:
-    """Let `fill(empty folder)` make the files of a folder, none in a subfolder, and put them in its place.
+    """Let `fill(empty folder)` make the files of a folder, none in a subfolder, then put it in its place.
+
+    What is there goes: nobody needs a damaged or an empty folder.
 
     Raises:
         OSError: the disk is full, for example; `folder` is what it was.
     """
-    temporary, discarded = temporary_name(folder), temporary_name(folder)
+    temporary = temporary_name(folder)
     try:
         temporary.mkdir()
         fill(temporary)
@@ -321,17 +323,11 @@ def replace_folder(folder: Path, fill: Callable[[Path], object]) -> None:
                 os.fsync(file.fileno())
         sync_folder(temporary)
         if folder.exists():
-            os.rename(folder, discarded)
-        try:
-            os.rename(temporary, folder)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.rename(discarded, folder)
-            raise
+            shutil.rmtree(folder)
+        os.rename(temporary, folder)
         sync_folder(folder.parent)
     finally:
-        for remains in (temporary, discarded):
-            shutil.rmtree(remains, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ A run that was trained for hours must not end because the reader of its messages
 is thrown away, from then on for good; `refusal` says so at the end, unless the reader left of its own accord.
 """
 
-import codecs
 import contextlib
 import io
 import os
@@ -17,21 +16,6 @@ from typing import Any, TextIO
 
 from htbench.harness.show.harmless import visible
 
-_PLAIN = {
-    "±": "+-",
-    "–": "-",
-    "—": "-",
-    "…": "...",
-    "×": "x",
-    "’": "'",
-    "·": "-",
-    "█": "#",
-    "░": ".",
-    "→": "->",
-    "↑": "^",
-    "↓": "v",
-}
-_HANDLER = "htbench.plain"
 # How bars of other libraries begin what they write: to the first column, up a line, clear the rest of it.
 _BAR = re.compile(r"(\r|\n|\x1b\[[AK])+")
 
@@ -84,10 +68,9 @@ def settle() -> None:
     """Give this process its three streams; later calls change nothing.
 
     A closed one is opened on `os.devnull`: otherwise the next file that is opened, perhaps a lock or a
-    record, takes its number and gets what is printed. Stdout and stderr write `+-` where their encoding has
-    no `±`, and `?` for other signs.
+    record, takes its number and gets what is printed. Stdout and stderr write `?` for a sign that their
+    encoding lacks.
     """
-    codecs.register_error(_HANDLER, _plain)
     for number in range(3):
         try:
             os.fstat(number)
@@ -141,16 +124,10 @@ def _settled(stream: TextIO | None, number: int) -> TextIO:
 
 def _text(number: int, encoding: str | None, *, at_once: bool) -> TextIO:
     raw = _Output(number, "wb", closefd=False)
-    return _Text(io.BufferedWriter(raw), encoding, _HANDLER, line_buffering=at_once)
+    return _Text(io.BufferedWriter(raw), encoding, "replace", line_buffering=at_once)
 
 
 def _writes_to(stream: TextIO, number: int) -> bool:
     with contextlib.suppress(OSError, ValueError):  # it may be in memory, or closed
         return stream.fileno() == number
     return False
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    return "".join(_PLAIN.get(sign, "?") for sign in error.object[error.start : error.end]), error.end

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from htbench.harness.paper import reported
 from htbench.harness.store.points import sweep_names
 from htbench.harness.system import atomic
 from htbench.harness.system.folders import check_ours, make_folder
@@ -20,23 +18,6 @@ from htbench.results.figures.style import DRAWN_BY
 
 PNG, PDF, CSV = ".png", ".pdf", ".csv"
 _LONGEST = 80  # characters of the name of a folder
-
-
-@dataclass(frozen=True)
-class FigureResult:
-    """One figure: `drawn`, or why there is none; where it is; what was wrong.
-
-    Attributes:
-        outcome: in words.
-        paths: its files: the PNG and the PDF of each picture, and one CSV file.
-        warnings: what is left out.
-        captions: of each picture by its PNG, in their order.
-    """
-
-    outcome: str
-    paths: list[Path] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    captions: dict[Path, str] = field(default_factory=dict)
 
 
 def choose_folder(
@@ -71,7 +52,7 @@ def check_folder(folder: Path, names: Iterable[str]) -> None:
         check_ours(path, _is_drawn_here(path))
 
 
-def draw_figure(name: str, view: View, folder: Path) -> FigureResult:
+def draw_figure(name: str, view: View, folder: Path) -> dict[Path, str]:
     """Draw one figure: a PNG and a PDF of each of its pictures, and the CSV file of its values.
 
     Args:
@@ -79,18 +60,15 @@ def draw_figure(name: str, view: View, folder: Path) -> FigureResult:
         view: what is shown; with the store where the curves are.
         folder: for the files; made if missing.
 
+    Returns:
+        the caption of each picture by its PNG, in their order; none: there is nothing to draw.
+
     Raises:
         UsageError: the folder can't be made or written to.
     """
-    drawn, sides = make_pictures(name, view), view.drawn_sides
-    has_runs = not sides or any(side.ours is not None for side in sides)
-    rows = [row for row in reported.rows("figures") if row["figure"] == name]
-    pictures_only = [row["panels"] for row in rows if not row["data_published"].startswith("yes")]
+    drawn = make_pictures(name, view)
     if not drawn:
-        unpublished = "not in the paper, so nothing of it is published"
-        if pictures_only:
-            unpublished = "the paper has it as a picture only: no values of it are published"
-        return FigureResult("nothing to draw yet" if has_runs else unpublished)
+        return {}
     make_folder(folder)
     before = {path for path in _list_files(folder, name) if _is_drawn_here(path)}
     contents: dict[Path, bytes] = {}
@@ -101,12 +79,7 @@ def draw_figure(name: str, view: View, folder: Path) -> FigureResult:
         atomic.write_bytes(path, content)
     for path in before - contents.keys():  # there were more pictures
         path.unlink(missing_ok=True)
-    captions = {folder / f"{picture.name}{PNG}": picture.caption for picture in drawn}
-    warnings = []
-    if pictures_only and not has_runs:
-        panels = ", ".join(pictures_only)
-        warnings.append(f"Panel {panels} of {name} is left out: the paper has it as a picture only.")
-    return FigureResult("drawn", [*contents], warnings, captions)
+    return {folder / f"{picture.name}{PNG}": picture.caption for picture in drawn}
 
 
 def render(picture: Picture) -> dict[str, bytes]:

@@ -1,7 +1,6 @@
 """`htbench report`: the whole store as one HTML page."""
 
 import argparse
-from itertools import chain
 from pathlib import Path
 
 from htbench.harness.show.emit import emit, say
@@ -58,9 +57,8 @@ def _is_ours(page: Path) -> bool:
 
 
 def _draw_figures(view: View, folder: Path) -> dict[str, tuple[bytes, str]]:
-    """Each picture with its caption; what was wrong with its data goes to stderr."""
-    results = [draw_figure(name, view, folder) for name in each([*FIGURES], "figures")]
-    for warning in chain(*(result.warnings for result in results)):
-        say(warning)
-    captions = chain(*(result.captions.items() for result in results))
-    return {path.stem: (path.read_bytes(), caption) for path, caption in captions}
+    """Each picture with its caption."""
+    captions = dict[Path, str]()
+    for name in each([*FIGURES], "figures"):
+        captions |= draw_figure(name, view, folder)
+    return {path.stem: (path.read_bytes(), caption) for path, caption in captions.items()}

@@ -1,6 +1,5 @@
 """The table `multipliers`: what a rule is worth in AdamW's tokens."""
 
-from dataclasses import replace
 from typing import Any
 
 from htbench.harness.show.note import Note
@@ -25,10 +24,8 @@ def make_table(view: View) -> Report:
 
 
 def _make_section(ladder: Ladder) -> Section:
-    notes, name = _note_law(ladder), ladder.task
-    brief = by_rows([*map(_make_brief_row, ladder.entries)], title=name, notes=notes)
-    whole = by_rows([*map(_make_row, ladder.entries)], title=name, notes=notes, identity={"ladder": name})
-    return replace(whole, brief=brief)
+    rows, name = [*map(_make_row, ladder.entries)], ladder.task
+    return by_rows(rows, title=name, notes=_note_law(ladder), identity={"ladder": name})
 
 
 def _make_row(entry: Entry) -> dict[Column, Any]:
@@ -36,31 +33,34 @@ def _make_row(entry: Entry) -> dict[Column, Any]:
     rung = entry.rung
     return {
         Column("size", kind="text"): rung.model,
-        Column("parameters", digits=0): rung.parameters,
-        Column("tokens_per_parameter", "tokens/parameter", digits=1): rung.ratio,
-        Column("batch_size", "batch"): rung.batch,
-        Column("optimizer", kind="text"): rung.optimizer,
-        Column("loss", "test loss", digits=4): Cell(entry.loss, runs=rung.keys),
-        Column("n"): len(rung.row.values),
-        **_list_ends(f"to_{BASELINE}", f"to {BASELINE} (nats)", entry.to_baseline, 4),
-        **_list_ends(f"to_{SECOND}", f"to {SECOND} (nats)", entry.to_second, 4),
-        **_list_ends("token_multiplier", "tokens x", entry.tokens, 2),
-        Column("beyond", kind="text"): _format_bound(entry.tokens),
-        **_list_ends("compute_multiplier", "compute x", entry.compute, 2),
-        Column("optimizer_percent", "optimizer's %", digits=1): _find_percent(rung),
-        **_list_ends("time_multiplier", "time x", entry.time, 2),
-        Column("guards", kind="text"): Cell(
+        Column("parameters", digits=0, importance=1): rung.parameters,
+        Column("tokens_per_parameter", "tokens/parameter", digits=1, importance=7): rung.ratio,
+        Column("batch_size", "batch", importance=2): rung.batch,
+        Column("optimizer", kind="text", importance=9): rung.optimizer,
+        Column("loss", "test loss", digits=4, importance=6): Cell(entry.loss, runs=rung.keys),
+        Column("n", importance=1): len(rung.row.values),
+        **_list_ends(f"to_{BASELINE}", f"to {BASELINE} (nats)", entry.to_baseline, 4, 1),
+        **_list_ends(f"to_{SECOND}", f"to {SECOND} (nats)", entry.to_second, 4, 5),
+        **_list_ends("token_multiplier", "tokens x", entry.tokens, 2, 9),
+        Column("beyond", kind="text", importance=9): _format_bound(entry.tokens),
+        **_list_ends("compute_multiplier", "compute x", entry.compute, 2, 4),
+        Column("optimizer_percent", "optimizer's %", digits=1, importance=3): _find_percent(rung),
+        **_list_ends("time_multiplier", "time x", entry.time, 2, 1),
+        Column("guards", kind="text", importance=8): Cell(
             ", ".join(entry.guards), notes=tuple(_note_guard(guard, entry) for guard in entry.guards)
         ),
     }
 
 
-def _list_ends(name: str, label: str, estimate: Estimate | None, digits: int) -> dict[Column, Any]:
+def _list_ends(
+    name: str, label: str, estimate: Estimate | None, digits: int, importance: int
+) -> dict[Column, Any]:
     """An estimate, and each end of its interval."""
+    form: dict[str, Any] = {"digits": digits, "importance": importance}
     return {
-        Column(name, label, digits=digits): estimate and estimate.value,
-        Column(f"{name}_low95", "from", digits=digits): estimate and estimate.low,
-        Column(f"{name}_high95", "to", digits=digits): estimate and estimate.high,
+        Column(name, label, **form): estimate and estimate.value,
+        Column(f"{name}_low95", "from", **form): estimate and estimate.low,
+        Column(f"{name}_high95", "to", **form): estimate and estimate.high,
     }
 
 
@@ -69,42 +69,10 @@ def _find_percent(rung: Rung) -> float | None:
     return None if rung.optimizer_share is None else 100 * rung.optimizer_share
 
 
-def _make_brief_row(entry: Entry) -> dict[Column, Any]:
-    """What fits on a screen."""
-    rung, compute = entry.rung, entry.compute and replace(entry.compute, low=None, high=None)
-    return {
-        Column("size", kind="text"): rung.model,
-        Column("ratio", "tok/par", digits=0, importance=7): rung.ratio,
-        Column("batch", importance=2): rung.batch,
-        Column("optimizer", kind="text", importance=9): rung.optimizer,
-        Column("loss", digits=4, importance=6): entry.loss,
-        Column("to_second", f"to {SECOND} [95 %]", "text", importance=8): _format_estimate(
-            entry.to_second, 4
-        ),
-        Column("tokens", "tokens x [95 %]", "text", importance=9): _format_estimate(entry.tokens, 2),
-        Column("compute", "compute x", "text", importance=4): _format_estimate(compute, 2),
-        Column("optimizer_percent", "opt %", digits=1, importance=3): _find_percent(rung),
-        Column("guards", "", "text", importance=7): ", ".join(entry.guards),
-    }
-
-
-def _format_estimate(estimate: Estimate | None, digits: int) -> str:
-    """ "1.42 [1.20, 1.66]", "> 4.00"; an end beyond what was observed has the sign, too."""
-    if estimate is None:
-        return ""
-    if estimate.value is None:
-        return _format_bound(estimate, digits)
-    if estimate.low is None and estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    low = f"< {estimate.least:.{digits}f}" if estimate.low is None else f"{estimate.low:.{digits}f}"
-    high = f"> {estimate.most:.{digits}f}" if estimate.high is None else f"{estimate.high:.{digits}f}"
-    return f"{estimate.value:.{digits}f} [{low}, {high}]"
-
-
-def _format_bound(estimate: Estimate | None, digits: int = 2) -> str:
+def _format_bound(estimate: Estimate | None) -> str:
     if estimate is None or not (estimate.is_above or estimate.is_below):
         return ""
-    return f"> {estimate.most:.{digits}f}" if estimate.is_above else f"< {estimate.least:.{digits}f}"
+    return f"> {estimate.most:.2f}" if estimate.is_above else f"< {estimate.least:.2f}"
 
 
 def _note_law(ladder: Ladder) -> tuple[Note, ...]:

@@ -23,7 +23,7 @@ from htbench.harness.system.environment import CODE
 from htbench.harness.train.monitor import Monitor
 from htbench.sweeps.cluster.job_log import EXIT_AGAIN, NO_TASK, SCRIPT_REQUEUES
 from htbench.sweeps.cluster.next_round import plan_next_round
-from htbench.sweeps.cluster.queue import ORDER, name_job
+from htbench.sweeps.cluster.queue import ORDER
 from htbench.sweeps.run.execute import EXIT_DONE, EXIT_ENDED, EXIT_STOPPED, execute
 
 # Seconds that a job waits for the one before it, which was cancelled and saves: SLURM's KillWait is 30 by
@@ -74,7 +74,6 @@ def train_point(root: str, code: str, point: Point) -> None:
 def _execute(root: Path, code: str, point: Point, monitor: Monitor) -> int:
     if Path(code).resolve() != CODE:
         sys.exit(f"htbench: this job imports from {CODE} instead of its snapshot {code}.")
-    name_job(point)
     if point.processes > 1:
         from submitit.helpers import TorchDistributedEnvironment
 

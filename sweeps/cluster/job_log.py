@@ -75,23 +75,16 @@ def watch_setup(setup: Sequence[str]) -> list[str]:
 
 MOST_BYTES = 1 << 18  # of the end of a log; one that is longer is not that of a job which ended early
 
-_ERROR = re.compile(
-    r"\berror\b|\w(Error|Exception)\b|no such|not found|no space|cannot|can't|could not|unable|denied|failed"
-    r"|fatal|killed|out of memory|^htbench: (?!job )",
-    re.IGNORECASE,
-)
-# These follow from an error that comes before them, or say nothing.
+# These follow from an error, or say nothing.
 _NOISE = re.compile(
-    r"Exited with exit code|Submitted job triggered an exception|^submitit (INFO|WARNING)|Job step aborted"
-    r"|Terminating (StepId|job step)|STEP \S+ ON \S+ CANCELLED|^\s*$"
+    r"Exited with exit code|Job step aborted|Terminating (StepId|job step)|STEP \S+ ON \S+ CANCELLED|^\s*$"
 )
 _PREFIX = re.compile(
     r"^(slurmstepd(-\S+)?: |srun: |slurmd\S*: |error: |htbench: (job \S+ on node \S+: )?"
-    r"|submitit \w+ \(.*?\) - |\S+: task \d+: )+"
+    r"|\S+: task \d+: )+"
     r"|^\S*/slurm_script: (line \d+: )?"
 )
 NO_TASK = "what they were to do was missing beside their log; the next `submit` submits them again"
-_TRACEBACK = "Traceback (most recent call last):"
 _FAILED_TASK = re.compile(r"^srun: error: ([\w.-]+): tasks? [\d,-]+: ", re.MULTILINE)
 
 
@@ -101,7 +94,7 @@ class JobLog:
 
     Attributes:
         node: where, as SLURM names it; empty if the log does not have it.
-        error: the first error, or else the last line; empty if nothing was printed.
+        error: the last line that says something; empty if nothing was printed.
     """
 
     node: str
@@ -130,19 +123,12 @@ def read(path: Path) -> JobLog | None:
 
 
 def find_error(lines: list[str]) -> str:
-    """The first error in the lines of a log, without the words that come before it; else the last line."""
-    messages = [line for line in lines if not _NOISE.search(line)]
-    for number, line in enumerate(messages):
-        if match := SETUP_FAILED.match(line):
-            # What it printed last is often the reason.
-            return f"{match[3]} ({_strip_prefix(messages[number - 1])})" if number else match[3]
-    for number, line in enumerate(messages):
-        if line.startswith(_TRACEBACK):
-            line = next((after for after in messages[number + 1 :] if not after.startswith(" ")), line)
-        if _ERROR.search(line) or _TRACEBACK in line:
-            return _strip_prefix(line)
-    rest = messages or [line for line in lines if line.strip()]
-    return _strip_prefix(rest[-1]) if rest else ""
+    """The last line of a log that says something, without the words that come before its message."""
+    messages = [line for line in lines if not _NOISE.search(line)] or [line for line in lines if line.strip()]
+    *before, last = messages or [""]
+    if match := SETUP_FAILED.match(last):  # what it printed last is often the reason
+        return match[3] + (f" ({_strip_prefix(before[-1])})" if before else "")
+    return _strip_prefix(last)
 
 
 def _strip_prefix(line: str) -> str:

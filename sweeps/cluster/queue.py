@@ -1,12 +1,9 @@
 """Submissions and SLURM's queue together: which points have a job, why jobs wait, which to cancel.
 
-The name of a job tells people in `squeue` what it does, and us by its last word which submission it is of. In
-the queue a job is named by its array, `sweep.block.word`. When it starts it names itself by its point,
-`sweep.block.lr=0.03_seed=0.word`, as `sbatch` has one name for all tasks of an array.
+The name of a job, `sweep.block.word`, tells people in `squeue` what it does, and us by its last word which
+submission it is of.
 """
 
-import contextlib
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -19,16 +16,14 @@ from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store, submissions
 from htbench.harness.store.owner import current_user
 from htbench.harness.store.points import Point, sweep_folder
-from htbench.harness.store.submissions import WORD, Submission, word_of
+from htbench.harness.store.submissions import Submission, word_of
 from htbench.harness.system import slurm
 from htbench.harness.system.slurm import SlurmError
-from htbench.harness.system.squeue import COLUMNS, Job
-from htbench.sweeps.plan.planned import settings_of
+from htbench.harness.system.squeue import Job
 from htbench.sweeps.spec.sweep import SweepSpec
 
-LONGEST = 80  # bytes of a block's part and of a point's part of a name
-# Bytes of a sweep's name: what `squeue` shows of a name must hold all three parts and the word after them.
-LONGEST_SWEEP = dict(COLUMNS)["Name"] - 2 * (LONGEST + 1) - len(".0123456789")
+LONGEST = 80  # bytes of a block's part of a name
+LONGEST_SWEEP = 127  # those of a sweep's: `squeue` shows 300 of both and the word after them
 AT_A_TIME = 500  # jobs on the command line of `scancel`
 ORDER = "order.json"  # beside the logs of an array: what its jobs are to do
 
@@ -85,17 +80,6 @@ def label_blocks(points: Sequence[Point]) -> str:
     """The part of an array's name that tells its blocks: `muon`, or `muon+2` where there are three."""
     first, *rest = dict.fromkeys(point.block for point in points)
     return _escape(first) + (f"+{len(rest)}" if rest else "")
-
-
-def name_job(point: Point) -> None:
-    """Name this process's job by its point; without an answer of SLURM it keeps its name."""
-    word = word_of(os.environ.get("SLURM_JOB_NAME", ""))
-    if os.environ.get("SLURM_PROCID", "0") != "0" or not re.fullmatch(WORD, word):
-        return
-    settings = _escape(settings_of(point).replace("#", "trial-"))
-    name = ".".join(filter(None, (point.sweep, _escape(point.block), settings, word)))
-    with contextlib.suppress(slurm.SlurmError):
-        slurm.call("scontrol", "update", f"JobId={slurm.own_job()}", f"JobName={name}")
 
 
 def _escape(text: str) -> str:

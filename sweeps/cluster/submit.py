@@ -145,27 +145,13 @@ class Report:
         return [*arrays, *counts, *advice, *self.troubles.make_notes(name, self.cancelled)]
 
 
-def check_names(root: Path, spec: SweepSpec) -> None:
-    """Refuse names that jobs of a sweep can't have.
-
-    Args:
-        root: the store.
-        spec: the sweep.
-
-    Raises:
-        UsageError: one sentence.
-    """
+def check_name(spec: SweepSpec) -> None:
+    """Raise UsageError if the name of a sweep is too long for those of its jobs."""
     size = len(spec.name.encode())
     if size > queue.LONGEST_SWEEP:
         raise UsageError(
             f"The name of the sweep '{spec.name}' has {size} bytes, and the names of jobs, by which they are "
             f"found, have room for {queue.LONGEST_SWEEP}; give it a shorter one."
-        )
-    path = str(root.resolve())
-    if any(block.resources.container for block in spec.blocks) and re.search("[,:]", path):
-        raise UsageError(
-            f"The store '{path}' has a comma or a colon in its path, at which apptainer would cut it; jobs "
-            f"with a container need a store without them."
         )
 
 

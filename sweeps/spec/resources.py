@@ -218,9 +218,4 @@ def read(tree: Mapping[str, Any], where: str) -> Resources:
             f"signal_delay_s={wanted.signal_delay_s} in {where} must be less than the time limit, "
             f"timeout_min={wanted.timeout_min} ({60 * wanted.timeout_min} s)."
         )
-    if wanted.container and wanted._in_pyxis:
-        raise UsageError(
-            f"container={wanted.container} in {where} is run by apptainer, {_PYXIS}... in srun_args by "
-            f"pyxis; one of them must go."
-        )
     return wanted

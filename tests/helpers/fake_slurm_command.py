@@ -23,11 +23,8 @@ def squeue(jobs):
 
 
 def scontrol(jobs):
-    fields = dict(word.split("=", 1) for word in WORDS if "=" in word)
     if WORDS[:2] == ["show", "config"]:
         print("MaxArraySize = 1001")
-    elif WORDS[0] == "update":
-        jobs[fields["JobId"]][1] = fields["JobName"]
     elif WORDS[0] == "requeue":
         _, name, *restarts = jobs[WORDS[1]]
         jobs[WORDS[1]] = ["PENDING", name, sum(restarts) + 1]

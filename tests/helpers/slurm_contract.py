@@ -85,14 +85,6 @@ def a_job_that_has_begun_waits_no_more(site):
     assert row["JobState"] == "RUNNING" and row["ArrayTaskId"] == "0"
 
 
-def a_job_takes_another_name(site):
-    number = site.submit()
-    site.begin(number)
-    name = "contract.block.lr=0.1.0123456789"
-    slurm.call("scontrol", "update", f"JobId={number}", f"JobName={name}")
-    assert slurm.queue()[number].name == name
-
-
 def a_job_that_is_queued_again_keeps_its_number(site):
     number = site.submit()
     site.begin(number)

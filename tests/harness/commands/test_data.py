@@ -95,11 +95,9 @@ def test_a_sweep_is_planned_without_data(root, capsys, write_spec):
     assert not (root / "cache").exists()
 
 
-def test_what_is_prepared_is_listed(root, capsys):
-    assert main(["data", "ls", "--root", str(root)]) == 0
-    assert "Nothing is prepared" in capsys.readouterr().out
+def test_what_is_prepared_is_told_again(root, capsys):
     miniature.prepare_here("c4", root / "cache", 2, miniature.raw.folder(root, "c4"))
-    assert main(["data", "ls", "--root", str(root)]) == 0
+    assert main(["data", "prepare", "c4", "--root", str(root)]) == 0
     assert "c4: 2 of 3 training files, 81 documents, 3.7k tokens, " in capsys.readouterr().out
 
 

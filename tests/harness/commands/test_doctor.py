@@ -22,7 +22,6 @@ from htbench.harness.store import Store, layout
 from htbench.harness.store.check import Survey
 from htbench.harness.store.record import RunRecord
 from htbench.harness.system import checks, machine, place
-from htbench.harness.system.checks import CPU_BUILD
 from htbench.harness.system.finding import Finding, examine, report
 from tests.helpers.json_fields import promised
 from tests.helpers.waiting import wait_for
@@ -267,14 +266,13 @@ def test_a_gpu_that_torch_cannot_use(tmp_path, monkeypatch, programs):
     assert [one.level for one in look(tmp_path, "torch")] == ["ok"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (found,) = look(tmp_path, "torch")
-    assert found.level == "note" and CPU_BUILD in found.advice, "a smaller build does without a GPU"
+    assert [one.level for one in look(tmp_path, "torch")] == ["ok"], "as on a login node"
 
 
-def test_little_memory(tmp_path, monkeypatch):
+def test_the_memory_of_a_container(tmp_path, monkeypatch):
     monkeypatch.setattr("htbench.harness.system.checks.cgroup_limits", lambda name: [[str(2**28)]])
     (found,) = look(tmp_path, "memory")
-    assert (found.level, found.advice) == ("note", "use --workers 1")
+    assert (found.level, str(found.finding).partition(" of ")[2]) == ("ok", "0.2 GiB free")
 
 
 def test_cores_of_a_container(monkeypatch):

@@ -77,7 +77,6 @@ LOOKS = (
     "tasks",
     "spectra {key}",
     "export {key} ../exported",
-    "data ls",
     "cost task=digits model=resnet-nano steps=5",
     *(f"sweep {action} evil" for action in ("status", "status --json", "plan", "index", "cancel")),
     "sweep status ../store/sweeps/evil/spec.yaml",

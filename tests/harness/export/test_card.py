@@ -50,14 +50,3 @@ def test_figures_are_said_to_be_of_one_run():
     assert "final ones, after step 8 (float32)" in text and "88,896" in text
     assert "secret-machine" not in text and "| code | abc |" in text
     assert "AutoTokenizer" not in text and "no tokenizer" in text
-
-
-def test_the_end_of_the_curve_is_that_of_the_weights(tmp_path):
-    model = nano_models.untrained("gpt2-nano")
-    files = type(model.files)(tmp_path)
-    rows = [f'{{"step": {step}, "loss": {step}.0}}\n' for step in range(1, 10)]
-    files.metrics.write_text(
-        "".join([*rows, '{"step": 5, "val_loss": 2.5}\n', '{"step": 9, "val_loss": 1.5}\n'])
-    )
-    text = huggingface.card(type(model)(**{**vars(model), "files": files}), has_tokenizer=True)
-    assert "mean of 7 steps up to step 7: 4." in text and "| 5 | 2.5 |" in text and "| 9 |" not in text

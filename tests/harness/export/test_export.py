@@ -134,36 +134,29 @@ def test_a_checkpoint_is_exported_and_the_card_says_its_step(tmp_path):
     assert opened(tmp_path / "out").config.resid_pdrop == 0.25
 
 
-def test_only_an_export_is_replaced(keys, export, tmp_path, capsys):
+def test_a_folder_with_files_stays(keys, export, tmp_path, capsys):
     llama, gpt2 = keys.values()
     folder = tmp_path / "out"
     folder.mkdir()  # an empty one is taken
-    assert export(llama, folder) == export(llama, folder) == 0
-    assert export(gpt2, folder) == 2
-    assert f"is the export of run {llama}; --force replaces it." in capsys.readouterr().err
-    assert export(gpt2, folder, "--force") == 0
-    (folder / "mine.txt").write_text("precious")
-    assert export(gpt2, folder, "--force") == 2
-    assert "has other files" in capsys.readouterr().err
-    assert export(gpt2, folder / "mine.txt") == 2
-    assert "is a file" in capsys.readouterr().err
+    assert export(llama, folder) == 0
+    for place in (folder, folder / "README.md"):
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert export(gpt2, place) == 2
+        assert "is not empty; name a folder that is new or empty." in capsys.readouterr().err
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_a_full_disk_leaves_the_folder_as_it_was(keys, export, tmp_path, capsys):
-    folder = tmp_path / "out"
-    assert export(keys["llama-nano"], folder) == 0
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+def test_a_full_disk_leaves_no_folder(keys, export, tmp_path, capsys):
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limit[1]))
     try:
-        assert export(keys["llama-nano"], folder) == 1
+        assert export(keys["llama-nano"], tmp_path / "out") == 1
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     said = capsys.readouterr().err
     assert said.startswith("htbench: the system refuses '") and said.count("\n") == 1
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ from htbench.results.frames.load import load_rows
 from htbench.harness.store import Store
 root, out, *names = sys.argv[1:]
 store = Store(root)
-outcomes = [draw_figure(name, View(load_rows(store), store=store), Path(out)).outcome for name in names]
-print(outcomes, "torch" in sys.modules)
+drawn = [len(draw_figure(name, View(load_rows(store), store=store), Path(out))) for name in names]
+print(drawn, "torch" in sys.modules)
 """
 
 
@@ -73,16 +73,16 @@ def test_the_bytes_are_the_same_anywhere(small, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     view = View(load_rows(small.store), store=small.store)
     names = ("lr_curve", "loss")
-    assert [draw_figure(name, view, here).outcome for name in names] == ["drawn", "drawn"]
-    assert draw_elsewhere(small.store, there, *names) == "['drawn', 'drawn'] False"
+    assert [len(draw_figure(name, view, here)) for name in names] == [1, 1]
+    assert draw_elsewhere(small.store, there, *names) == "[1, 1] False"
     assert len(list(here.iterdir())) == 6
     for path in here.iterdir():
         assert path.read_bytes() == (there / path.name).read_bytes(), path.name
 
 
 def test_pictures_are_what_their_names_say_and_hold_no_date(small, tmp_path):
-    done = draw_figure("lr_curve", View(load_rows(small.store), store=small.store), tmp_path)
-    png, pdf, text = (path.read_bytes() for path in done.paths)
+    (path,) = draw_figure("lr_curve", View(load_rows(small.store), store=small.store), tmp_path)
+    png, pdf, text = (path.with_suffix(f".{suffix}").read_bytes() for suffix in ("png", "pdf", "csv"))
     assert png.startswith(b"\x89PNG") and pdf.startswith(b"%PDF")
     assert b"CreationDate" not in pdf and all(DRAWN_BY.encode() in file for file in (png, pdf))
     assert text.startswith(b"panel,quantity,series,x,")
@@ -114,12 +114,11 @@ def test_a_damaged_curve_is_left_out_and_the_rest_drawn(small, tmp_path, damage)
     (panel,) = loss(load_rows(small.store), small.store)
     muon = panel.frame[panel.frame["optimizer"] == "muon"]
     assert len(muon) and set(muon["n"]) == {len(muon["keys"].iloc[0]) - 1}
-    assert draw_figure("loss", View(load_rows(small.store), store=small.store), tmp_path).outcome == "drawn"
+    assert draw_figure("loss", View(load_rows(small.store), store=small.store), tmp_path)
 
 
 def test_a_figure_without_data_says_so(small, tmp_path):
-    done = draw_figure("p_curve", View(load_rows(small.store), store=small.store), tmp_path)
-    assert (done.outcome, done.paths) == ("nothing to draw yet", [])
+    assert draw_figure("p_curve", View(load_rows(small.store), store=small.store), tmp_path) == {}
     assert not list(tmp_path.glob("p_curve*"))
 
 
@@ -128,13 +127,13 @@ def test_a_sweep_without_any_figure_can_be_drawn(state, bench, tmp_path):
     for lr in (0.01, 0.02):
         bench.add("digits", "nobody_knows_it", lr, state=state, steps=3)
     store = bench.write()
-    assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path)
 
 
 def test_a_single_rate_is_drawn_without_a_warning(bench, make, tmp_path, recwarn):
     bench.add("digits", "muon", 0.01, metrics=make.image(0.9, 0.4))
     store = bench.write()
-    assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path).outcome == "drawn"
+    assert draw_figure("lr_curve", View(load_rows(store), store=store), tmp_path)
     assert [str(one.message) for one in recwarn] == []
 
 

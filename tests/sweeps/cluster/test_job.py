@@ -183,7 +183,7 @@ def test_a_job_with_other_code_or_data_ends_before_it_trains(tmp_path, tiny, cap
 def test_a_warning_while_a_job_prepares_is_kept_for_the_training(tmp_path, tiny, monkeypatch):
     kept = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     handlers = []
-    monkeypatch.setattr(job, "name_job", lambda point: handlers.append(signal.getsignal(signal.SIGUSR2)))
+    monkeypatch.setattr(job, "execute", lambda *_: handlers.append(signal.getsignal(signal.SIGUSR2)))
     try:
         with pytest.raises(SystemExit):
             job.train_point(**task(tmp_path, tiny, key="0123456789ab"))
@@ -281,9 +281,8 @@ def test_a_job_that_must_make_room_saves_and_is_queued_again(tmp_path, tiny, num
     process.send_signal(number)
     assert process.wait(timeout=60) == 2
     assert (folder / "checkpoint.pt").exists()
-    named, *rest = (tmp_path / "called").read_text().splitlines()
-    assert re.fullmatch(r"update JobId=8_2 JobName=tiny\.only\..*lr=.*\.0123456789", named)
-    assert rest == (["requeue 8_2"] if requeues else [])
+    called = tmp_path / "called"
+    assert (called.read_text() if called.exists() else "") == ("requeue 8_2\n" if requeues else "")
 
 
 def test_a_job_in_a_container_without_scontrol_leaves_it_to_its_script_to_queue_it_again(tmp_path):

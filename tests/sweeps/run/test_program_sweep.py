@@ -45,7 +45,7 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     shown = htbench("table").stdout
     assert "toy · none · width=4: test loss ↓, 3 fresh seeds" in shown and "quick" in shown
     assert "FLOPs" not in shown and json.loads(htbench("table", "--json").stdout)
-    assert htbench("figure", "loss").stdout == "nothing to draw yet: loss\n", "it reports no loss of training"
+    assert htbench("figure", "loss").stdout == "nothing to draw: loss\n", "it reports no loss of training"
     (spec.parent / "run.log").write_text("what a shell writes beside the program")
     assert "0 to run" in htbench("sweep", "plan", spec).stdout
     assert "`optimizer." not in htbench("table", "--notes").stdout, (

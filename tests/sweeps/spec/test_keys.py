@@ -58,12 +58,6 @@ replicate: {seeds: 1}
             )
             for word in ("--export=NONE", "--kill-on-bad=0", "--cpus-per-task", "-c4", "-K0")
         ),
-        (
-            "timeout_min: 5",
-            "container: /a.sif, srun_args: [--container-image=b]",
-            "container=/a.sif in resources is run by apptainer, --container-... in srun_args by pyxis; "
-            "one of them must go.",
-        ),
         ("trials: 2", "trials: two", "search.trials must be a whole number from 1 to 100000, not 'two'."),
         ("replicate: {seeds: 1}", "replicate: 3", "'replicate' must be a mapping, not 3."),
     ],
