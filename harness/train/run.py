@@ -99,10 +99,11 @@ def run(
         except PeerLostError as error:
             log.error("the run ended: %s", error)
             attempt.check()
-            state = store.state(key)
-            why = f"({state.reason or Reason.STOPPED}) {state.message}"
-            if not (state.reason or state.message):
-                why = "one of its processes was killed; the same command goes on from the last checkpoint"
+            why = "one of its processes was killed; the same command goes on from the last checkpoint"
+            outcome = store.attempt(key, attempt.number).get("outcome") or {}
+            if message := outcome.get("message"):  # of the process that has failed
+                attempt.end(Reason.STOPPED)
+                why = f"({outcome['reason']}) {message}"
             raise RunFailedError(f"Run {key} ended: {why}.") from error
         except UsageError as error:
             attempt.end(Reason.STOPPED, str(error))
@@ -140,7 +141,7 @@ def _claim(run: ResolvedRun, store: Store, monitor: Monitor, group: Group) -> At
     claim = claim_patiently(run.key, to_yaml(run.config), store, monitor) if group.is_main else None
     facts: Any = claim
     if isinstance(claim, Attempt):
-        facts = claim.number, claim.owner, claim.began, claim.checkpoint_found
+        facts = claim.number, claim.owner, claim.began, claim.checkpoint_found, False
     facts = group.broadcast(facts)
     if not group.is_main:
         claim = Attempt(store, run.key, *facts) if isinstance(facts, tuple) else facts

@@ -159,13 +159,15 @@ def test_outside_of_slurm_only_deaths_that_a_launcher_saw_count(tmp_path):
     assert dead.state(KEY).reason == "killed" and dead.reset_failure(KEY)
 
 
-def test_no_death_is_noted_of_one_that_lives_or_left_word(store):
+def test_an_attempt_ends_with_its_owner_and_as_the_first_process_says(store):
     attempt = store.claim(KEY, "")
+    writing = atomic.temporary_name(attempt.files.checkpoint)
+    writing.touch()
+    dataclasses.replace(attempt, is_owner=False).end(Reason.OOM, "why")
+    assert store.state(KEY).status is Status.RUNNING and not store.clear_leftovers(KEY) and writing.exists()
+    attempt.end(Reason.STOPPED)
     store.note_death(KEY, attempt.number)
-    assert store.state(KEY).status is Status.RUNNING
-    attempt.end(Reason.STOPPED, "why")
-    store.note_death(KEY, attempt.number)
-    assert store.attempt(KEY, 1)["outcome"] == {"reason": "stopped", "message": "why"}
+    assert store.state(KEY).reason == "oom" and store.clear_leftovers(KEY) and not writing.exists()
 
 
 def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
