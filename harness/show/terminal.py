@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 from htbench.harness.show.harmless import in_a_line, obeyed, visible
@@ -60,8 +60,9 @@ class ScreenOptions:
         return _JSON if self.wide is None else _WIDE
 
     def of(self, section: Section) -> Section:
-        """What is shown of a section."""
-        return section if self.wide else section.brief or section
+        """What is shown of a section; the answer stands above it in either form."""
+        brief = section.brief or section
+        return replace(section, above=brief.above) if self.wide else brief
 
 
 def write(

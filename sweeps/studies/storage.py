@@ -68,10 +68,11 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
         known = dict(listed)
         if copy in optuna.get_all_study_names(storage):
             listed += _with_keys(optuna.load_study(study_name=copy, storage=storage).trials)
-        found = [*listed, *_with_keys(trials)]
-        wanted = dict(found) | {key: trial for key, trial in found if not _is_pruned(trial)}
-        went_on = any(_is_pruned(trial) and not _is_pruned(wanted[key]) for key, trial in listed)
-        if rebuild or went_on or len(dict(listed)) < len(listed):
+        ours = _with_keys(trials)
+        found = [*listed, *ours] if rebuild else [*ours, *listed]  # the last of a key counts
+        ended = {key: trial for key, trial in found if trial.user_attrs.get("status") != Status.PRUNED}
+        wanted = dict(listed) | dict(found) | ended
+        if rebuild or any(trial is not wanted[key] for key, trial in listed):
             second = optuna.create_study(study_name=copy, storage=storage, load_if_exists=True)
             second.add_trials(wanted.values())
             optuna.delete_study(study_name=study.name, storage=storage)
@@ -91,7 +92,3 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
 def _with_keys(trials: Iterable[FrozenTrial]) -> list[tuple[str, FrozenTrial]]:
     """The trials that have ended with the keys of their runs."""
     return [(t.user_attrs["key"], t) for t in trials if t.state.is_finished() and "key" in t.user_attrs]
-
-
-def _is_pruned(trial: FrozenTrial) -> bool:
-    return trial.user_attrs.get("status") == Status.PRUNED

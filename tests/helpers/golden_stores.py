@@ -232,7 +232,7 @@ class Filled:
         content = {
             "owner": Owner.current().to_json(),
             "began": 0,
-            "checkpoint_found": None,
+            "ended": outcome and 1.0,
             "outcome": outcome,
         }
         (self.folder(key) / "attempts" / "1.json").write_text(json.dumps(content))

@@ -133,7 +133,7 @@ class Bench:
         attempt = {
             "owner": Owner.current().to_json(),
             "began": 0,
-            "checkpoint_found": None,
+            "ended": outcome and 1.0,
             "outcome": outcome,
         }
         (self._folder(key) / "attempts" / "1.json").write_text(json.dumps(attempt))
