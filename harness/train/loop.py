@@ -251,6 +251,7 @@ class Training:
     ) -> Note | None:
         """Write the rows of the steps since the last call; return why the run has diverged, if so."""
         progress = self.progress
+        progress.stack = max(progress.stack, self.learner.largest_stack)
         first = progress.step - len(losses) + 1
         values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = self.learner.now()

@@ -166,7 +166,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
     # What the config leaves open.
     made = {"threads": config.threads, "compile": config.compile}
     made |= {"micro_batch": learner.micro_batch} if learner.halved else {}
-    made |= {"stack": learner.largest_stack} if learner.largest_stack > 1 else {}
+    made |= {"stack": progress.stack} if progress.stack > 1 else {}
     scores = outcome.scores
     scored = _keep_items(attempt, scores, config.data_fingerprint) if scores else {}
     record = RunRecord(
