@@ -100,10 +100,10 @@ def run(
             log.error("the run ended: %s", error)
             attempt.check()
             why = "one of its processes was killed; the same command goes on from the last checkpoint"
-            outcome = store.attempt(key, attempt.number).get("outcome") or {}
-            if message := outcome.get("message"):  # of the process that has failed
+            end = store.attempt(key, attempt.number).get("outcome") or {}
+            if message := end.get("message"):  # of the process that has failed
                 attempt.end(Reason.STOPPED)
-                why = f"({outcome['reason']}) {message}"
+                why = f"({end['reason']}) {message}"
             raise RunFailedError(f"Run {key} ended: {why}.") from error
         except UsageError as error:
             attempt.end(Reason.STOPPED, str(error))
