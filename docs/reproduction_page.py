@@ -55,6 +55,7 @@ FOLDER = Path(__file__).with_name("reproduction")
 LADDER = Path(__file__).with_name("ladder") / "records"
 BEGIN = "<!-- by docs/reproduction_page.py -->"
 EQUAL = 0.005  # nats, by docs/ladder.md
+PAPER_RATIO = 20.0  # tokens to parameters of the runs that stand for those of the paper, by docs/ladder.md
 _LOSSES = {"test_loss": "test", "val_loss": "validation", "train_loss": "training"}
 COLOURS = 128  # of a picture; more make it larger and look the same
 
@@ -221,7 +222,7 @@ def endpoint(own: Ladder, frame: pd.DataFrame) -> str:
         words = _interval(gap)
         model = "" if one.is_main else f", batches of {one.rung.batch}"
         place = (f"{one.rung.model}{model}", f"{one.rung.ratio:.0f}", f"{len(one.rung.row.values)}")
-        published = _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(own.ratio) else ""
+        published = _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(PAPER_RATIO) else ""
         losses = (f"{muon.loss:.4f}", f"{one.loss:.4f}")
         at_edge = one.rung.at_edge or muon.rung.at_edge
         verdict = "open: an optimum at an edge" if at_edge else _reading(gap.low, gap.high)
