@@ -222,7 +222,9 @@ def endpoint(own: Ladder, frame: pd.DataFrame) -> str:
         words = _interval(gap)
         model = "" if one.is_main else f", batches of {one.rung.batch}"
         place = (f"{one.rung.model}{model}", f"{one.rung.ratio:.0f}", f"{len(one.rung.row.values)}")
-        published = _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(PAPER_RATIO) else ""
+        published = (
+            _published(own.task, one.rung.model) if one.is_main and one.rung.is_at(PAPER_RATIO) else ""
+        )
         losses = (f"{muon.loss:.4f}", f"{one.loss:.4f}")
         at_edge = one.rung.at_edge or muon.rung.at_edge
         verdict = "open: an optimum at an edge" if at_edge else _reading(gap.low, gap.high)

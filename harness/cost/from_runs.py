@@ -33,10 +33,11 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
     for (kind, where), records_of_class in sorted(records_by_class.items(), key=lambda item: len(item[1])):
         latest = records_of_class[-LOOKED_AT:]
         last = latest[-1]
-        seconds = [record.useful_seconds / _count_updates(record) for record in records_of_class]
+        is_program = bool(last.config.get("program"))  # whose updates nobody knows: a run counts as one
+        seconds = [one.useful_seconds / (1 if is_program else one.steps) for one in records_of_class]
         costs[kind] = Cost(
             step=statistics.median(seconds),
-            evaluation=0.0 if last.config.get("program") else _evaluation(store, latest),
+            evaluation=0.0 if is_program else _evaluation(store, latest),
             peak_memory=max(record.peak_memory for record in latest),
             gpu="gpu" in last.environment,
             parameters=int(last.cost.get("parameters", 0)),
@@ -44,11 +45,6 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
             runs=len(records_of_class),
         )
     return costs
-
-
-def _count_updates(record: RunRecord) -> int:
-    """The updates of a run; one of a program counts as one."""
-    return 1 if record.config.get("program") else record.steps
 
 
 def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:

@@ -152,9 +152,8 @@ def _open_store(group: Group) -> Store:
     if serves:
         host = "localhost"
     else:
-        socket.create_connection(
-            (host, port), _ANSWER.total_seconds()
-        ).close()  # torch would tell of each try
+        # torch would tell of each try
+        socket.create_connection((host, port), _ANSWER.total_seconds()).close()
     try:
         store = TCPStore(host, port, None, serves, timeout=_ANSWER, wait_for_workers=False)
     except RuntimeError as error:

@@ -150,10 +150,11 @@ def _write_report(report: Report, options: ScreenOptions, hints: Sequence[Note])
     below = [[*_space_marks(section.legend()), *_list_dangers(section)] for section in sections]
     feet = [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
-    blocks = [
-        _write_brief(section, options, without(lines, everywhere), without(footer, foot))
-        for section, lines, footer in zip(sections, below, feet, strict=True)
-    ]
+    blocks = []
+    for section, lines, footer in zip(sections, below, feet, strict=True):
+        grid = _write_head(section, width) + _write_grid(section, options, None)
+        protects = _write_notes(without(lines, everywhere), without(footer, foot), width)
+        blocks.append(_join_blocks([grid + protects, _write_script(section)]))
     return _join_blocks([head, *blocks]) + _write_notes(everywhere, (*foot, *hints), width) + notes
 
 
@@ -176,14 +177,6 @@ def _write_notes(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], wid
 
 def _list_dangers(section: Section) -> list[tuple[str, Note]]:
     return [*(("!", note) for note in section.dangers()), *(("?", note) for note in section.open)]
-
-
-def _write_brief(
-    section: Section, options: ScreenOptions, below: Iterable[tuple[str, Note]], footer: Iterable[Note]
-) -> list[Line]:
-    """A section with what protects in place of its notes."""
-    grid = _write_head(section, options.width) + _write_grid(section, options, None)
-    return _join_blocks([grid + _write_notes(below, footer, options.width), _write_script(section)])
 
 
 def _write_whole(section: Section, options: ScreenOptions) -> list[Line]:

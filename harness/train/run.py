@@ -90,11 +90,9 @@ def run(
             written = group.broadcast(record)
             assert written is not None
             return written
-        except StoppedError:
+        except (StoppedError, LostOwnershipError):  # who has lost the run notes nothing
             if group.is_main:
                 attempt.end(Reason.STOPPED)
-            raise
-        except LostOwnershipError:
             raise
         except PeerLostError as error:
             log.error("the run ended: %s", error)

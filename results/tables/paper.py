@@ -60,7 +60,12 @@ def make_table(name: str, view: View) -> Report:
 def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
     """The rows in the order of the paper; below a row of published numbers that of ours."""
     scale, our_runs = side.scale, side.ours
-    cells = {"paper": {line: _make_published_cell(line) for line in lines}} if side.published else {}
+    # A printed number is one run, without spread.
+    published = {
+        line: Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
+        for line in lines
+    }
+    cells = {"paper": published} if side.published else {}
     below = list[Note]()
     if our_runs is not None:
         lines = list_lines(lines, our_runs)
@@ -154,11 +159,6 @@ def note_stand_ins(lines: Iterable[Reported]) -> list[Note]:
 
 
 # --- cells ---
-
-
-def _make_published_cell(line: Reported) -> Cell:
-    """A printed number: one run, without spread."""
-    return Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
 
 
 def _make_run_cells(
