@@ -89,10 +89,8 @@ def from_pace(runs: Iterable[RunFolder], warm_up: int = 0) -> Cost | None:
         runs: at work.
         warm_up: the first steps of a process; one that has made no more tells nothing.
     """
-    paces = [seconds for seconds in (pace(files, warm_up) for files in runs) if seconds is not None]
-    if not paces:
-        return None
-    return Cost(statistics.median(paces), runs=len(paces))
+    paces = [seconds for files in runs if (seconds := pace(files, warm_up)) is not None]
+    return Cost(statistics.median(paces), runs=len(paces)) if paces else None
 
 
 def pace(files: RunFolder, warm_up: int = 0) -> float | None:

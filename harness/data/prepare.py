@@ -4,8 +4,6 @@ Every file is finished on its own, and the stamp of the folder comes last. So a 
 work only, and the same call again makes the same bytes.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -15,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TypeAlias
 
 from tqdm import tqdm
 
@@ -31,7 +28,7 @@ from htbench.harness.show.progress import Progress
 from htbench.harness.system import atomic
 from htbench.harness.system.environment import our_code_only
 
-Source: TypeAlias = CorpusSource | PictureSource
+Source = CorpusSource | PictureSource
 
 
 def source_of(task: str) -> Source:

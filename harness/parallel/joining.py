@@ -4,8 +4,6 @@ torch waits inside of C++: ten minutes without a word, deaf to signals, as happe
 in a shell. So each process writes its number into torch's store and looks itself whose are missing.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
@@ -13,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from htbench.harness.errors import RunFailedError, StoppedError, UsageError
 from htbench.harness.parallel.group import ALONE, PATIENCE, Group
 from htbench.harness.show.note import Note
 
-Store: TypeAlias = Any  # torch's, which its type hints do not export
+Store = Any  # torch's, which its type hints do not export
 
 log = logging.getLogger("htbench")
 

@@ -330,7 +330,7 @@ def shortened(text: str, width: int) -> str:
     return text[: next(inside, end)].rstrip() + "…"
 
 
-def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
+def wrapped(line: str, width: int | None) -> list[str]:
     """A line as lines of a terminal, all but the first indented; `width` None: as it is.
 
     A word, such as a path, and a command between backticks stay whole: people copy them.
@@ -338,9 +338,9 @@ def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
     line = in_a_line(line)
     if width is None:
         return [line]
-    room = max(width, 2 * len(indent))
+    room = max(width, 8)
     whole = _COMMAND.sub(lambda command: command[0].replace(" ", _SPACE), line)
     lines = textwrap.wrap(
-        whole, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        whole, room, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
     return [part.replace(_SPACE, " ") for part in lines] or [""]

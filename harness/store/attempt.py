@@ -100,8 +100,8 @@ class Attempt:
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
             first = self.store.attempt(self.key, self.number).get("outcome")
-            outcome = first or {"reason": reason, "message": message}
-            self._note(outcome=outcome, **({"ended": time.time()} if self.is_owner else {}))
+            ended = {"ended": time.time()} if self.is_owner else {}
+            self._note(outcome=first or {"reason": reason, "message": message}, **ended)
 
     def _note(self, **changes: Any) -> None:
         # Several processes of a run write this file: keep the fields of the others.

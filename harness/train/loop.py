@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 
@@ -36,7 +35,7 @@ from htbench.optimizers import reach
 
 log = logging.getLogger("htbench")
 
-MakeLearner: TypeAlias = Callable[[ResolvedRun, Task, int, torch.device, Group], Learner]
+MakeLearner = Callable[[ResolvedRun, Task, int, torch.device, Group], Learner]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ compared with each other, never part of a law. The figure has multipliers at the
 at which most are known: a rule that is better than AdamW at AdamW's longest run is out of sight there.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

@@ -79,12 +79,12 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     ratio = statistics.fmean(trained) / statistics.fmean(untrained) if untrained else None
     row[Column("val_loss_ratio", "val loss / untrained")] = Cell(ratio, digits=3)
     row[Column("ms_per_step", "ms/step", "summary")] = place.ms_per_step
-    name, taken = Column("optimizer", kind="text"), {column.name for column in row}
+    taken = {column.name for column in row}
     settings = {
-        Column(f"optimizer.{name}", name) if name in taken else Column(name): cell
+        Column(f"optimizer.{name}" if name in taken else name, name): cell
         for name, cell in place.settings.items()
     }
-    return {name: Cell(place.name, notes=place.about)} | settings | row
+    return {Column("optimizer", kind="text"): Cell(place.name, notes=place.about)} | settings | row
 
 
 def _list_verdict(ranked: Verdict | None, metric: Metric) -> dict[Column, Cell]:

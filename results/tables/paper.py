@@ -26,7 +26,6 @@ from htbench.results.compare.layouts import (
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
-from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
@@ -262,7 +261,9 @@ def judge_figures(
         rival_figures = [figures[line] for line in lines]
         rivals = [figure.choice for figure in rival_figures if figure.choice is not None]
         metric = rival_figures[0].metric
-        if metric is None or len(rivals) < len(rival_figures) or not all(map(_can_be_judged, rivals)):
+        # No run that is still to come, or to be tried again, may change one of them, and all are fair.
+        can_be_judged = all(one.is_settled and one.rows[0]["protocol"] != "paper" for one in rivals)
+        if metric is None or len(rivals) < len(rival_figures) or not can_be_judged:
             continue
         tested = True
         head, names = _name_figures(layout, lines)
@@ -281,11 +282,6 @@ def judge_figures(
             notes = (*standing.notes, *([twins[name]] if name in twins else []))
             judged[line] = replace(standing, bold=standing.bold and not figure.notes, notes=notes)
     return judged, [*dict.fromkeys(ties), *(RULES if tested else ())]
-
-
-def _can_be_judged(choice: Choice) -> bool:
-    """Whether no run that is still to come, or to be tried again, can change it, and whether it is fair."""
-    return choice.is_settled and choice.rows[0]["protocol"] != "paper"
 
 
 def _name_figures(layout: Layout, lines: Sequence[Reported]) -> tuple[str, list[str]]:

@@ -6,7 +6,7 @@ A study is made from slots and run folders, by one process at a time. No code go
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
@@ -19,7 +19,7 @@ from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
 from htbench.sweeps.spec import database
 
-Create: TypeAlias = Callable[[BaseStorage], optuna.Study]  # an empty study in a storage
+Create = Callable[[BaseStorage], optuna.Study]  # an empty study in a storage
 
 
 def write_journal(path: Path, create: Create, trials: Sequence[FrozenTrial]) -> None:
