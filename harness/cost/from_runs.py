@@ -26,8 +26,8 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
     """What finished runs tell, by class. Of several processors the one with most runs counts."""
     records_by_class: dict[tuple[RunClass, str], list[RunRecord]] = {}
     for record in records:
-        is_program = bool(record.config.get("program"))
-        if record.status == "completed" and (is_program or (record.steps and "parameters" in record.cost)):
+        is_counted = record.config.get("program") or (record.steps and "parameters" in record.cost)
+        if record.status == "completed" and is_counted:
             records_by_class.setdefault((run_class(record.config), processor(record)), []).append(record)
     costs: dict[RunClass, Cost] = {}
     for (kind, where), records_of_class in sorted(records_by_class.items(), key=lambda item: len(item[1])):

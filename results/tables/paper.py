@@ -262,8 +262,8 @@ def judge_figures(
         rivals = [figure.choice for figure in rival_figures if figure.choice is not None]
         metric = rival_figures[0].metric
         # No run that is still to come, or to be tried again, may change one of them, and all are fair.
-        can_be_judged = all(one.is_settled and one.rows[0]["protocol"] != "paper" for one in rivals)
-        if metric is None or len(rivals) < len(rival_figures) or not can_be_judged:
+        are_final = all(one.is_settled and one.rows[0]["protocol"] != "paper" for one in rivals)
+        if metric is None or len(rivals) < len(rival_figures) or not are_final:
             continue
         tested = True
         head, names = _name_figures(layout, lines)

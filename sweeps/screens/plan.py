@@ -197,8 +197,11 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     again = facts.trained_again.items()
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
-    counts = [Note("plan_lacks", n=facts.lost), Note("plan_stacks", n=facts.stacked)]
-    counts.append(Note("plan_compiles", n=facts.compiled, cpu=compiling.SECONDS))
+    counts = [
+        Note("plan_lacks", n=facts.lost),
+        Note("plan_stacks", n=facts.stacked),
+        Note("plan_compiles", n=facts.compiled, cpu=compiling.SECONDS),
+    ]
     notes += [note for note in counts if note["n"]]
     notes += _note_doubts(facts.card, names)
     classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
