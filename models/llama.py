@@ -7,7 +7,6 @@ of neighbours) and the initialisation are those of the Hugging Face model that t
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from htbench.models.transformer import run_through
 
-MakeTable: TypeAlias = Callable[[int, int, Tensor], tuple[Tensor, Tensor]]
+MakeTable = Callable[[int, int, Tensor], tuple[Tensor, Tensor]]
 
 INITIAL_STD = 0.02  # `initializer_range` of the released model configurations
 NORM_EPS = 1e-6

@@ -22,7 +22,7 @@ from htbench.optimizers.zoo.grouped import params_of as params_of_group
 from htbench.optimizers.zoo.registry import OptimizerSpec, resolve, resolve_value, spec
 from htbench.optimizers.zoo.spec import STEP
 
-Settings: TypeAlias = dict[str, Any]
+Settings = dict[str, Any]
 Share: TypeAlias = "tuple[list[Entry], Settings]"  # some parameters, and the settings that only they have
 
 

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
-Group: TypeAlias = dict[str, Any]
+Group = dict[str, Any]
 Entry: TypeAlias = "tuple[str | None, nn.Parameter]"  # a parameter and its name, if one was given
 Given: TypeAlias = "nn.Parameter | tuple[str, nn.Parameter] | Mapping[str, Any]"
 Model: TypeAlias = "nn.Module | Iterable[Given]"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias, overload
+from typing import Any, overload
 
 import torch
 from torch.optim import Optimizer
@@ -11,7 +11,7 @@ from htbench.optimizers.base import evaluate, load_checked
 from htbench.optimizers.groups import Group
 
 # Which part a group of parameters goes to, piece by piece; the part is made when its first piece comes.
-Divide: TypeAlias = Callable[[Group], list[tuple["partial[Optimizer]", Group]]]
+Divide = Callable[[Group], list[tuple["partial[Optimizer]", Group]]]
 
 _MISSING = object()
 

@@ -14,9 +14,9 @@ from htbench.optimizers.groups import Entry, Model, entries
 from htbench.optimizers.zoo.grouped import KINDS
 from htbench.optimizers.zoo.registry import ROUTING, resolve_value
 
-Predicate: TypeAlias = Callable[[str, nn.Parameter], bool]
+Predicate = Callable[[str, nn.Parameter], bool]
 Routing: TypeAlias = "str | Predicate"
-Takes: TypeAlias = Callable[[nn.Parameter], bool]
+Takes = Callable[[nn.Parameter], bool]
 
 
 def split_parameters(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from htbench.optimizers.linalg import gram_basis, hold_columns, precise
 from htbench.optimizers.stacks import Stack
 from htbench.optimizers.zoo.subspace import SOAP as SOAP_TABLE
 
-Bases: TypeAlias = dict[int, Tensor]  # for each dimension of the parameter that is rotated
+Bases = dict[int, Tensor]  # for each dimension of the parameter that is rotated
 
 
 class SOAP(UpdateRule):

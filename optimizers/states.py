@@ -6,7 +6,7 @@ it, and those of torch's classes: there the settings tell whose a state is.
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -14,8 +14,8 @@ from torch.optim import Optimizer
 from htbench.imported import load
 from htbench.optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param
 
-State: TypeAlias = dict[str, Any]
-Group: TypeAlias = Mapping[str, Any]
+State = dict[str, Any]
+Group = Mapping[str, Any]
 
 # How a step is computed, which no settings of ours say; older versions of torch have fewer of them.
 FLAGS = {"foreach", "maximize", "capturable", "differentiable", "fused", "decoupled_weight_decay"}

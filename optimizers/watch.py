@@ -7,7 +7,7 @@ the learning rate and the weight decay. It exists within one call only, which no
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import Tensor
 
@@ -30,7 +30,7 @@ class Update:
     blocks: int = 1
 
 
-See: TypeAlias = Callable[[Tensor, Update], None]
+See = Callable[[Tensor, Update], None]
 
 _see: See | None = None
 _params: Sequence[Tensor] = ()  # that step now and have noted nothing yet

@@ -4,8 +4,6 @@
 the rows again, and `tests/harness/bench/test_conversions.py` holds them where a package is installed.
 """
 
-from __future__ import annotations
-
 import csv
 import difflib
 import functools

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-Clock: TypeAlias = Callable[[], float]  # seconds
+Clock = Callable[[], float]  # seconds
 Two: TypeAlias = "tuple[float, float]"  # of two consecutive steps
 
 DROPPED = 1  # rounds that warm up: first steps allocate and, in some optimizers, do something else

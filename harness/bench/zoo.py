@@ -142,19 +142,16 @@ def sizes() -> Report:
     """Every model with its exact number of trainable parameters, counted with its own settings."""
     count = zoo_of_models.count_parameters
     facts = [ModelFacts(**vars(row), parameters=count(row.name)) for row in zoo_of_models.SIZES.values()]
+    settings = [row.settings for row in facts]
     columns: dict[Column, list[Any]] = {
         Column("name", kind="text"): [row.name for row in facts],
         Column("kind", kind="text", importance=7): [row.kind for row in facts],
         Column("parameters", unit="digits", importance=8): [row.parameters for row in facts],
-        Column("width", importance=6): [
-            row.settings.get("hidden", row.settings.get("width")) for row in facts
-        ],
+        Column("width", importance=6): [own.get("hidden", own.get("width")) for own in settings],
         Column("layers", kind="text", importance=6): [
-            row.settings.get("layers", row.settings.get("blocks")) for row in facts
+            own.get("layers", own.get("blocks")) for own in settings
         ],
-        Column("outputs", importance=6): [
-            row.settings.get("vocabulary", row.settings.get("classes")) for row in facts
-        ],
+        Column("outputs", importance=6): [own.get("vocabulary", own.get("classes")) for own in settings],
     }
     return Report("models", "", [by_columns(columns, notes=[Note("models_more")])], data=facts)
 

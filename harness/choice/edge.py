@@ -155,6 +155,8 @@ def beyond(
     """
     param = _find_param(optimizer, setting)
     following = float(f"{proposal:.{digits}g}")
+    if param is None and 0.8 <= end < 1 <= following:  # of a user's class, such as a beta: 1 forgets nothing
+        following = (1 + end) / 2
     if param is not None and param.type is int:
         following = round(following)
     if (following - end if upwards else end - following) <= 0:
@@ -168,9 +170,7 @@ def beyond(
 def legal_end(optimizer: str, setting: str, upwards: bool) -> float | None:
     """The largest or smallest legal value, which may itself be excluded; None: there is none."""
     param = _find_param(optimizer, setting)
-    if param is None:
-        return None
-    return param.high if upwards else param.low
+    return None if param is None else param.high if upwards else param.low
 
 
 def _find_param(optimizer: str, setting: str) -> Param | None:

@@ -31,12 +31,8 @@ Settings = Mapping[str, Value]
 
 _HYPER = "optimizer."
 _REVISIONS = "revisions."  # a stored config names them
-_TABLES = (
-    "optimizer.hyper",
-    "optimizer.groups",
-    "schedule.hyper",
-    "revisions",
-)  # of a stored config; they may be empty
+# Of a stored config; they may be empty.
+_TABLES = ("optimizer.hyper", "optimizer.groups", "schedule.hyper", "revisions")
 
 
 def declarations(kind: type = RunConfig, prefix: str = "") -> Iterator[tuple[str, dataclasses.Field[Any]]]:

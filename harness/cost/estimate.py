@@ -3,8 +3,6 @@
 Only the counting (`harness/cost/update.py`) loads torch.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 

@@ -26,17 +26,18 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
     """What finished runs tell, by class. Of several processors the one with most runs counts."""
     records_by_class: dict[tuple[RunClass, str], list[RunRecord]] = {}
     for record in records:
-        is_program = bool(record.config.get("program"))
-        if record.status == "completed" and (is_program or (record.steps and "parameters" in record.cost)):
+        is_counted = record.config.get("program") or (record.steps and "parameters" in record.cost)
+        if record.status == "completed" and is_counted:
             records_by_class.setdefault((run_class(record.config), processor(record)), []).append(record)
     costs: dict[RunClass, Cost] = {}
     for (kind, where), records_of_class in sorted(records_by_class.items(), key=lambda item: len(item[1])):
         latest = records_of_class[-LOOKED_AT:]
         last = latest[-1]
-        seconds = [record.useful_seconds / _count_updates(record) for record in records_of_class]
+        is_program = bool(last.config.get("program"))  # whose updates nobody knows: a run counts as one
+        seconds = [one.useful_seconds / (1 if is_program else one.steps) for one in records_of_class]
         costs[kind] = Cost(
             step=statistics.median(seconds),
-            evaluation=0.0 if last.config.get("program") else _evaluation(store, latest),
+            evaluation=0.0 if is_program else _evaluation(store, latest),
             peak_memory=max(record.peak_memory for record in latest),
             gpu="gpu" in last.environment,
             parameters=int(last.cost.get("parameters", 0)),
@@ -44,11 +45,6 @@ def from_records(store: Store, records: Iterable[RunRecord]) -> dict[RunClass, C
             runs=len(records_of_class),
         )
     return costs
-
-
-def _count_updates(record: RunRecord) -> int:
-    """The updates of a run; one of a program counts as one."""
-    return 1 if record.config.get("program") else record.steps
 
 
 def _evaluation(store: Store, records: Sequence[RunRecord]) -> float:
@@ -93,10 +89,8 @@ def from_pace(runs: Iterable[RunFolder], warm_up: int = 0) -> Cost | None:
         runs: at work.
         warm_up: the first steps of a process; one that has made no more tells nothing.
     """
-    paces = [seconds for seconds in (pace(files, warm_up) for files in runs) if seconds is not None]
-    if not paces:
-        return None
-    return Cost(statistics.median(paces), runs=len(paces))
+    paces = [seconds for files in runs if (seconds := pace(files, warm_up)) is not None]
+    return Cost(statistics.median(paces), runs=len(paces)) if paces else None
 
 
 def pace(files: RunFolder, warm_up: int = 0) -> float | None:

@@ -4,8 +4,6 @@ They are an ordinary run, in a process of its own, so that the memory is that of
 store.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
@@ -44,7 +44,7 @@ from htbench.optimizers.zoo.registry import PERIODS
 if TYPE_CHECKING:
     from htbench.harness.data.text import TextTask
 
-    DataTask: TypeAlias = TextTask | ImageTask
+    DataTask = TextTask | ImageTask
 
 # --- a run's update ---
 

@@ -11,7 +11,7 @@ import math
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
-Flops: TypeAlias = Counter[Any]  # floating point operations by operation of torch
+Flops = Counter[Any]  # floating point operations by operation of torch
 
 aten = torch.ops.aten
 

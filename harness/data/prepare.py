@@ -4,13 +4,10 @@ Every file is finished on its own, and the stamp of the folder comes last. So a 
 work only, and the same call again makes the same bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import TypeAlias
 
 from htbench.harness.data import raw
 from htbench.harness.data.copies import RawFile
@@ -22,7 +19,7 @@ from htbench.harness.data.stamps import ImageFiles, Prepared
 from htbench.harness.show.progress import Progress
 from htbench.harness.system import atomic
 
-Source: TypeAlias = CorpusSource | PictureSource
+Source = CorpusSource | PictureSource
 
 
 def source_of(task: str) -> Source:

@@ -1,7 +1,5 @@
 """How a set of images is prepared: raw files to shards of bytes, indexes and the stamp."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import math

@@ -3,8 +3,6 @@
 Nothing else in the harness uses the network.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

@@ -4,8 +4,6 @@ torch waits inside of C++: ten minutes without a word, deaf to signals, as happe
 in a shell. So each process writes its number into torch's store and looks itself whose are missing.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
@@ -13,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
 from htbench.harness.errors import RunFailedError, StoppedError, UsageError
 from htbench.harness.parallel.group import ALONE, PATIENCE, Group
 from htbench.harness.show.note import Note
 
-Store: TypeAlias = Any  # torch's, which its type hints do not export
+Store = Any  # torch's, which its type hints do not export
 
 log = logging.getLogger("htbench")
 
@@ -152,9 +150,8 @@ def _open_store(group: Group) -> Store:
     if serves:
         host = "localhost"
     else:
-        socket.create_connection(
-            (host, port), _ANSWER.total_seconds()
-        ).close()  # torch would tell of each try
+        # torch would tell of each try
+        socket.create_connection((host, port), _ANSWER.total_seconds()).close()
     try:
         store = TCPStore(host, port, None, serves, timeout=_ANSWER, wait_for_workers=False)
     except RuntimeError as error:

@@ -11,14 +11,14 @@ multiprocessing timing anomalies", 1969). The numbers of a run do not depend on 
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
 
 from htbench.harness.parallel.group import Group, buckets
 
-Costs: TypeAlias = Callable[[Optimizer], Sequence[float]]
+Costs = Callable[[Optimizer], Sequence[float]]
 
 
 class Shards:

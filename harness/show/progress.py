@@ -79,9 +79,9 @@ class Progress:
             self._said = said
             self.note(f"{said} ...")
 
-    def advance(self, units: float = 1) -> None:
-        """Show that more units are done."""
-        self.to(self.done + units)
+    def advance(self) -> None:
+        """Show that one more unit is done."""
+        self.to(self.done + 1)
 
     def note(self, line: str) -> None:
         """A line above the bar, or in the file."""

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
 from htbench.harness.show.harmless import in_a_line, obeyed, visible
@@ -60,8 +60,9 @@ class ScreenOptions:
         return _JSON if self.wide is None else _WIDE
 
     def of(self, section: Section) -> Section:
-        """What is shown of a section."""
-        return section if self.wide else section.brief or section
+        """What is shown of a section; the answer stands above it in either form."""
+        brief = section.brief or section
+        return replace(section, above=brief.above) if self.wide else brief
 
 
 def write(
@@ -149,10 +150,11 @@ def _write_report(report: Report, options: ScreenOptions, hints: Sequence[Note])
     below = [[*_space_marks(section.legend()), *_list_dangers(section)] for section in sections]
     feet = [section.footer for section in sections]
     everywhere, foot = shared(below), shared(feet)
-    blocks = [
-        _write_brief(section, options, without(lines, everywhere), without(footer, foot))
-        for section, lines, footer in zip(sections, below, feet, strict=True)
-    ]
+    blocks = []
+    for section, lines, footer in zip(sections, below, feet, strict=True):
+        grid = _write_head(section, width) + _write_grid(section, options, None)
+        protects = _write_notes(without(lines, everywhere), without(footer, foot), width)
+        blocks.append(_join_blocks([grid + protects, _write_script(section)]))
     return _join_blocks([head, *blocks]) + _write_notes(everywhere, (*foot, *hints), width) + notes
 
 
@@ -175,14 +177,6 @@ def _write_notes(marked: Iterable[tuple[str, Note]], footer: Iterable[Note], wid
 
 def _list_dangers(section: Section) -> list[tuple[str, Note]]:
     return [*(("!", note) for note in section.dangers()), *(("?", note) for note in section.open)]
-
-
-def _write_brief(
-    section: Section, options: ScreenOptions, below: Iterable[tuple[str, Note]], footer: Iterable[Note]
-) -> list[Line]:
-    """A section with what protects in place of its notes."""
-    grid = _write_head(section, options.width) + _write_grid(section, options, None)
-    return _join_blocks([grid + _write_notes(below, footer, options.width), _write_script(section)])
 
 
 def _write_whole(section: Section, options: ScreenOptions) -> list[Line]:
@@ -336,7 +330,7 @@ def shortened(text: str, width: int) -> str:
     return text[: next(inside, end)].rstrip() + "…"
 
 
-def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
+def wrapped(line: str, width: int | None) -> list[str]:
     """A line as lines of a terminal, all but the first indented; `width` None: as it is.
 
     A word, such as a path, and a command between backticks stay whole: people copy them.
@@ -344,9 +338,9 @@ def wrapped(line: str, width: int | None, indent: str = "    ") -> list[str]:
     line = in_a_line(line)
     if width is None:
         return [line]
-    room = max(width, 2 * len(indent))
+    room = max(width, 8)
     whole = _COMMAND.sub(lambda command: command[0].replace(" ", _SPACE), line)
     lines = textwrap.wrap(
-        whole, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        whole, room, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
     return [part.replace(_SPACE, " ") for part in lines] or [""]

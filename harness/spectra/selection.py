@@ -32,7 +32,7 @@ class Stored:
     read: Callable[[], Tensor]
 
 
-Tensors: TypeAlias = Mapping[str, Weight | Stored]
+Tensors = Mapping[str, Weight | Stored]
 Weights: TypeAlias = Union[Tensors, "nn.Module"]
 
 # What has two dimensions and is no weight: biases, the masks of GPT-2, scales of quantised weights.

@@ -30,6 +30,7 @@ class Attempt:
         began: when, in seconds since 1970.
         checkpoint_found: modification time of the checkpoint at the claim, in nanoseconds. If it is still the
             same at the end, the attempt has made no checkpoint. None: there was none.
+        is_owner: whether this process is the owner.
     """
 
     store: Records
@@ -38,6 +39,7 @@ class Attempt:
     owner: Owner
     began: float = field(default_factory=time.time)
     checkpoint_found: int | None = None
+    is_owner: bool = True
     _stop_beating: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -88,7 +90,8 @@ class Attempt:
     def end(self, reason: Reason, message: str = "") -> None:
         """End the attempt without a record.
 
-        Any process of the run may call this. The first call counts: later failures are consequences of it.
+        Each process of the run may call this. The first reason counts: later failures are consequences of it.
+        The attempt has ended when its owner says so, who may be writing when another process fails.
 
         Args:
             reason: STOPPED or a failure.
@@ -96,8 +99,9 @@ class Attempt:
         """
         with contextlib.suppress(LostOwnershipError, OSError):
             self.check()
-            if self.store.attempt(self.key, self.number).get("outcome") is None:
-                self._note(outcome={"reason": reason, "message": message}, ended=time.time())
+            first = self.store.attempt(self.key, self.number).get("outcome")
+            ended = {"ended": time.time()} if self.is_owner else {}
+            self._note(outcome=first or {"reason": reason, "message": message}, **ended)
 
     def _note(self, **changes: Any) -> None:
         # Several processes of a run write this file: keep the fields of the others.
@@ -105,7 +109,7 @@ class Attempt:
         atomic.write_json(self.path, self.to_json() | noted | changes)
 
     def to_json(self) -> dict[str, Any]:
-        """The attempt's file at first. Without an outcome it is under way, or its process died.
+        """The attempt's file at first. Until it has ended it is under way, or its owner died.
 
         `began` and `ended` are seconds since 1970. `start_step` is the step from which the training starts;
         it is null before that, and for attempts that do not train.

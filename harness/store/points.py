@@ -7,8 +7,6 @@ In a search a point is at first an empty slot, `"key": "", "slot": "<study>/<num
 it asks the study for a trial, then writes `<root>/sweeps/<name>/slots/<study>/<number>.json`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -111,7 +111,7 @@ class Records:
         found += atomic.temporaries(files.attempts) if number else ()
         last = files.read_attempt(number)
         owner = Owner.from_json(last.get("owner"))
-        if owner and not last.get("outcome") and self.alive(owner, files.attempt(number)):
+        if owner and not last.get("ended") and self.alive(owner, files.attempt(number)):
             return False
         for path in found:
             path.unlink(missing_ok=True)

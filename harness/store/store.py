@@ -91,11 +91,11 @@ class Store(Records):
         last = self.attempt(key, number)
         outcome = last.get("outcome") or {}
         reason, error_message = outcome.get("reason"), outcome.get("message", "")
+        owner = Owner.from_json(last.get("owner"))
+        if number and not last.get("ended") and self.alive(owner, self.files(key).attempt(number)):
+            return RunState(Status.RUNNING, number, owner=owner)
         if reason is not None and Reason(reason).is_failure:
             return RunState(Status.FAILED, number, reason=Reason(reason), error_message=error_message)
-        owner = Owner.from_json(last.get("owner"))
-        if number and reason is None and self.alive(owner, self.files(key).attempt(number)):
-            return RunState(Status.RUNNING, number, owner=owner)
         if reason in (None, Reason.DIED) and self._died_without_progress(key, number):
             return RunState(Status.FAILED, number, reason=Reason.KILLED)
         gone = explain_loss(self.run_folder(key)) if record is None else None

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 
@@ -36,7 +35,7 @@ from htbench.optimizers import reach
 
 log = logging.getLogger("htbench")
 
-MakeLearner: TypeAlias = Callable[[ResolvedRun, Task, int, torch.device, Group], Learner]
+MakeLearner = Callable[[ResolvedRun, Task, int, torch.device, Group], Learner]
 
 
 @dataclass(frozen=True)
@@ -251,6 +250,7 @@ class Training:
     ) -> Note | None:
         """Write the rows of the steps since the last call; return why the run has diverged, if so."""
         progress = self.progress
+        progress.stack = max(progress.stack, self.learner.largest_stack)
         first = progress.step - len(losses) + 1
         values = torch.stack(losses).tolist()  # waits until a GPU has done all of these steps
         ended = self.learner.now()

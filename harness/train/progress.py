@@ -95,6 +95,7 @@ class Progress:
         times: statistics of the time of a step; steps of the warm-up are left out.
         divergence: state of the rule that decides whether the run has diverged.
         untrained_loss: validation loss before the first update; None if the config does not ask for it.
+        stack: the most runs that made an update as one, this one among them.
     """
 
     step: int = 0
@@ -102,6 +103,7 @@ class Progress:
     times: StepTimes = field(default_factory=StepTimes)
     divergence: Divergence = field(default_factory=Divergence)
     untrained_loss: float | None = None
+    stack: int = 1
 
     @classmethod
     def of_plain(cls, value: dict[str, Any]) -> Progress:

@@ -90,19 +90,18 @@ def run(
             written = group.broadcast(record)
             assert written is not None
             return written
-        except StoppedError:
+        except (StoppedError, LostOwnershipError):  # who has lost the run notes nothing
             if group.is_main:
                 attempt.end(Reason.STOPPED)
-            raise
-        except LostOwnershipError:
             raise
         except PeerLostError as error:
             log.error("the run ended: %s", error)
             attempt.check()
-            state = store.state(key)
-            why = f"({state.reason or Reason.STOPPED}) {state.message}"
-            if not (state.reason or state.message):
-                why = "one of its processes was killed; the same command goes on from the last checkpoint"
+            why = "one of its processes was killed; the same command goes on from the last checkpoint"
+            end = store.attempt(key, attempt.number).get("outcome") or {}
+            if message := end.get("message"):  # of the process that has failed
+                attempt.end(Reason.STOPPED)
+                why = f"({end['reason']}) {message}"
             raise RunFailedError(f"Run {key} ended: {why}.") from error
         except UsageError as error:
             attempt.end(Reason.STOPPED, str(error))
@@ -140,7 +139,7 @@ def _claim(run: ResolvedRun, store: Store, monitor: Monitor, group: Group) -> At
     claim = claim_patiently(run.key, to_yaml(run.config), store, monitor) if group.is_main else None
     facts: Any = claim
     if isinstance(claim, Attempt):
-        facts = claim.number, claim.owner, claim.began, claim.checkpoint_found
+        facts = claim.number, claim.owner, claim.began, claim.checkpoint_found, False
     facts = group.broadcast(facts)
     if not group.is_main:
         claim = Attempt(store, run.key, *facts) if isinstance(facts, tuple) else facts
@@ -165,7 +164,7 @@ def _finish(run: ResolvedRun, attempt: Attempt, outcome: Outcome, count: Count, 
     # What the config leaves open.
     made = {"threads": config.threads, "compile": config.compile}
     made |= {"micro_batch": learner.micro_batch} if learner.halved else {}
-    made |= {"stack": learner.largest_stack} if learner.largest_stack > 1 else {}
+    made |= {"stack": progress.stack} if progress.stack > 1 else {}
     scores = outcome.scores
     scored = _keep_items(attempt, scores, config.data_fingerprint) if scores else {}
     record = RunRecord(

@@ -5,7 +5,7 @@ holds it as a word, the key of `SPECTRAL`, so that it can be written to disk and
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import Tensor
 
@@ -26,7 +26,7 @@ from htbench.optimizers.spectral.stream_power import stream_power
 _SMALL_SIDE = 64
 
 # (M, state of the parameter, its group) -> O. The state serves maps that continue from the previous step.
-SpectralMap: TypeAlias = Callable[[Tensor, dict[str, Any], dict[str, Any]], Tensor]
+SpectralMap = Callable[[Tensor, dict[str, Any], dict[str, Any]], Tensor]
 
 SPECTRAL: dict[str, SpectralMap] = {
     "newton_schulz": lambda M, _, group: newton_schulz(

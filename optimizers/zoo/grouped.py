@@ -5,13 +5,13 @@ words of that optimizer: `lr` of a group is the learning rate of whoever trains 
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from htbench.optimizers.zoo.param import Param, Value, resolve_value
 from htbench.optimizers.zoo.registry import nearest, spec
 from htbench.optimizers.zoo.spec import STEP, OptimizerSpec
 
-Groups: TypeAlias = Mapping[str, Mapping[str, Any]]  # by name, then by setting
+Groups = Mapping[str, Mapping[str, Any]]  # by name, then by setting
 
 # Any other name is a pattern of parameters' names, as a shell has it.
 KINDS: Final = {

@@ -3,8 +3,6 @@
 The marks are those of tables, found by the runs behind each value, whatever figure shows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

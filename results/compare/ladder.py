@@ -10,8 +10,6 @@ compared with each other, never part of a law. The figure has multipliers at the
 at which most are known: a rule that is better than AdamW at AdamW's longest run is out of sight there.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter
@@ -154,7 +152,9 @@ def _fit_points(task: str, points: Sequence[Rung], draws: int) -> Ladder:
         for point, losses, main in zip(ordered, drawn.losses, is_main, strict=True)
     ]
     in_sight = [entry.rung for entry in entries if entry.tokens and entry.tokens.value]
-    ratio = _find_ratio(in_sight or [entry.rung for entry in entries if entry.is_main])
+    among = in_sight or [entry.rung for entry in entries if entry.is_main]
+    ratios = (rung.ratio for rung in among)
+    ratio = max(ratios, key=lambda x: (sum(rung.is_at(x) for rung in among), x), default=0.0)
     guards = (*ladder.guards, *(() if noise else (Guard.NO_SPREAD,)))
     return replace(ladder, entries=tuple(entries), guards=guards, ratio=ratio)
 
@@ -175,12 +175,6 @@ def _choose_batches(points: Iterable[Rung]) -> dict[str, int]:
         model: max(grouped(same_size, lambda point: point.batch).values(), key=order)[0].batch
         for model, same_size in by_size.items()
     }
-
-
-def _find_ratio(points: Sequence[Rung]) -> float:
-    """The ratio of tokens to parameters that most have; 0 of none."""
-    ratios = (point.ratio for point in points)
-    return max(ratios, key=lambda ratio: (sum(point.is_at(ratio) for point in points), ratio), default=0.0)
 
 
 def _fit_baseline(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], drawn: Draws) -> Ladder:

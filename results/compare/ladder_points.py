@@ -28,13 +28,8 @@ from htbench.results.frames.provenance import timing
 BASELINE = "adamw"
 HORIZONS = 3  # the least lengths for a law of a size
 _ALIKE = 1.1  # ratios of tokens to parameters that differ by less are one
-_LENGTH = {
-    "steps",
-    "epochs",
-    "batch_size",
-    "micro_batch",
-    "revisions.model",
-}  # what a ladder's rows differ in
+# What a ladder's rows differ in.
+_LENGTH = {"steps", "epochs", "batch_size", "micro_batch", "revisions.model"}
 
 
 class Guard(str, Enum):

@@ -31,8 +31,6 @@ ESD many-outlier procedure, Technometrics 25, 1983, for how they are found; Cook
 influence in regression, 1982, section 2.2, for the test of a single run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is to be shown: which runs, and what of the paper beside them. For tables and figures."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass

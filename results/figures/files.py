@@ -1,7 +1,5 @@
 """Folders of figures, one for each selection of runs: pictures, and the values behind them as CSV."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures: which panels of a figure share one, and the caption that says once what they have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

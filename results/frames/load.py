@@ -1,7 +1,5 @@
 """The tidy frame: one row per point of the plans, finished or not. Tables and figures start from it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

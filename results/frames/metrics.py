@@ -1,7 +1,5 @@
 """The name, unit, scale and digits with which each metric is printed."""
 
-from __future__ import annotations
-
 import math
 import sys
 from dataclasses import dataclass, replace

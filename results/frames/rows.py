@@ -5,11 +5,11 @@ Notebooks have them as a frame of pandas: `results.frame`.
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
 from htbench.harness.choice.winner import grouped
 
-Rows: TypeAlias = Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, Any]]
 
 
 def parts(frame: Rows | None, columns: Sequence[str]) -> list[Rows]:

@@ -262,5 +262,5 @@ def _note_methods(outcome: Outcome) -> list[Note]:
     chosen = "answer_chosen_by_search" if workload.file else "answer_chosen"
     chosen = "answer_chosen_and_reported" if workload.part[0]["protocol"] == CHOSEN else chosen
     kind = "answer_one_setting" if tried == [1] else chosen if workload.staged else "answer_settings"
-    compared = outcome.verdicts is not None and outcome.verdicts.best and len(outcome.places) > 1
+    compared = any(place.low is not None for place in outcome.places)
     return [Note(kind, tried=tried), *([Note("answer_intervals")] if compared else [])]

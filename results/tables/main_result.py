@@ -56,8 +56,7 @@ def make_section(outcome: Outcome) -> Section:
 def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     """All that is known of an optimizer. A column without anything in any row leaves the table."""
     choice, metric = place.choice, outcome.workload.metric
-    row = {Column("optimizer", kind="text"): Cell(place.name, notes=place.about)}
-    row |= {Column(name): cell for name, cell in place.settings.items()}
+    row = dict[Column, Cell]()
     here = choice.tried - choice.elsewhere  # so many of the settings that were tried for it could win
     elsewhere = (Note("tried_elsewhere", count=here, tried=choice.tried),) if choice.elsewhere else ()
     left_out = (*elsewhere, *footnotes.note_left_out(choice, metric), *outcome.dropped)
@@ -80,7 +79,12 @@ def _make_row(outcome: Outcome, place: Place) -> dict[Column, Cell]:
     ratio = statistics.fmean(trained) / statistics.fmean(untrained) if untrained else None
     row[Column("val_loss_ratio", "val loss / untrained")] = Cell(ratio, digits=3)
     row[Column("ms_per_step", "ms/step", "summary")] = place.ms_per_step
-    return row
+    taken = {column.name for column in row}
+    settings = {
+        Column(f"optimizer.{name}" if name in taken else name, name): cell
+        for name, cell in place.settings.items()
+    }
+    return {Column("optimizer", kind="text"): Cell(place.name, notes=place.about)} | settings | row
 
 
 def _list_verdict(ranked: Verdict | None, metric: Metric) -> dict[Column, Cell]:
@@ -94,7 +98,7 @@ def _list_verdict(ranked: Verdict | None, metric: Metric) -> dict[Column, Cell]:
         Column(gap, f"gap ({unit})"): Cell(behind and scale * behind.gap, digits),
         Column(f"{gap}_low95", "from"): Cell(behind and scale * behind.low, digits),
         Column(f"{gap}_high95", "to"): Cell(behind and scale * behind.high, digits),
-        Column("p", "p-value"): Cell(behind and float(f"{behind.p_value:.2g}")),
+        Column("p_value", "p-value"): Cell(behind and float(f"{behind.p_value:.2g}")),
         Column("verdict", kind="text"): Cell(ranked.kind.value if ranked else ""),
         Column("seeds_needed", "seeds needed"): Cell(needed and needed.estimate, 0),
         Column("seeds_needed_low", "from"): Cell(needed and needed.low, 0),

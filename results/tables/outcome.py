@@ -4,8 +4,6 @@ All that is shown of a workload are columns of these rows: the table `main_resul
 with what a person needs first. They are found once.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections import Counter

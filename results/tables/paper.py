@@ -26,7 +26,6 @@ from htbench.results.compare.layouts import (
 from htbench.results.compare.measured import UNDECIDABLE, UNPLANNED, Measured, measure_line
 from htbench.results.compare.paper_runs import PaperRuns
 from htbench.results.compare.quantities import QUESTIONS, find_metric, find_quantity, is_decidable, is_time
-from htbench.results.compare.select import Choice
 from htbench.results.compare.stats import Summary
 from htbench.results.compare.untuned_settings import find_twins
 from htbench.results.compare.view import Side, View
@@ -60,7 +59,12 @@ def make_table(name: str, view: View) -> Report:
 def _make_section(layout: Layout, lines: Sequence[Reported], side: Side) -> Section:
     """The rows in the order of the paper; below a row of published numbers that of ours."""
     scale, our_runs = side.scale, side.ours
-    cells = {"paper": {line: _make_published_cell(line) for line in lines}} if side.published else {}
+    # A printed number is one run, without spread.
+    published = {
+        line: Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
+        for line in lines
+    }
+    cells = {"paper": published} if side.published else {}
     below = list[Note]()
     if our_runs is not None:
         lines = list_lines(lines, our_runs)
@@ -154,11 +158,6 @@ def note_stand_ins(lines: Iterable[Reported]) -> list[Note]:
 
 
 # --- cells ---
-
-
-def _make_published_cell(line: Reported) -> Cell:
-    """A printed number: one run, without spread."""
-    return Cell(Summary(line.value, None, 1), line.digits, notes=paper_errata.note_rate(line))
 
 
 def _make_run_cells(
@@ -262,7 +261,9 @@ def judge_figures(
         rival_figures = [figures[line] for line in lines]
         rivals = [figure.choice for figure in rival_figures if figure.choice is not None]
         metric = rival_figures[0].metric
-        if metric is None or len(rivals) < len(rival_figures) or not all(map(_can_be_judged, rivals)):
+        # No run that is still to come, or to be tried again, may change one of them, and all are fair.
+        are_final = all(one.is_settled and one.rows[0]["protocol"] != "paper" for one in rivals)
+        if metric is None or len(rivals) < len(rival_figures) or not are_final:
             continue
         tested = True
         head, names = _name_figures(layout, lines)
@@ -281,11 +282,6 @@ def judge_figures(
             notes = (*standing.notes, *([twins[name]] if name in twins else []))
             judged[line] = replace(standing, bold=standing.bold and not figure.notes, notes=notes)
     return judged, [*dict.fromkeys(ties), *(RULES if tested else ())]
-
-
-def _can_be_judged(choice: Choice) -> bool:
-    """Whether no run that is still to come, or to be tried again, can change it, and whether it is fair."""
-    return choice.is_settled and choice.rows[0]["protocol"] != "paper"
 
 
 def _name_figures(layout: Layout, lines: Sequence[Reported]) -> tuple[str, list[str]]:

@@ -66,8 +66,12 @@ def probe_nodes(root: Path, arguments: Sequence[str], patience: float) -> list[F
                 findings.append(problem("job", Note("probe_refused", kind=kind, why=str(error))))
         in_queue = _wait_for_jobs(jobs, patience)
     finally:
-        if in_queue:
-            _cancel_jobs(name)
+        if in_queue:  # by their name, as the number of one may not be known
+            try:
+                slurm.call("scancel", "--quiet", f"--name={name}")
+            except slurm.SlurmError as error:
+                how = f"`scancel --name={name}` ends them"
+                print(f"htbench: jobs may be left, {how}: {error}", file=sys.stderr)
     for job, kind in jobs.items():
         if job in in_queue:
             late = Note("probe_is_late", job=job, kind=kind, state=in_queue[job], seconds=patience)
@@ -127,14 +131,6 @@ def _wait_for_jobs(jobs: dict[str, str], patience: float) -> dict[str, str]:
                 if absences[job] > 1:
                     del in_queue[job]
     return in_queue
-
-
-def _cancel_jobs(name: str) -> None:
-    """Cancel the jobs by their name, as the number of one may not be known."""
-    try:
-        slurm.call("scancel", "--quiet", f"--name={name}")
-    except slurm.SlurmError as error:
-        print(f"htbench: jobs may be left, `scancel --name={name}` ends them: {error}", file=sys.stderr)
 
 
 def _report_end(root: Path, job: str, kind: str) -> Finding:

@@ -4,8 +4,6 @@ One process at a time submits to a store, under a lock. If it dies, the next one
 that were submitted and not stored. A job for a run that is finished or at work elsewhere ends at once.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shlex

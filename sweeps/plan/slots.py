@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from htbench.harness.config import RunConfig, Value, hyper_schedules
 from htbench.harness.config.key import identity, run_key
@@ -32,7 +32,7 @@ from htbench.harness.system.folders import make_folder
 from htbench.sweeps.spec.search import Range
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
-Slots: TypeAlias = Mapping[int, Mapping[str, Any]]  # what fills them, by their numbers
+Slots = Mapping[int, Mapping[str, Any]]  # what fills them, by their numbers
 
 LONGEST = 225  # bytes: of the 255 of a file's name, `.journal` and the marks of a temporary file need 30
 

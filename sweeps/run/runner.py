@@ -207,9 +207,8 @@ class Runner:
         return chosen
 
     def _updates(self, points: Iterable[Point]) -> int:
-        return sum(
-            updates_of(self._known[point.id].config) or 1 for point in points
-        )  # epochs are not counted
+        # Epochs are not counted.
+        return sum(updates_of(self._known[point.id].config) or 1 for point in points)
 
     def _has_died(self, point: Point, now: RunState) -> bool:
         """Whether a process of the run's last attempt has died, here or elsewhere."""

@@ -153,21 +153,23 @@ class Costs:
         return work.kind not in self.known and work.kind not in self.unknown
 
     def _find_cost(self, work: Work, cache: Path) -> None:
-        kind = work.kind
+        kind, why = work.kind, None
         if work.config.program:
-            self.unknown[kind] = Note("program_not_measured")
+            why = Note("program_not_measured")
         elif not self.measure:
-            self.unknown[kind] = Note("not_measured")
+            why = Note("not_measured")
         elif self._are_short:
-            self.unknown[kind] = SHORT
+            why = SHORT
         elif work.wants_gpu and not visible_gpus():
-            self.unknown[kind] = Note("no_gpu_to_measure")
+            why = Note("no_gpu_to_measure")
         else:
             say(Note("measuring", task=kind.task, model=kind.model, optimizer=kind.optimizer))
             try:
                 self.known[kind] = probe(cache, work.config)
             except NotProbedError as error:
-                self.unknown[kind] = Note("measuring_failed", error=str(error))
+                why = Note("measuring_failed", error=str(error))
+        if why is not None:
+            self.unknown[kind] = why
 
 
 def _are_short(works: Sequence[Work]) -> bool:

@@ -15,12 +15,14 @@ from htbench.harness.show.report import Column, Report, Section, by_columns, tab
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
+from htbench.harness.system.machine import visible_gpus
 from htbench.sweeps.cluster import queue, submit
 from htbench.sweeps.plan import search_size
 from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
 from htbench.sweeps.plan.stored import lost, trained_again
+from htbench.sweeps.run.stacking import stack_kind
 from htbench.sweeps.screens.cost_card import Costs, Row, group_runs
 from htbench.sweeps.spec import compiling
 from htbench.sweeps.spec.resources import Resources, words
@@ -59,6 +61,7 @@ class PlanFacts:
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
         compiled: shapes of runs that are not finished and are compiled.
+        stacked: runs that are not finished and that `sweep run` may train as one with others.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
         points: all of them.
         sbatch: scripts, with `--sbatch`.
@@ -76,6 +79,7 @@ class PlanFacts:
     edited: Mapping[str, int]
     lost: int
     compiled: int
+    stacked: int
     points: Sequence[PointFacts]
     sbatch: list[str] = field(default_factory=list)
     answers: list[Note] = field(default_factory=list)
@@ -124,7 +128,9 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         group[0] for group in groups if not all(run_states[p.point.id].status.is_settled for p in group)
     ]
     to_come = candidates * spec.fresh_seeds
-    missing = [p for p in planned if not run_states[p.point.id].status.is_settled] + to_come
+    left = [p for p in planned if not run_states[p.point.id].status.is_settled]
+    missing, gpu = left + to_come, bool(visible_gpus())
+    kinds = Counter(stack_kind(p.config, spec.stack, has_gpu=gpu) for p in left if not p.point.slot)
     rows = costs.make_rows(group_runs([(p.config, block_of(spec, p.point).resources) for p in missing]))
     edited = Counter[str]()  # a record has the files that its run executed, and that are in no key
     for p in planned:
@@ -142,11 +148,11 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         edited=edited,
         lost=len(lost(store.root, spec, planned)),
         compiled=len({compiling.shape(p.config) for p in missing if p.config.compile}),
+        stacked=sum(runs for kind, runs in kinds.items() if kind and runs > 1),
         points=points,
     )
     if spec.is_program:
-        left = [p.config for p in planned if not run_states[p.point.id].status.is_settled]
-        facts.commands.extend(_write_commands(left[:COMMANDS]))
+        facts.commands.extend(_write_commands([p.config for p in left[:COMMANDS]]))
     return Preview(facts, spec, planned, run_states)
 
 
@@ -191,8 +197,12 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     again = facts.trained_again.items()
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
-    notes += [Note("plan_lacks", points=facts.lost)] if facts.lost else []
-    notes += [Note("plan_compiles", shapes=facts.compiled, cpu=compiling.SECONDS)] if facts.compiled else []
+    counts = [
+        Note("plan_lacks", n=facts.lost),
+        Note("plan_stacks", n=facts.stacked),
+        Note("plan_compiles", n=facts.compiled, cpu=compiling.SECONDS),
+    ]
+    notes += [note for note in counts if note["n"]]
     notes += _note_doubts(facts.card, names)
     classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
     if [*classes] != [Resources()]:

@@ -4,8 +4,6 @@ The keys that this code acts on are checked. Every other key is an option of `sb
 `partition: gpu` is `--partition=gpu`. What it does not take, `sbatch` says itself.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

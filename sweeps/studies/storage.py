@@ -6,7 +6,7 @@ A study is made from slots and run folders, by one process at a time. No code go
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import optuna
 from optuna.storages import BaseStorage, RDBStorage
@@ -19,7 +19,7 @@ from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
 from htbench.sweeps.spec import database
 
-Create: TypeAlias = Callable[[BaseStorage], optuna.Study]  # an empty study in a storage
+Create = Callable[[BaseStorage], optuna.Study]  # an empty study in a storage
 
 
 def write_journal(path: Path, create: Create, trials: Sequence[FrozenTrial]) -> None:
@@ -48,32 +48,38 @@ def write_to_database(study: Study, create: Create, trials: Sequence[FrozenTrial
 
     Optuna can neither change a trial that has ended nor take one out. So the study is written anew if a run
     that was pruned has gone on since, and if a trial is there twice: two stores have added it at the same
-    moment, or the server did what a process had asked that is dead by now.
+    moment, or the server did what a process had asked that is dead by now. Meanwhile a second study has all
+    of its trials; whoever finds that one goes on for a process that died.
 
     Args:
         study: which study.
         create: opens it, or creates it if it is not there.
         trials: all of it; those of slots have a key.
-        rebuild: write it anew in any case. Trials of other stores stay.
+        rebuild: write it anew in any case. Trials of other stores stay, and none becomes a pruned one.
 
     Raises:
         UsageError: the database does not answer.
     """
-    url = database.resolved(study.storage)
+    url, copy = database.resolved(study.storage), f"{study.name} (copy)"
     try:
         storage = RDBStorage(url)
         stored = create(storage)
         listed = _with_keys(stored.trials)
         known = dict(listed)
-        wanted = known | dict(_with_keys(trials))
-        went_on = any(
-            trial.user_attrs.get("status") == Status.PRUNED != wanted[key].user_attrs["status"]
-            for key, trial in listed
-        )
-        if rebuild or went_on or len(known) < len(listed):
+        if copy in optuna.get_all_study_names(storage):
+            listed += _with_keys(optuna.load_study(study_name=copy, storage=storage).trials)
+        ours = _with_keys(trials)
+        found = [*listed, *ours] if rebuild else [*ours, *listed]  # the last of a key counts
+        ended = {key: trial for key, trial in found if trial.user_attrs.get("status") != Status.PRUNED}
+        wanted = dict(listed) | dict(found) | ended
+        if rebuild or any(trial is not wanted[key] for key, trial in listed):
+            second = optuna.create_study(study_name=copy, storage=storage, load_if_exists=True)
+            second.add_trials(wanted.values())
             optuna.delete_study(study_name=study.name, storage=storage)
             stored, known = create(storage), {}
         stored.add_trials(trial for key, trial in wanted.items() if key not in known)
+        if copy in optuna.get_all_study_names(storage):
+            optuna.delete_study(study_name=copy, storage=storage)
         storage.engine.dispose()
     except Exception as error:  # of whatever class: drivers and databases differ
         reason = database.without_secrets(str(error).partition("\n")[0], url)

@@ -229,12 +229,8 @@ class Filled:
 
     def attempt(self, key: str, outcome: Mapping[str, str] | None) -> None:
         """An attempt without a record: it failed, or without an outcome lives in this process."""
-        content = {
-            "owner": Owner.current().to_json(),
-            "began": 0,
-            "checkpoint_found": None,
-            "outcome": outcome,
-        }
+        ended = outcome and 1.0
+        content = {"owner": Owner.current().to_json(), "began": 0, "ended": ended, "outcome": outcome}
         (self.folder(key) / "attempts" / "1.json").write_text(json.dumps(content))
 
     def end(self, one: Planned, state: str, *, full: bool = False, study: str = "") -> RunRecord | None:

@@ -282,7 +282,6 @@ def test_adamuon_without_sign_maps_the_momentum_itself() -> None:
     signs = [G.sign() for G in gradients(2)]
     (signed, W), (plain, V) = started("adamuon"), started("adamuon", sign=False)
     first, second = walk(signed, W, signs[:1]), walk(plain, V, signs[:1])
-    torch.testing.assert_close(
-        first[0], second[0], rtol=0, atol=1e-9
-    )  # a map of singular values does not see the length of what it maps
+    # A map of singular values does not see the length of what it maps.
+    torch.testing.assert_close(first[0], second[0], rtol=0, atol=1e-9)
     assert (walk(signed, W, signs[1:])[0] - walk(plain, V, signs[1:])[0]).abs().max() > 1e-4

@@ -25,14 +25,8 @@ from htbench.optimizers.zoo.spectral import ADAMUON, MUON, NORMUON
 from tests.helpers.rows import every_row
 
 AUX = {"aux_betas", "aux_eps", "aux_weight_decay"}
-BUILD_LEVEL = {
-    *AUX,
-    "aux_no_decay_1d",
-    "no_decay_1d",
-    "optimize_1d",
-    "fused",
-    *STEP,
-}  # used by build, not by the class
+# Used by build, not by the class.
+BUILD_LEVEL = {*AUX, "aux_no_decay_1d", "no_decay_1d", "optimize_1d", "fused", *STEP}
 # Rows of a class with several maps that have another default than the class, as published for their map.
 OWN_DEFAULTS = {
     "dynmuon": {"p", "ema"},

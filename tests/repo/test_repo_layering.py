@@ -88,7 +88,7 @@ PICTURE = {
     ),
     "sweeps.screens": (
         "harness.choice harness.config harness.cost harness.errors harness.show harness.store "
-        "harness.system harness.tasks harness.train sweeps.cluster sweeps.plan sweeps.spec"
+        "harness.system harness.tasks harness.train sweeps.cluster sweeps.plan sweeps.run sweeps.spec"
     ),
     "sweeps.actions": (
         "harness.choice harness.cli harness.config harness.errors harness.show harness.store harness.system "

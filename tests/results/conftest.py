@@ -130,12 +130,8 @@ class Bench:
         return folder
 
     def _attempt(self, key, outcome):
-        attempt = {
-            "owner": Owner.current().to_json(),
-            "began": 0,
-            "checkpoint_found": None,
-            "outcome": outcome,
-        }
+        ended = outcome and 1.0
+        attempt = {"owner": Owner.current().to_json(), "began": 0, "ended": ended, "outcome": outcome}
         (self._folder(key) / "attempts" / "1.json").write_text(json.dumps(attempt))
 
     def curve(self, key, steps, seed, metrics=None):

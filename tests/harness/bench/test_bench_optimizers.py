@@ -392,9 +392,8 @@ def test_native_bfloat16_is_read_from_the_processor(flags, native, monkeypatch, 
     assert environment.describe_with_cpu_flags("cpu")["native_bfloat16"] is native
 
 
-@pytest.mark.parametrize(
-    ("n", "rank"), [(1, 1), (5, 1), (6, 1), (9, 2), (20, 6), (60, 22), (100, 40)]
-)  # of the lower end, as in tables of the sign test
+# Of the lower end, as in tables of the sign test.
+@pytest.mark.parametrize(("n", "rank"), [(1, 1), (5, 1), (6, 1), (9, 2), (20, 6), (60, 22), (100, 40)])
 def test_interval_of_the_median(n, rank):
     found = Measurement.of("x", "s", range(n, 0, -1))
     assert (found.low, found.median, found.high) == (rank, (n + 1) / 2, n + 1 - rank)

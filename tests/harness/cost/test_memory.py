@@ -67,12 +67,8 @@ def test_other_models(task, model):
 
 # Activations kept or computed again, the loss in chunks or whole. Whole logits of 32,000 words are forced.
 WAYS = [(again, above) for again in (False, True) for above in (4096, 10**6)]
-STEPS = {
-    "adamw": 1,
-    "muon": 1,
-    "galore": 1,
-    "soap": 3,
-}  # the last one is dear, and then the state is complete
+# The last one is dear, and then the state is complete.
+STEPS = {"adamw": 1, "muon": 1, "galore": 1, "soap": 3}
 
 
 def counted(config, steps):

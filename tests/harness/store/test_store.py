@@ -159,13 +159,17 @@ def test_outside_of_slurm_only_deaths_that_a_launcher_saw_count(tmp_path):
     assert dead.state(KEY).reason == "killed" and dead.reset_failure(KEY)
 
 
-def test_no_death_is_noted_of_one_that_lives_or_left_word(store):
+def test_an_attempt_ends_with_its_owner_and_as_the_first_process_says(store):
     attempt = store.claim(KEY, "")
+    attempt.note_start(3, 7)
+    writing = atomic.temporary_name(attempt.files.checkpoint)
+    writing.touch()
+    dataclasses.replace(attempt, is_owner=False).end(Reason.OOM, "no memory")
+    assert store.state(KEY).status is Status.RUNNING and not store.clear_leftovers(KEY) and writing.exists()
+    attempt.end(Reason.ERROR, "the other one is gone")
     store.note_death(KEY, attempt.number)
-    assert store.state(KEY).status is Status.RUNNING
-    attempt.end(Reason.STOPPED, "why")
-    store.note_death(KEY, attempt.number)
-    assert store.attempt(KEY, 1)["outcome"] == {"reason": "stopped", "message": "why"}
+    assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
+    assert store.clear_leftovers(KEY) and not writing.exists()
 
 
 def test_an_owner_that_finishes_while_it_is_judged_has_finished(tmp_path):
@@ -187,15 +191,6 @@ def test_a_folder_that_is_cleared_away_during_the_claim_is_made_again(store, mon
 
     monkeypatch.setattr(atomic, "create_json", create_json)
     assert store.claim(KEY, "").number == 1
-
-
-def test_what_the_leader_has_noted_stays_when_another_process_ends_the_run(store):
-    attempt = store.claim(KEY, "")
-    other = Attempt(store, KEY, attempt.number, attempt.owner)
-    attempt.note_start(3, 7)
-    other.end(Reason.OOM, "no memory")
-    attempt.end(Reason.ERROR, "the other one is gone")
-    assert store.repeated_steps(KEY) == 7 and store.state(KEY).message == "no memory"
 
 
 def test_whoever_lists_a_pruned_run_leaves_alone_who_goes_on_with_it(store):
@@ -293,15 +288,10 @@ def test_a_record_changed_behind_the_index_is_read_from_its_folder(store):
 
 def test_a_damaged_record_is_none_whatever_the_index_has(store):
     store.claim(KEY, "").finish(record(KEY, 1))
-    (store.run_folder(KEY) / "record.json").write_text("{")
-    assert store.record(KEY) is None and store.records([KEY]) == {}
+    for text in ("{", atomic.json_text(record("b" * 12, 1).to_json())):  # of another run
+        store.files(KEY).record.write_text(text)
+        assert store.record(KEY) is None and store.records([KEY]) == {}
     assert isinstance(store.claim(KEY, ""), Attempt), "it is trained again"
-
-
-def test_a_foreign_record_is_no_record(store):
-    store.claim(KEY, "")
-    atomic.write_json(store.run_folder(KEY) / "record.json", record("b" * 12, 1).to_json())
-    assert store.record(KEY) is None
 
 
 def test_a_run_that_older_code_imported_from_another_trainer_is_no_record(store):

@@ -198,9 +198,8 @@ def test_an_interrupted_run_gives_the_same_bits(tmp_path, tiny):
     _, whole = assert_resumes(tiny, tmp_path, 3, 6)  # stops after four updates, when a pass is due
     _, signs = finish(resolve_config(tiny | {"optimizer.sign_momentum": True, "log_every": 1}), tmp_path)
     losses, sign_losses = ([row["loss"] for row in curve if "loss" in row] for curve in (whole, signs))
-    assert (
-        losses[:3] == sign_losses[:3] and losses[3] != sign_losses[3]
-    )  # the third update is the first changed
+    # The third update is the first changed.
+    assert losses[:3] == sign_losses[:3] and losses[3] != sign_losses[3]
 
 
 @pytest.mark.filterwarnings("ignore:Sophia made")  # the pass of this test tells the optimizer nothing

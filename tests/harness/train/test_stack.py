@@ -62,7 +62,7 @@ def test_runs_go_on_across_stacks_and_alone(tmp_path):
     assert [type(end) for end in ends] == [StoppedError] * 3
     first, _ = finish(wanted[0], tmp_path / "stack")
     records = [first, *train_together(wanted[1:], tmp_path / "stack")]
-    assert [record.attempts for record in records] == [2, 2, 2]
+    assert [(record.attempts, record.environment["stack"]) for record in records] == [(2, 3)] * 3
     assert_as_alone(records, tmp_path, wanted)
 
 

@@ -39,6 +39,7 @@ LR, P = "optimizer.lr", "optimizer.p"
         (P, [0.1, 0.125, 0.2], 0.1, [0.08]),
         (P, [0.0, 0.125], 0.125, [0.25]),
         ("optimizer.momentum", [0.5, 0.95], 0.95, [None]),  # 1.8 is illegal, and so is 1
+        ("optimizer.beta", [0.9, 0.95], 0.95, [0.975]),  # of a class whose ranges nobody knows
         ("optimizer.ns_steps", [3, 5], 5, [8]),
         # a rate without a neighbour within two octaves
         (LR, [1e-4, 5e-4, 3.0], 5e-4, [0.001, 0.00025]),

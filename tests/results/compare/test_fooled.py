@@ -473,12 +473,20 @@ def test_6_two_equal_rows_have_no_winner_by_chance(bench, make):
 
 
 def test_8_marks_and_bold_are_fields_of_csv_and_parquet(bench, make):
-    contest(bench, make, {"muon": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}, RIGHT)
+    right = {"htmuon_stream": RIGHT["muon"], "adamw": RIGHT["adamw"]}
+    search = {"htmuon_stream": MUON, "adamw": {3e-4: 0.2, 4e-4: 0.24, 5e-4: 0.26}}
+    contest(bench, make, search, right, htmuon_stream={"p": 0.125, "rank": 32})
+    bench.add("digits", "htmuon_stream", 0.06, p=0.125, rank=16, metrics=make.image(0.2, 0.4))
     report = TABLES["main_result"](View(load_rows(bench.write())))
     found = {str(row["optimizer"]): row for row in tidy.rows(report)}
-    assert str(found["adamw"]["marks"]).split() == ["edge"] and found["muon"]["bold"] == ""
-    for name in ("rank", "gap_points", "gap_points_low95", "gap_points_high95", "p", "verdict"):
+    assert (
+        str(found["adamw"]["marks"]).split() == ["edge", "budget_unequal"]
+        and found["htmuon_stream"]["bold"] == ""
+    )
+    for name in ("rank", "gap_points", "gap_points_low95", "gap_points_high95", "p_value", "verdict"):
         assert name in found["adamw"]
+    names = [column.name for column in report.sections[0].columns if column.name]
+    assert sorted(names) == sorted({*names, "p", "optimizer.rank"}), "no two of one name"
 
 
 # --- 9: exact tests at the ends ---
@@ -487,7 +495,7 @@ def test_8_marks_and_bold_are_fields_of_csv_and_parquet(bench, make):
 def test_9_all_right_against_four_wrong_of_299_is_no_difference(bench, make):
     contest(bench, make, {"muon": MUON, "adamw": MUON}, {"muon": [299] * 3, "adamw": [295] * 3})
     row = lines(bench)["adamw"]
-    assert bold(bench) == [] and row["verdict"]["value"] == "unknown" and row["p"]["value"] >= 0.12
+    assert bold(bench) == [] and row["verdict"]["value"] == "unknown" and row["p_value"]["value"] >= 0.12
 
 
 # --- 11: looking twice ---

@@ -264,7 +264,7 @@ def test_a_number_edited_by_hand_does_not_count_and_nobody_is_bold(bench, make):
 def test_a_missing_record_beside_a_finished_curve_is_not_called_not_run_yet(bench, make):
     keys = chosen(bench, make, (0.80, 0.90))
     (bench.store.run_folder(keys[0]) / "attempts" / "1.json").write_text(
-        json.dumps({"owner": None, "outcome": {"reason": "finished"}})
+        json.dumps({"owner": None, "ended": 1.0, "outcome": {"reason": "finished"}})
     )
     (bench.store.run_folder(keys[0]) / "record.json").unlink()
     bench.store.rebuild_index()

@@ -34,7 +34,7 @@ def hostile_store(bench, make):
     (folder / "log.txt").write_bytes(HOSTILE.encode("utf-8", "surrogatepass") + b"\xff\x00\n")
     attempt = {
         "owner": {"host": HOSTILE, "job": HOSTILE},
-        "began": 0,
+        "ended": 1.0,
         "outcome": {"reason": "error", "message": HOSTILE},
     }
     (folder / "attempts" / "1.json").write_text(json.dumps(attempt))

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from htbench.harness.show.note import Note
-from htbench.harness.show.terminal import show
+from htbench.harness.show.terminal import show, write
 from htbench.harness.store.points import DROPPED, REPLICATE
 from htbench.results.compare.judge import Kind
 from htbench.results.compare.view import View
@@ -189,7 +189,8 @@ def test_without_enough_runs_there_is_no_verdict(bench, make, tests, kind):
     found = answer(bench)
     assert found.verdict.kind == kind
     assert all((place.gap, place.low, place.high) == (None, None, None) for place in found.places)
-    assert str(found.verdict).endswith(".")
+    sections = GENERAL["main_result"](View(load_rows(bench.store)))
+    assert str(found.verdict).endswith(".") and str(found.verdict) in write([sections], wide=True)
 
 
 @pytest.mark.parametrize(

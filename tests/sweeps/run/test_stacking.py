@@ -75,6 +75,8 @@ def test_a_sweep_of_stacks_is_that_of_its_runs_alone_and_a_kill_loses_nothing(tm
     alone, stacked = Htbench(tmp_path / "alone"), Htbench(tmp_path / "stacked")
     file = write_spec(SPEC)
     alone("sweep", "run", write_spec(SPEC.replace("auto", "1"), "alone.yaml"), "--workers", 2)
+    (plan,) = json.loads(stacked("sweep", "plan", file, "--json", "--no-measure").stdout)
+    assert plan["stacked"] == 4
     process = stacked.start("sweep", "run", file, "--workers", 2)
 
     def owners():

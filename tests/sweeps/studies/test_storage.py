@@ -1,5 +1,6 @@
 """Where a study is written: a journal file or a database, here a file of SQLite. Both say the same."""
 
+import contextlib
 import dataclasses
 
 import optuna
@@ -123,20 +124,40 @@ def test_a_journal_that_cannot_be_read_is_made_again_from_the_slots(tmp_path, wr
 # --- two stores and one database ---
 
 
-def test_stores_that_share_a_database_add_to_one_study_and_each_run_once(tmp_path, write_spec):
+def test_stores_that_share_a_database_add_to_one_study_and_each_run_once(tmp_path, write_spec, monkeypatch):
     path = write_spec(SEARCH)
     first, second = (
         dataclasses.replace(plan(tmp_path / name, path)[0], storage=f"sqlite:///{tmp_path}/studies.db")
         for name in ("first", "second")
     )
+    for number in range(2):
+        finish(tmp_path / "first", first, number, Status.PRUNED if number else Status.COMPLETED)
     for number in range(3):
-        finish(tmp_path / "first", first, number)
-    for number in range(4):
         finish(tmp_path / "second", second, number)
-    keys = [trial.user_attrs["key"] for trial in written(tmp_path, first)]
-    assert len(keys) == len(set(keys)) == 4
-    refresh.refresh_search(Store(tmp_path / "first"), first, rebuild=True)
-    assert [trial.user_attrs["key"] for trial in written(tmp_path, first)] == keys
+    before = [(trial.user_attrs, trial.value) for trial in written(tmp_path, first)]
+    assert len({attributes["key"] for attributes, _ in before}) == len(before) == 3
+    assert {attributes["status"] for attributes, _ in before} == {"completed"}
+    left = list[int]()  # steps until `sweep index` dies
+
+    def make_mortal(act):
+        def work(*words, **named):
+            left[0] -= 1
+            if not left[0]:
+                raise RuntimeError("died")
+            return act(*words, **named)
+
+        return work
+
+    for owner, name in ((optuna.Study, "add_trials"), (optuna, "delete_study"), (optuna, "create_study")):
+        monkeypatch.setattr(owner, name, make_mortal(getattr(owner, name)))
+    for steps in range(1, 9):
+        left[:] = [steps]
+        with pytest.raises(UsageError, match="died") if steps < 8 else contextlib.nullcontext():
+            refresh.refresh_search(Store(tmp_path / "first"), first, rebuild=True)
+        left[:] = [0]
+        refresh.refresh_search(Store(tmp_path / "first"), first)
+        assert [(trial.user_attrs, trial.value) for trial in written(tmp_path, first)] == before
+    assert optuna.get_all_study_names(first.storage) == [first.name]
 
 
 def test_a_database_whose_writers_died_or_wrote_at_the_same_moment_is_mended(tmp_path, write_spec):
