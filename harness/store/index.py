@@ -88,8 +88,7 @@ class Index:
                 noted, offset, length = lines.get(key, (None, 0, 0))
                 if mark != noted:
                     return None
-                file.seek(offset)
-                text = file.read(length)
+                text = os.pread(file.fileno(), length, offset)
                 try:
                     record = RunRecord.from_json(atomic.parse_json(text), seal.is_whole(text))
                 except ValueError:

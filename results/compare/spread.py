@@ -276,7 +276,8 @@ def _fit_effects(values: Array, there: NDArray[np.bool_], weights: Array) -> tup
     w = weights[:, None] * there
     y = np.where(there, values, 0)
     normal = np.block([[np.diag(w.sum(axis=1)), w], [w.T, np.diag(w.sum(axis=0))]])
-    inverse = np.linalg.pinv(normal, hermitian=True)
+    sizes, vectors = np.linalg.eigh(normal)  # as `pinv` does it, in half the time
+    inverse = vectors / np.where(np.abs(sizes) > 1e-15 * sizes[-1], sizes, np.inf) @ vectors.T
     effects = inverse @ np.concatenate([(w * y).sum(axis=1), (w * y).sum(axis=0)])
     k = len(values)
     diagonal = np.diag(inverse)

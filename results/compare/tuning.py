@@ -79,8 +79,8 @@ class Search:
         rates = [setting.log2_rate for setting in self.settings if setting.log2_rate is not None]
         if len(rates) < len(self.settings) or not are_enough(rates):
             return None
-        x = np.array(rates)
-        return np.polyval(np.polyfit(x - x.mean(), self.means, 2), x - x.mean())
+        basis, _ = np.linalg.qr(np.vander(np.array(rates) - np.mean(rates), 3))
+        return basis @ (basis.T @ self.means)
 
 
 def tuning_variance(

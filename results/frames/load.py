@@ -88,7 +88,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     points += [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
     searches = _describe_searches(points, store)
     rows = [
-        row | _place_columns(point) | searches.get(point.study, _NO_SEARCH)
+        {**row, **_place_columns(point), **searches.get(point.study, _NO_SEARCH)}
         for point, row in zip(points, _read_rows(points, store), strict=True)
         if row is not None
     ]
@@ -282,11 +282,10 @@ def _complete_rows(rows: Sequence[Row]) -> Rows:
     ordered += [*more, *(name for name in LAST if name in names), *run_row.HIDDEN]
     blank = dict.fromkeys(ordered, math.nan)
     whole = [blank | row for row in rows]
-    for name, values in zip(blank, zip(*(row.values() for row in whole), strict=True), strict=True):
-        if set(map(type, values)) in _MIXED:
-            for row, value in zip(whole, values, strict=True):
-                row[name] = math.nan if value is None else float(value)
+    types = zip(*{tuple(map(type, row.values())) for row in whole}, strict=True)
+    mixed = [name for name, kinds in zip(blank, types, strict=True) if set(kinds) in _MIXED]
     for row in whole:
+        row |= {name: math.nan if row[name] is None else float(row[name]) for name in mixed}
         for name in run_row.HIDDEN:
             del row[name]
     return whole
