@@ -256,12 +256,20 @@ def count_lines(path: Path) -> int:
     return len(read_lines(path))
 
 
-def read_lines(path: Path) -> list[bytes]:
-    """The lines of a file; none if there is no file."""
+def read_lines(path: Path, word: bytes = b"") -> list[bytes]:
+    """The lines of a file, or those with a word; none if there is no file."""
     try:
-        return _content(path).splitlines()
+        data = _content(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return []
+    if not word:
+        return data.splitlines()
+    lines, at = [], data.find(word)
+    while at >= 0:  # a study looks at each report of a trial for a few lines of a million
+        begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        lines.append(data[begin : end if end >= 0 else None])
+        at = data.find(word, end) if end >= 0 else -1
+    return lines
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:

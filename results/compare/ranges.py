@@ -48,13 +48,12 @@ def _draw_spline(x: Array, y: Array) -> Callable[[Array], Array]:
     system += np.diag([-h[0] - h[1], *h[1:]], 1)
     system[0, 2], system[-1, -3] = h[0], h[-1]
     bends = np.linalg.solve(system, [0.0, *(6 * np.diff(slopes)), 0.0])
-    coefficients = np.diff(bends) / (6 * h), bends[:-1] / 2, slopes - h * (2 * bends[:-1] + bends[1:]) / 6, y
+    begins = slopes - h * (2 * bends[:-1] + bends[1:]) / 6
+    pieces = np.array([np.diff(bends) / (6 * h), bends[:-1] / 2, begins, y[:-1]])
 
     def law(at: Array) -> Array:
         piece = np.searchsorted(x[1:-1], at)
-        a, b, c, d = (coefficient[piece] for coefficient in coefficients)
-        t = at - x[piece]
-        return ((a * t + b) * t + c) * t + d
+        return np.polyval(pieces[:, piece], at - x[piece])
 
     return law
 

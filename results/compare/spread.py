@@ -33,6 +33,7 @@ influence in regression, 1982, section 2.2, for the test of a single run.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,7 +104,7 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
     is_known = freedoms > 0
     if not is_known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
-    usual, largest = float(np.median(variances[is_known])), float(variances[is_known].max())
+    usual, largest = statistics.median(variances[is_known].tolist()), float(variances[is_known].max())
     floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
     variances, freedoms = np.where(is_known, np.maximum(variances, floor), 0), np.where(is_known, freedoms, 0)
     quiet = _find_quiet(variances, freedoms)
@@ -240,7 +241,7 @@ def _fit_weighted(values: Array, there: NDArray[np.bool_], total: Array, freedom
         alone = freedom_left < _LEAST_LEFT
         moderated = moderate(np.where(alone, total, about), np.where(alone, freedom, freedom_left))
         before, weights = weights, moderated.pooled_variance / moderated.variance
-        if np.allclose(before, weights, rtol=1e-3):
+        if (np.abs(before - weights) <= 1e-8 + 1e-3 * weights).all():
             break
     together = weights * ~alone
     surplus = together @ (total - about) / together.sum() if together.any() else 0.0
@@ -274,12 +275,12 @@ def _find_far_run(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.int
 def _fit_effects(values: Array, there: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
     """What a weighted fit of rows and seeds leaves of each value, and its leverage; with holes or without."""
     w = weights[:, None] * there
-    y = np.where(there, values, 0)
-    normal = np.block([[np.diag(w.sum(axis=1)), w], [w.T, np.diag(w.sum(axis=0))]])
+    y, k = np.where(there, values, 0), len(values)
+    normal = np.diag(np.concatenate([w.sum(axis=1), w.sum(axis=0)]))
+    normal[:k, k:], normal[k:, :k] = w, w.T
     sizes, vectors = np.linalg.eigh(normal)  # as `pinv` does it, in half the time
     inverse = vectors / np.where(np.abs(sizes) > 1e-15 * sizes[-1], sizes, np.inf) @ vectors.T
     effects = inverse @ np.concatenate([(w * y).sum(axis=1), (w * y).sum(axis=0)])
-    k = len(values)
     diagonal = np.diag(inverse)
     leverage = w * (diagonal[:k, None] + diagonal[None, k:] + 2 * inverse[:k, k:])
     return (y - effects[:k, None] - effects[None, k:]) * there, leverage

@@ -13,6 +13,7 @@ twice. Otherwise a setting is worth its search value, and the chosen one what it
 from __future__ import annotations
 
 import functools
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ class Search:
     @functools.cached_property
     def means(self) -> Array:
         """What the search runs of each setting say it is worth."""
-        return np.array([np.mean(setting.values) for setting in self.settings])
+        return np.array([statistics.fmean(setting.values) for setting in self.settings])
 
     @property
     def seen(self) -> Array:
