@@ -140,15 +140,14 @@ def _find_quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
 
     order = np.argsort(np.where(freedoms > 0, variances, -1.0), kind="stable")
     order = order[(freedoms == 0).sum() :]
-    end = len(order)
-    for count in range(len(order), max(2, len(order) // 3), -1):
-        pool, row = order[: count - 1], order[count - 1]
-        pooled, freedom = _pool(variances[pool], freedoms[pool])
-        level = np.clip(10 ** (0.7 - 1.5 * freedoms[row]), _NOISY_LEAST, _NOISY)
-        if special.fdtrc(freedoms[row], freedom, variances[row] / pooled) * count < level:
-            end = count - 1
+    own, total = freedoms[order], freedoms[order].cumsum()
+    counts = np.arange(max(2, len(order) // 3) + 1, len(order) + 1)
+    row, pool = counts - 1, counts - 2
+    ratio = variances[order][row] / ((own * variances[order]).cumsum() / total)[pool]
+    level = np.clip(10 ** (0.7 - 1.5 * own[row]), _NOISY_LEAST, _NOISY)
+    noisy = row[special.fdtrc(own[row], total[pool], ratio) * counts < level]
     quiet = np.zeros(len(variances), bool)
-    quiet[order[:end]] = True
+    quiet[order[: noisy.min(initial=len(order))]] = True
     return quiet
 
 

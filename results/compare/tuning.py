@@ -116,8 +116,8 @@ def _find_chances(worth: Array, sd: Array, freedom: float) -> Array:
     z = np.linspace(-8, 8, 1 + int(np.ceil(32 * sd.max() / sd.min())))  # half a deviation apart
     # Nothing but the highest setting's neighbourhood decides.
     x = worth.max() + wide.max(axis=1)[:, None, None] * z
-    at = np.clip((x - worth[:, None]) / wide[..., None], -99, 99)  # scales by settings by x
-    below = special.log_ndtr(at)
-    chances = np.exp(below.sum(axis=1, keepdims=True) - below - at**2 / 2).sum(axis=2) / wide
+    at = np.clip((x - worth[:, None]) / wide[..., None], -37, 37)  # scales by settings by x; ndtr is not 0
+    below = special.ndtr(at)
+    chances = (below.prod(axis=1, keepdims=True) / below * np.exp(-(at**2) / 2)).sum(axis=2) / wide
     total: Array = weights @ (chances / chances.sum(axis=1, keepdims=True))
     return total
