@@ -163,7 +163,7 @@ def _sound(root: Path, path: Path) -> tuple[list[Point], bool]:
     digests = [row.pop(_PLAN, "") for row in rows]
     points = [point for row in rows if (point := typed.make(Point, row)) is not None and _is_sound(point)]
     unchanged = not any(digests) or digests == [seal.digest(rows)] * len(rows)  # older code set no digest
-    whole = unchanged and 0 < len(points) == atomic.count_lines(path)
+    whole = unchanged and 0 < len(points) == len(atomic.read_lines(path))
     return [filled(root, point) for point in points], whole
 
 

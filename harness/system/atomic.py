@@ -251,11 +251,6 @@ def _one_by_one(lines: Iterable[bytes]) -> list[Any]:
     return rows
 
 
-def count_lines(path: Path) -> int:
-    """The number of lines of a file, damaged ones included; 0 if there is no file."""
-    return len(read_lines(path))
-
-
 def read_lines(path: Path, word: bytes = b"") -> list[bytes]:
     """The lines of a file, or those with a word; none if there is no file."""
     try:

@@ -94,16 +94,10 @@ def p_value(t: Array, k: int, freedom: Array) -> Array:
 
 
 @functools.cache
-def _places() -> tuple[Array, Array]:
-    """Values of 1 / freedom from 0 to the largest, and the scales there."""
-    places = np.linspace(0, 1, 17) ** 1.5 / _LEAST_FREEDOM
-    return places, scales_of(np.array([math.inf, *(1 / places[1:])]))
-
-
-@functools.cache
 def _critical(k: int, level: float) -> Callable[[Array], Array]:
     """The logarithm of the critical t by 1 / freedom; smooth, so that a few values give all."""
-    places, scales = _places()
+    places = np.linspace(0, 1, 17) ** 1.5 / _LEAST_FREEDOM
+    scales = scales_of(np.array([math.inf, *(1 / places[1:])]))
     low, high = np.full(len(places), -3.0), np.full(len(places), 12.0)
     for _ in range(50):  # halves the ends to the precision of a float, all places at once
         middle = (low + high) / 2

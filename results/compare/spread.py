@@ -108,7 +108,8 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
     floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
     variances, freedoms = np.where(is_known, np.maximum(variances, floor), 0), np.where(is_known, freedoms, 0)
     quiet = _find_quiet(variances, freedoms)
-    pooled, freedom = _pool(variances[quiet], freedoms[quiet])
+    freedom = float(freedoms[quiet].sum())
+    pooled = float(freedoms[quiet] @ variances[quiet]) / freedom
     noisy = is_known & ~quiet
     alike = _test_bartlett(variances[quiet], freedoms[quiet])
     prior = pooled
@@ -151,17 +152,12 @@ def _find_quiet(variances: Array, freedoms: Array) -> NDArray[np.bool_]:
     return quiet
 
 
-def _pool(variances: Array, freedoms: Array) -> tuple[float, float]:
-    total = freedoms.sum()
-    return float(freedoms @ variances / total), float(total)
-
-
 def _test_bartlett(variances: Array, freedoms: Array) -> float:
     """The p-value of equal variances: `scipy.stats.bartlett` from variances in place of values."""
     from scipy import special
 
-    pooled, total = _pool(variances, freedoms)
-    k = len(variances)
+    k, total = len(variances), freedoms.sum()
+    pooled = freedoms @ variances / total
     if k < 2 or pooled == 0:
         return 1.0
     statistic = total * np.log(pooled) - freedoms @ np.log(variances)

@@ -59,12 +59,7 @@ def read_evaluations(
         name: of the metric in the curve, such as "val_perplexity".
         value: makes the value of a line that has the metric; None: it is the metric.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    mark = f'"{name}"'.encode()
-    rows = [row for row in atomic.json_objects(line for line in lines if mark in line) if is_row(row)]
+    rows = filter(is_row, atomic.json_objects(atomic.read_lines(path, f'"{name}"'.encode())))
     by_step = {row["step"]: row.get(name) if value is None else value(row) for row in rows}
     return sorted(
         (step, float(figure))
