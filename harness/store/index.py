@@ -47,10 +47,7 @@ class Index:
 
     def append(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
         """Add a line for each record, whose file has this mark. The caller holds the lock."""
-        lines = (
-            {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
-            for mark, record in rows
-        )
+        lines = ({**mark._asdict(), "record": record.to_json()} for mark, record in rows)
         if text := "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines):
             atomic.append_text(self.path, text)
 

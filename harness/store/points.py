@@ -103,12 +103,9 @@ class Point:
         """The study that asked for it, if it comes from a search."""
         return self.slot.rpartition("/")[0]
 
+    @functools.cached_property
     def candidate(self) -> tuple[tuple[str, str], ...]:
         """The settings without the seeds, hashable: equal for points that differ in their seeds only."""
-        return self._candidate
-
-    @functools.cached_property
-    def _candidate(self) -> tuple[tuple[str, str], ...]:
         settings = without_description(self.overrides)
         return tuple(sorted((k, repr(v)) for k, v in settings.items() if k not in SEED_FIELDS))
 

@@ -40,16 +40,16 @@ def _range_law(k: int) -> Callable[[Array], Array]:
 def _draw_spline(x: Array, y: Array) -> Callable[[Array], Array]:
     """The cubic spline through some points: `scipy.interpolate.CubicSpline` without a fifth of a second.
 
-    Its second derivatives make the first derivative continuous; the first two pieces are one cubic ("not a
-    knot"), and so are the last two.
+    A sixth of its second derivatives makes the first one continuous; the first two pieces are one cubic ("not
+    a knot"), and so are the last two.
     """
-    h, slopes = np.diff(x), np.diff(y) / np.diff(x)
-    system = np.diag([h[1], *(2 * (h[1:] + h[:-1])), h[-2]]) + np.diag([*h[:-1], -h[-1] - h[-2]], -1)
-    system += np.diag([-h[0] - h[1], *h[1:]], 1)
-    system[0, 2], system[-1, -3] = h[0], h[-1]
-    bends = np.linalg.solve(system, [0.0, *(6 * np.diff(slopes)), 0.0])
-    begins = slopes - h * (2 * bends[:-1] + bends[1:]) / 6
-    pieces = np.array([np.diff(bends) / (6 * h), bends[:-1] / 2, begins, y[:-1]])
+    h = np.diff(x)
+    slopes = np.diff(y) / h
+    system = np.diag([0, *(2 * (h[1:] + h[:-1])), 0]) + np.diag([*h[:-1], 0], -1) + np.diag([0, *h[1:]], 1)
+    system[0, :3], system[-1, -3:] = [h[1], -h[0] - h[1], h[0]], [h[-1], -h[-1] - h[-2], h[-2]]
+    bends = np.linalg.solve(system, [0, *np.diff(slopes), 0])
+    begins = slopes - h * (2 * bends[:-1] + bends[1:])
+    pieces = np.array([np.diff(bends) / h, 3 * bends[:-1], begins, y[:-1]])
 
     def law(at: Array) -> Array:
         piece = np.searchsorted(x[1:-1], at)

@@ -104,20 +104,20 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
     is_known = freedoms > 0
     if not is_known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
-    usual, largest = statistics.median(variances[is_known].tolist()), float(variances[is_known].max())
+    known = variances[is_known].tolist()
+    usual, largest = statistics.median(known), max(known)
     floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
-    variances, freedoms = np.where(is_known, np.maximum(variances, floor), 0), np.where(is_known, freedoms, 0)
+    variances = np.where(is_known, np.maximum(variances, floor), 0)
     quiet = _find_quiet(variances, freedoms)
-    freedom = float(freedoms[quiet].sum())
-    pooled = float(freedoms[quiet] @ variances[quiet]) / freedom
+    kept, own = variances[quiet], freedoms[quiet]
+    freedom = float(own.sum())
+    pooled = float(own @ kept) / freedom
     noisy = is_known & ~quiet
-    alike = _test_bartlett(variances[quiet], freedoms[quiet])
+    alike = _test_bartlett(kept, own)
     prior = pooled
     if alike < _UNLIKE:
-        half = freedoms[quiet] / 2
-        prior = min(
-            pooled, float(np.exp((np.log(variances[quiet]) - special.psi(half) + np.log(half)).mean()))
-        )
+        half = own / 2
+        prior = min(pooled, float(np.exp((np.log(kept) - special.psi(half) + np.log(half)).mean())))
     times = np.maximum(1, freedoms / _FEW) ** 1.5
     weight = freedoms * (1 - alike) / (1 + alike) / times  # d_r / d0
     share = np.where(noisy, 1, weight / (1 + weight))
@@ -194,10 +194,9 @@ def estimate_spread(values: Array, *, paired: bool) -> Spread:
     """
     there = np.isfinite(values)
     n = there.sum(axis=1)
-    total = np.array(
-        [row[~np.isnan(row)].var(ddof=1) if count > 1 else 0.0 for row, count in zip(values, n, strict=True)]
-    )
     freedom = np.maximum(n - 1.0, 0)
+    from_mean = values - np.nanmean(values, axis=1, keepdims=True)
+    total = np.nansum(from_mean**2, axis=1) / np.maximum(freedom, 1)
     if not paired:
         return Spread(moderate(total, freedom), 0.0, np.inf, np.zeros(values.shape))
     scatter, far = _fit_weighted(values, there, total, freedom), _find_far_run(values, there)
@@ -257,7 +256,7 @@ def _find_far_run(values: Array, there: NDArray[np.bool_]) -> tuple[tuple[np.int
     freedom = share_left.sum() - 1
     if freedom < 1 or not is_known.any():
         return None
-    distance = np.where(is_known, residual, 0) / np.where(is_known, share_left, 1)
+    distance = residual / np.where(is_known, share_left, 1)
     squares = (residual**2).sum() - residual * distance
     is_known &= squares > _ROUNDING_SHARE * (residual**2).sum()
     ratio = np.where(is_known, residual * distance * freedom / np.where(is_known, squares, 1), 0)

@@ -99,8 +99,11 @@ def origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], Valu
             values, overrides = of_record(record), _read_overrides(point).keys() - {DATA}
             open_values = {name: value for name, value in values.items() if name not in overrides}
             origin_values.setdefault((point.sweep, values["task"], point.block), open_values)
-            names = [name for name in open_values if name.startswith(shared) and name != OPTIMIZER_CODE]
-            shared_values = {name: open_values[name] for name in names}
+            shared_values = {
+                name: value
+                for name, value in open_values.items()
+                if name.startswith(shared) and name != OPTIMIZER_CODE
+            }
             origin_values.setdefault((point.sweep, values["task"]), shared_values)
     return origin_values
 

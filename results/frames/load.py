@@ -38,7 +38,7 @@ from htbench.results.frames.run_row import EDITED, PRUNED_BY, TUNED, TWIN, Row
 
 _NO_SEARCH = {"search": "", "ranges": ""}
 _NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
-_MIXED = ({int, float}, {int, type(None)}, {float, type(None)}, {int, float, type(None)})
+_NUMBERS = {int, float, type(None)}
 _LOST = "a search whose terms are lost (its study.json is damaged)"
 
 
@@ -283,7 +283,11 @@ def _complete_rows(rows: Sequence[Row]) -> Rows:
     blank = dict.fromkeys(ordered, math.nan)
     whole = [blank | row for row in rows]
     types = zip(*{tuple(map(type, row.values())) for row in whole}, strict=True)
-    mixed = [name for name, kinds in zip(blank, types, strict=True) if set(kinds) in _MIXED]
+    mixed = [
+        name
+        for name, kinds in zip(blank, types, strict=True)
+        if len(set(kinds)) > 1 and _NUMBERS.issuperset(kinds)
+    ]
     for row in whole:
         row |= {name: math.nan if row[name] is None else float(row[name]) for name in mixed}
         for name in run_row.HIDDEN:
