@@ -167,4 +167,4 @@ def _is_sound(kind: str, path: Path, store: Store) -> bool:
         return False
     if kind == "submissions":
         return submissions.is_sound(path)
-    return len(atomic.read_json_lines(path)) == atomic.count_lines(path)
+    return len(atomic.read_json_lines(path)) == len(atomic.read_lines(path))

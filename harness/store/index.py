@@ -47,10 +47,7 @@ class Index:
 
     def append(self, rows: Iterable[tuple[Mark, RunRecord]]) -> None:
         """Add a line for each record, whose file has this mark. The caller holds the lock."""
-        lines = (
-            {"size": mark.size, "modified": mark.modified, "record": record.to_json()}
-            for mark, record in rows
-        )
+        lines = ({**mark._asdict(), "record": record.to_json()} for mark, record in rows)
         if text := "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines):
             atomic.append_text(self.path, text)
 
@@ -88,8 +85,7 @@ class Index:
                 noted, offset, length = lines.get(key, (None, 0, 0))
                 if mark != noted:
                     return None
-                file.seek(offset)
-                text = file.read(length)
+                text = os.pread(file.fileno(), length, offset)
                 try:
                     record = RunRecord.from_json(atomic.parse_json(text), seal.is_whole(text))
                 except ValueError:

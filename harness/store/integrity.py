@@ -62,7 +62,7 @@ def _compare_with_curve(files: RunFolder, record: RunRecord) -> Note | None:
             recorded, measured = ("not finite" if value is None else value for value in (recorded, measured))
             return Note("metric_differs", name=name, record=recorded, other=measured)
     spectra = atomic.read_json_lines(files.spectra)
-    if len(spectra) != atomic.count_lines(files.spectra):
+    if len(spectra) != len(atomic.read_lines(files.spectra)):
         return Note("spectra_damaged")
     last = max((row["step"] for row in spectra if isinstance(row.get("step"), int)), default=0)
     if last > record.steps:

@@ -73,11 +73,6 @@ def sweeps_folder(root: Path) -> Path:
     return root / SWEEPS
 
 
-def studies_folder(root: Path) -> Path:
-    """The folder of Optuna's journal files."""
-    return root / STUDIES
-
-
 def code_folder(root: Path) -> Path:
     """The folder of the snapshots of the code."""
     return root / CODE

@@ -101,12 +101,9 @@ class Point:
         """The study that asked for it, if it comes from a search."""
         return self.slot.rpartition("/")[0]
 
+    @functools.cached_property
     def candidate(self) -> tuple[tuple[str, str], ...]:
         """The settings without the seeds, hashable: equal for points that differ in their seeds only."""
-        return self._candidate
-
-    @functools.cached_property
-    def _candidate(self) -> tuple[tuple[str, str], ...]:
         settings = without_description(self.overrides)
         return tuple(sorted((k, repr(v)) for k, v in settings.items() if k not in SEED_FIELDS))
 
@@ -161,7 +158,7 @@ def _sound(root: Path, path: Path) -> tuple[list[Point], bool]:
     digests = [row.pop(_PLAN, "") for row in rows]
     points = [point for row in rows if (point := typed.make(Point, row)) is not None and _is_sound(point)]
     unchanged = not any(digests) or digests == [seal.digest(rows)] * len(rows)  # older code set no digest
-    whole = unchanged and 0 < len(points) == atomic.count_lines(path)
+    whole = unchanged and 0 < len(points) == len(atomic.read_lines(path))
     return [filled(root, point) for point in points], whole
 
 

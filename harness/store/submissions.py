@@ -129,7 +129,7 @@ def is_damaged(root: Path) -> bool:
 
 def is_sound(path: Path) -> bool:
     """Whether every line of a sweep's submissions can be read."""
-    return len(_rows(path)) == atomic.count_lines(path)
+    return len(_rows(path)) == len(atomic.read_lines(path))
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:

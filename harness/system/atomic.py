@@ -166,12 +166,15 @@ def _link(temporary: Path, path: Path) -> None:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        if error.errno != errno.ESTALE:  # on NFS: another node has replaced the file
-            raise
-        return path.read_bytes()
+    """What a file holds; nothing if there is no file."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            if error.errno != errno.ESTALE:  # on NFS: another node has replaced the file
+                raise
+            return path.read_bytes()
+    return b""
 
 
 def parse_json(data: bytes) -> Any:
@@ -223,7 +226,7 @@ def read_json(path: Path) -> Any | None:
     """The JSON in `path`; None if the file is absent or not JSON (`parse_json`)."""
     try:
         return parse_json(_content(path))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError):
+    except ValueError:
         return None
 
 
@@ -237,31 +240,25 @@ def json_objects(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     lines = list(lines)
     try:  # all at once takes half the time of one by one; a torn line may not merge with the next one
         rows = parse_json(b"[" + b",".join(lines) + b"]")
-        rows = rows if len(rows) == len(lines) else _one_by_one(lines)
     except ValueError:
-        rows = _one_by_one(lines)
+        rows = []
+    if len(rows) != len(lines):
+        middle = len(lines) // 2
+        return json_objects(lines[:middle]) + json_objects(lines[middle:]) if middle else []
     return [row for row in rows if isinstance(row, dict)]
 
 
-def _one_by_one(lines: Iterable[bytes]) -> list[Any]:
-    rows = []
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            rows.append(parse_json(line))
-    return rows
-
-
-def count_lines(path: Path) -> int:
-    """The number of lines of a file, damaged ones included; 0 if there is no file."""
-    return len(read_lines(path))
-
-
-def read_lines(path: Path) -> list[bytes]:
-    """The lines of a file; none if there is no file."""
-    try:
-        return _content(path).splitlines()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return []
+def read_lines(path: Path, word: bytes = b"") -> list[bytes]:
+    """The lines of a file, or those with a word; none if there is no file."""
+    data = _content(path)
+    if not word:
+        return data.splitlines()
+    lines, at, data = [], data.find(word), data + b"\n"
+    while at >= 0:  # a study looks at each report of a trial for a few lines of a million
+        end = data.index(b"\n", at)
+        lines.append(data[data.rfind(b"\n", 0, at) + 1 : end])
+        at = data.find(word, end)
+    return lines
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:

@@ -51,20 +51,17 @@ def draw_losses(rows: Sequence[Row], places: Sequence[str], draws: int = DRAWS) 
         places: the workload of each row: seeds are paired within one.
         draws: how many.
     """
-    pairs = list(zip(rows, places, strict=True))
-    columns = sorted({(place, seeds) for row, place in pairs for seeds in row.values})
-    values = np.array(
-        [
-            [row.values.get(seeds, math.nan) if place == at else math.nan for at, seeds in columns]
-            for row, place in pairs
-        ]
-    )
-    if (np.isfinite(values).sum(axis=1) < 2).all():
+    pairs = zip(rows, places, strict=True)
+    found = [{(place, seeds): value for seeds, value in row.values.items()} for row, place in pairs]
+    columns = sorted({column for of_row in found for column in of_row})
+    values = np.array([[of_row.get(column, math.nan) for column in columns] for of_row in found])
+    counts = np.isfinite(values).sum(axis=1)
+    if counts.max() < 2:
         return None
     random, scatter = np.random.RandomState(0), estimate_spread(values, paired=True)
     if math.sqrt(scatter.own.pooled_variance) <= _ROUNDING * np.nanmax(np.abs(values)):
         return None
-    means, counts = np.nanmean(values, axis=1), np.isfinite(values).sum(axis=1)
+    means = np.nanmean(values, axis=1)
     scales = _draw_scales(random, scatter.own.freedom, draws)
     noise = np.sqrt(scatter.own.variance / counts)[:, None] * scales * random.standard_normal(scales.shape)
     together = math.sqrt(scatter.seeds) * _draw_scales(random, np.array([scatter.seeds_freedom]), draws)
@@ -84,9 +81,10 @@ def _draw_scales(random: np.random.RandomState, freedoms: Array, draws: int) -> 
     from scipy import special
 
     chance = random.uniform(size=draws)
-    half = np.where(np.isfinite(freedoms), freedoms, 2.0)[:, None] / 2
+    is_finite = np.isfinite(freedoms)[:, None]
+    half = np.where(is_finite, freedoms[:, None], 2.0) / 2
     scales = np.sqrt(half / special.gammaincinv(half, chance)).clip(max=_WIDEST)
-    return np.where(np.isfinite(freedoms)[:, None], scales, 1.0)
+    return np.where(is_finite, scales, 1.0)
 
 
 def _draw_shifts(random: np.random.RandomState, row: Row, scatter: Spread, at: int, scales: Array) -> Array:

@@ -245,7 +245,6 @@ class _Column:
     Attributes:
         means, n: of each row.
         own: the moderated variances; None if no row has two values.
-        seeds: the variance of what a seed does to all rows.
     """
 
     def __init__(self, rows: Sequence[Row], higher_is_better: bool, is_share: bool, paired: bool) -> None:
@@ -256,13 +255,12 @@ class _Column:
         self.n = np.isfinite(values).sum(axis=1)
         self.means = self.sign * np.nanmean(values, axis=1)
         self.own: Moderated | None = None
-        self.seeds, self._has_spread = 0.0, False
+        self._has_spread = False
         self._tuning = np.zeros(len(rows))
         if self.n.max() < 2:
             return
-        scatter = estimate_spread(values, paired=paired)
-        self.own, self.seeds = scatter.own, scatter.seeds
-        self._seeds_freedom, self._shares = scatter.seeds_freedom, scatter.shares
+        self._spread = estimate_spread(values, paired=paired)
+        self.own = self._spread.own
         self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
         self._added = functools.cache(self._tuning_variance)  # all other rows ask for that of the best
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
@@ -297,9 +295,10 @@ class _Column:
         else:
             of_mean, whole = self.own.variance / self.n, self.own.freedom
             together = of_mean + of_mean[best]
-            common = self.seeds * ((self._shares - self._shares[best]) ** 2).sum(axis=1)
+            spread = self._spread
+            common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
             freedom = self.own.freedom_beside(best, self.n) if self._has_spread else np.ones(count)
-            seeds, freedom = _add((together, freedom), (common, np.full(count, self._seeds_freedom)))
+            seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
             untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
             seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
         tuning = self._tuning + self._tuning[best]

@@ -207,9 +207,9 @@ def _fit_baseline(task: str, ordered: Sequence[Rung], is_main: Sequence[bool], d
             if point.place == ordered[points[-1]].place
         ]
         check = replace(check, effect=float(losses[-1, 0] - min(rivals)) or None)
-    if check is not None and abs(check.misses) > MISSES:
-        missed = {model: at if isinstance(at, Guard) else Guard.MISSED for model, at in sizes.items()}
-        return Ladder(task, missed, None, check, (Guard.MISSED,))
+        if abs(check.misses) > MISSES:
+            missed = {model: at if isinstance(at, Guard) else Guard.MISSED for model, at in sizes.items()}
+            return Ladder(task, missed, None, check, (Guard.MISSED,))
     law = fit_law(tokens, groups, losses, variances)
     for model, at_size in sizes.items():
         if not isinstance(at_size, Guard) and law.scales[at_size, 0] <= 0:
@@ -283,6 +283,8 @@ def _convert(tokens: Estimate, of_baseline: float | None, of_rule: float | None)
     if not of_baseline or not of_rule:
         return None
     factor = of_baseline / of_rule
-    ends = {name: getattr(tokens, name) for name in ("value", "low", "high", "least", "most")}
-    times: dict[str, Any] = {name: None if end is None else factor * end for name, end in ends.items()}
+    times: dict[str, Any] = {
+        name: None if (end := getattr(tokens, name)) is None else factor * end
+        for name in ("value", "low", "high", "least", "most")
+    }
     return replace(tokens, **times)

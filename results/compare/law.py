@@ -2,7 +2,7 @@
 
 For a given exponent the law is linear in all else, so the fit is a search along one line: for the exponent
 whose weighted least squares leave the least (variable projection). A grid serves all draws at once, then the
-vertex of the parabola through its three best; `scipy` finishes that of the first draw, which was measured.
+vertex of the parabola through its three best; finer grids follow for the first draw, which was measured.
 
 Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems whose
 variables separate, SIAM Journal on Numerical Analysis 10, 1973; Hoffmann et al., Training compute-optimal
@@ -11,7 +11,7 @@ large language models, arXiv:2203.15556, 2022, for the form of the law.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,20 +99,14 @@ def fit_law(x: Array, groups: Sequence[int], losses: Array, variances: Array) ->
     below, at, above = (np.take_along_axis(misfit, best[None] + step, 0)[0] for step in (-1, 0, 1))
     to_vertex = (below - above) / np.maximum(2 * (below - 2 * at + above), _TINY)
     exponent = EXPONENTS[best] * (EXPONENTS[1] / EXPONENTS[0]) ** to_vertex.clip(-1, 1)
-    exponent[0] = _refine(
-        lambda trial: float(misfits(np.array([trial]), weighted[:, :1])[0, 0]), int(best[0])
-    )
+    ends = EXPONENTS[best[0] + [-1, 1]]
+    while np.ptp(ends) > 1e-10:  # a round leaves an eighth of it
+        near = np.linspace(ends[0], ends[1], 17)
+        ends = near[misfits(near, weighted[:, :1])[:, 0].argmin().clip(1, 15) + [-1, 1]]
+    exponent[0] = ends.mean()
     design = matrix(exponent)
     across = design.transpose(0, 2, 1)
     solution = np.linalg.solve(across @ design, across @ weighted.T[:, :, None])
     parts = solution[:, :, 0].T
-    ends = [(float(x[members].min()), float(x[members].max())) for members in of_group.T.astype(bool)]
-    return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x), ends)
-
-
-def _refine(misfit: Callable[[float], float], at: int) -> float:
-    """The exponent with the least misfit between two of the grid."""
-    from scipy import optimize
-
-    ends = EXPONENTS[at - 1], EXPONENTS[at + 1]
-    return float(optimize.minimize_scalar(misfit, bounds=ends, method="bounded", options={"xatol": 1e-10}).x)
+    spans = [(float(x[members].min()), float(x[members].max())) for members in of_group.T.astype(bool)]
+    return Law(exponent, parts[:split] + middle, parts[split:], reference, len(x), spans)

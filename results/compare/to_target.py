@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from htbench.harness.config.programs import RULE
-from htbench.harness.store.curve import is_row
-from htbench.harness.system import atomic
+from htbench.harness.store import curve
 
 Evaluation = tuple[int, float]  # step and value
 Seeds = tuple[int, int]  # of the weights and of the data
@@ -59,13 +58,7 @@ def read_evaluations(
         name: of the metric in the curve, such as "val_perplexity".
         value: makes the value of a line that has the metric; None: it is the metric.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        return []
-    mark = f'"{name}"'.encode()
-    rows = [row for row in atomic.json_objects(line for line in lines if mark in line) if is_row(row)]
-    by_step = {row["step"]: row.get(name) if value is None else value(row) for row in rows}
+    by_step = {row["step"]: value(row) if value else row.get(name) for row in curve.read(path, f'"{name}"')}
     return sorted(
         (step, float(figure))
         for step, figure in by_step.items()

@@ -13,6 +13,7 @@ twice. Otherwise a setting is worth its search value, and the chosen one what it
 from __future__ import annotations
 
 import functools
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,7 @@ class Search:
     @functools.cached_property
     def means(self) -> Array:
         """What the search runs of each setting say it is worth."""
-        return np.array([np.mean(setting.values) for setting in self.settings])
+        return np.array([statistics.fmean(setting.values) for setting in self.settings])
 
     @property
     def seen(self) -> Array:
@@ -79,8 +80,8 @@ class Search:
         rates = [setting.log2_rate for setting in self.settings if setting.log2_rate is not None]
         if len(rates) < len(self.settings) or not are_enough(rates):
             return None
-        x = np.array(rates)
-        return np.polyval(np.polyfit(x - x.mean(), self.means, 2), x - x.mean())
+        basis, _ = np.linalg.qr(np.vander(np.array(rates) - np.mean(rates), 3))
+        return basis @ (basis.T @ self.means)
 
 
 def tuning_variance(
@@ -115,8 +116,8 @@ def _find_chances(worth: Array, sd: Array, freedom: float) -> Array:
     z = np.linspace(-8, 8, 1 + int(np.ceil(32 * sd.max() / sd.min())))  # half a deviation apart
     # Nothing but the highest setting's neighbourhood decides.
     x = worth.max() + wide.max(axis=1)[:, None, None] * z
-    at = np.clip((x - worth[:, None]) / wide[..., None], -99, 99)  # scales by settings by x
-    below = special.log_ndtr(at)
-    chances = np.exp(below.sum(axis=1, keepdims=True) - below - at**2 / 2).sum(axis=2) / wide
+    at = np.clip((x - worth[:, None]) / wide[..., None], -37, 37)  # scales by settings by x; ndtr is not 0
+    below = special.ndtr(at)
+    chances = (below.prod(axis=1, keepdims=True) / below * np.exp(-(at**2) / 2)).sum(axis=2) / wide
     total: Array = weights @ (chances / chances.sum(axis=1, keepdims=True))
     return total

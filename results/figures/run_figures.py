@@ -31,7 +31,7 @@ from htbench.results.figures.pictures import format_span
 from htbench.results.figures.style import display_name
 from htbench.results.frames.columns import TOTAL_FLOPS
 from htbench.results.frames.metrics import Metric, describe_task, is_missing, within
-from htbench.results.frames.provenance import timings
+from htbench.results.frames.provenance import timing
 
 _REFERENCE = "muon"
 _INTERVAL = "interval"
@@ -162,7 +162,7 @@ def pareto(workload: Workload) -> list[Panel]:
         choices += workload.choose_along(_INTERVAL)[choice.optimizer] if has_several else [choice]
     tested = [[run for run in choice.reported if _test_values(run, metric)] for choice in choices]
     completed = (run for choice in choices for run in choice.reported if run["state"] == "completed")
-    hardware, panels = timings([*completed]), []
+    hardware, panels = len(set(map(timing, completed))), []
     for column, (quantity, units) in COSTS.items():
         costed = [  # a mean over some of the runs would mislead
             (choice, runs)
@@ -424,9 +424,9 @@ def to_target(workload: Workload) -> list[Panel]:
             goal = goals.get(read_seeds(run), goals.get(None))
             if run["key"] in curves and goal is not None:
                 steps = find_steps_to(curves[run["key"]], goal, higher_is_better=better)
-                reached = steps is not None
-                ends[choice.optimizer].append((float(run["steps"]) if steps is None else steps, run, reached))
-    hardware = timings(runs)
+                end = float(run["steps"]) if steps is None else steps
+                ends[choice.optimizer].append((end, run, steps is not None))
+    hardware = len(set(map(timing, runs)))
     counts = [len(curve) for curve in curves.values() if curve]
     about = describe_workload(workload, "validation", choices)
     about = replace(about, seeds=[len(dots) for dots in ends.values() if dots])
@@ -435,12 +435,14 @@ def to_target(workload: Workload) -> list[Panel]:
     seconds = [estimate_seconds(run, steps) for dots in ends.values() for steps, run, _ in dots]
     if hardware <= 1 and any(seconds):  # other programs need not have recorded them
         unit, size = choose_unit(_SECONDS, min(filter(None, seconds)))
-        times: dict[str, list[Dot]] = {}
-        for optimizer, dots in ends.items():
-            known = ((estimate_seconds(run, steps), run, reached) for steps, run, reached in dots)
-            times[optimizer] = [
-                (time / size, run, reached) for time, run, reached in known if time is not None
+        times: dict[str, list[Dot]] = {
+            optimizer: [
+                (time / size, run, reached)
+                for steps, run, reached in dots
+                if (time := estimate_seconds(run, steps)) is not None
             ]
+            for optimizer, dots in ends.items()
+        }
         label = f"training time to target ({unit})"
         panels.append(plot_runs("targets", about, label, times, choices))
     return panels

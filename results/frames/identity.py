@@ -21,7 +21,7 @@ from htbench.harness.errors import UsageError
 from htbench.harness.store import Store
 from htbench.harness.store.points import SEED_FIELDS, Point, is_tuned
 from htbench.harness.store.record import RunRecord
-from htbench.optimizers.zoo.registry import UNSET, ZOO, OptimizerSpec, Param, resolve_value
+from htbench.optimizers.zoo.registry import UNSET, ZOO, Param, resolve_value
 from htbench.results.frames.columns import DATA
 
 Values = Mapping[str, Any]
@@ -36,7 +36,7 @@ def of_record(record: RunRecord) -> dict[str, Any]:
     """The settings by dotted names. A missing field gets the value that older code acted by."""
     values = record.settings
     values |= {name: tuple(value) for name, value in values.items() if type(value) is list}
-    params, _ = _declared(values)
+    params, _ = _declared(str(values.get("optimizer.name")))
     if programs.is_program(values):  # our defaults mean nothing to it
         return values
     missing = {name: params[name] for name in params if name not in values}
@@ -99,8 +99,11 @@ def origins(points: Iterable[Point], store: Store) -> dict[tuple[str, ...], Valu
             values, overrides = of_record(record), _read_overrides(point).keys() - {DATA}
             open_values = {name: value for name, value in values.items() if name not in overrides}
             origin_values.setdefault((point.sweep, values["task"], point.block), open_values)
-            names = [name for name in open_values if name.startswith(shared) and name != OPTIMIZER_CODE]
-            shared_values = {name: open_values[name] for name in names}
+            shared_values = {
+                name: value
+                for name, value in open_values.items()
+                if name.startswith(shared) and name != OPTIMIZER_CODE
+            }
             origin_values.setdefault((point.sweep, values["task"]), shared_values)
     return origin_values
 
@@ -122,7 +125,7 @@ def candidate(values: Values) -> str:
 
     As in the key, a value that older code acted by does not count, so that a new field changes no digest.
     """
-    _, acted_by = _declared(values)
+    _, acted_by = _declared(str(values.get("optimizer.name")))
     counted = _list_counted(tuple(values), _is_divided(values))
     counted_values = [(n, values[n]) for n in counted if n not in acted_by or acted_by[n] != values[n]]
     try:
@@ -192,21 +195,11 @@ def _is_divided(values: Values) -> bool:
     return row is None or row.batch_norm
 
 
-_known: dict[str, tuple[OptimizerSpec | None, dict[str, Param], Values]] = {}
-
-
-def _declared(values: Values) -> tuple[dict[str, Param], Values]:
-    """The declarations of a run's settings, and the values by which code acted that did not have them yet.
-
-    They are made once for each row of the zoo.
-    """
-    rule = str(values.get("optimizer.name"))
-    row = ZOO.get(rule)
-    if rule not in _known or _known[rule][0] is not row:
-        params = params_of(row)
-        acted_by = {name: param.before for name, param in params.items() if param.before is not UNSET}
-        _known[rule] = row, params, acted_by
-    return _known[rule][1:]
+@functools.lru_cache(1024)
+def _declared(rule: str) -> tuple[dict[str, Param], Values]:
+    """The declarations of a run's settings, and the values by which code acted that did not have them yet."""
+    params = params_of(ZOO.get(rule))
+    return params, {name: param.before for name, param in params.items() if param.before is not UNSET}
 
 
 def _plain(value: Any) -> Any:

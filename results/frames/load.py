@@ -36,7 +36,7 @@ from htbench.results.frames.run_row import EDITED, PRUNED_BY, TUNED, TWIN, Row
 
 _NO_SEARCH = {"search": "", "ranges": ""}
 _NOWHERE = Point("", "", SEARCH, "", {})  # the place of a run that no sweep plans
-_MIXED = ({int, float}, {int, type(None)}, {float, type(None)}, {int, float, type(None)})
+_NUMBERS = {int, float, type(None)}
 _LOST = "a search whose terms are lost (its study.json is damaged)"
 
 
@@ -86,7 +86,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     points += [replace(_NOWHERE, key=key) for key in store.keys() if key not in planned]
     searches = _describe_searches(points, store)
     rows = [
-        row | _place_columns(point) | searches.get(point.study, _NO_SEARCH)
+        {**row, **_place_columns(point), **searches.get(point.study, _NO_SEARCH)}
         for point, row in zip(points, _read_rows(points, store), strict=True)
         if row is not None
     ]
@@ -280,11 +280,14 @@ def _complete_rows(rows: Sequence[Row]) -> Rows:
     ordered += [*more, *(name for name in LAST if name in names), *run_row.HIDDEN]
     blank = dict.fromkeys(ordered, math.nan)
     whole = [blank | row for row in rows]
-    for name, values in zip(blank, zip(*(row.values() for row in whole), strict=True), strict=True):
-        if set(map(type, values)) in _MIXED:
-            for row, value in zip(whole, values, strict=True):
-                row[name] = math.nan if value is None else float(value)
+    types = zip(*{tuple(map(type, row.values())) for row in whole}, strict=True)
+    mixed = [
+        name
+        for name, kinds in zip(blank, types, strict=True)
+        if len(set(kinds)) > 1 and _NUMBERS.issuperset(kinds)
+    ]
     for row in whole:
+        row |= {name: math.nan if row[name] is None else float(row[name]) for name in mixed}
         for name in run_row.HIDDEN:
             del row[name]
     return whole

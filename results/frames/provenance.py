@@ -1,6 +1,6 @@
 """How a run was made: what of it can change its numbers or its times, as columns of the frame."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from htbench.results.frames.metrics import is_missing, word
@@ -23,8 +23,3 @@ def is_told(run: Mapping[str, Any]) -> bool:
 def timing(run: Mapping[str, Any]) -> tuple[str, ...]:
     """The values of TIMING of a row of the frame."""
     return tuple(word(run.get(name)) for name in TIMING)
-
-
-def timings(runs: Iterable[Mapping[str, Any]]) -> int:
-    """How many conditions some runs were timed under; times of more than one are never pooled."""
-    return len({timing(run) for run in runs})

@@ -29,16 +29,14 @@ def finished(record: RunRecord) -> Row:
     wrong = integrity.CHANGED if record.digest else None
     values = identity.of_record(record)
     candidate = identity.candidate(values)
-    outcome: Row = {}
     program = record.config.get("program") or {}
     of_program = {name: program[name] for name in ("paired", "seeds", "take") if name in program}
-    if not wrong:
-        outcome = {
-            **record.metrics,
-            **({"attempts": record.attempts} | of_program if of_program else {}),
-            **metrics.columns(record),
-            **read_record(record),
-        }
+    outcome = {
+        **record.metrics,
+        **({"attempts": record.attempts} | of_program if of_program else {}),
+        **metrics.columns(record),
+        **read_record(record),
+    }
     return {
         "key": record.key,
         "state": "damaged" if wrong else str(record.status),
@@ -48,7 +46,7 @@ def finished(record: RunRecord) -> Row:
         TWIN: identity.candidate({**values, "replica": ""}) if values["replica"] else candidate,
         "score": None if wrong else score(record),
         PRUNED_BY: tuple(record.pruned_by) if record.status is Status.PRUNED else None,
-        **outcome,
+        **({} if wrong else outcome),
     }
 
 

@@ -54,11 +54,8 @@ def _make_section(losses: Sequence[Losses], names: Sequence[str], notes: Notes) 
     runs = [
         (name, str(at), x) for name in names for at, workload in enumerate(losses) for x in workload[name]
     ]
-    rules, places = [run[0] for run in runs], [run[1] for run in runs]
-    effects = {
-        effect.rule: effect
-        for effect in compare_over_workloads(rules, places, [run[2] for run in runs], best)
-    }
+    rules, places, values = zip(*runs, strict=True)
+    effects = {effect.rule: effect for effect in compare_over_workloads(rules, places, values, best)}
     compared = [effects.get(name) for name in names]
     first = means.argmin(axis=0)
     columns: dict[Column, list[Any]] = {

@@ -120,7 +120,7 @@ def objective(point: Point, spec: SweepSpec) -> tuple[str, ...]:
 
 def line(spec: SweepSpec, point: Point) -> tuple[Any, ...]:
     """What points share that differ in nothing but the rate that is refined, and in their seeds."""
-    return point.block, *(pair for pair in point.candidate() if pair[0] != spec.search.rate)
+    return point.block, *(pair for pair in point.candidate if pair[0] != spec.search.rate)
 
 
 def by_objective(spec: SweepSpec, planned: Sequence[Planned]) -> list[list[Planned]]:

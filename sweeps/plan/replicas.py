@@ -93,7 +93,7 @@ def next_settings(
             }
             optimizer = str(members[0].overrides.get("optimizer.name", FIELDS["optimizer.name"].default))
             settings += [members[0].overrides | {rate: v} for v in next_rates(optimizer, rate, tried)]
-    return settings[: max(0, spec.search.trials - len({point.candidate() for point in points}))]
+    return settings[: max(0, spec.search.trials - len({point.candidate for point in points}))]
 
 
 def replicas(spec: SweepSpec, group: Sequence[Planned], records: Mapping[str, RunRecord]) -> list[Planned]:
@@ -153,7 +153,7 @@ def courses(spec: SweepSpec, points: Sequence[Point], known: Mapping[str, RunSta
             for _ in spec.seeds
         ]
         is_over = settled and not rounds
-        planned = [p for p in replicas if not (is_over and best) or p.candidate() == best[0].candidate()]
+        planned = [p for p in replicas if not (is_over and best) or p.candidate == best[0].candidate]
         missing = 0 if is_over and not best else spec.fresh_seeds - len(planned)
         fresh = [replace(point, stage=REPLICATE) for point in (best or search)[:1] for _ in range(missing)]
         found.append(Course(search, replicas, best, is_over, [*rounds, *fresh]))
@@ -168,4 +168,4 @@ def winner(points: Sequence[Point], records: Mapping[str, RunRecord]) -> list[Po
         records: of the finished ones, by key.
     """
     scores = {key: score(record) for key, record in records.items()}
-    return best_runs(points, Point.candidate, lambda point: scores.get(point.key))
+    return best_runs(points, lambda point: point.candidate, lambda point: scores.get(point.key))

@@ -97,11 +97,11 @@ def number_looks(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -
     store = Store(root)
     for point in known:
         if store.record(point.key) is not None:
-            name = point.block, point.candidate()
+            name = point.block, point.candidate
             looks[name] = max(looks.get(name, 0), point.look + 1)
     seen = {point.id: point.look for point in known}
     return [
-        dataclasses.replace(point, look=seen.get(point.id, looks.get((point.block, point.candidate()), 0)))
+        dataclasses.replace(point, look=seen.get(point.id, looks.get((point.block, point.candidate), 0)))
         if point.stage == REPLICATE
         else point
         for point in wanted
@@ -232,7 +232,7 @@ def replicas_to_keep(root: Path, spec: SweepSpec, planned: Sequence[Planned]) ->
     again = []
     for point in waiting:  # of a setting that still competes, on a seed that is still fresh
         group = rivals.get(_objective(point, spec), [])
-        competes = point.candidate() in {p.point.candidate() for p in group}
+        competes = point.candidate in {p.point.candidate for p in group}
         if competes and point.overrides.get("seed") in replica_seeds(spec, group):
             again.append(plan_point(spec, point.block, REPLICATE, point.overrides))
     keys = {point.key for point in waiting}
@@ -251,7 +251,7 @@ def searched(root: Path, spec: SweepSpec) -> list[Planned]:
     known = {p.point.key for p in planned}
     lines = {line(spec, p.point) for p in planned}
     later = [p for p in plans.sound_points(root, spec.name) if p.stage == SEARCH and line(spec, p) in lines]
-    for point in {point.candidate(): point for point in later}.values():
+    for point in {point.candidate: point for point in later}.values():
         for seeds in spec.seed_settings:
             again = plan_point(spec, point.block, SEARCH, point.overrides | seeds)
             planned += [again] if again.point.key not in known else []

@@ -120,7 +120,7 @@ def _find_edges(spec: SweepSpec, course: Course) -> list[Edge]:
     best, search = course.best[0].overrides, spec.search
     rule = str(best.get("optimizer.name", FIELDS["optimizer.name"].default))
     axes = {axis: tried for axis, tried in _list_axes(spec, course.best[0]).items() if is_tuned(axis)}
-    candidates = len({point.candidate() for point in course.search})
+    candidates = len({point.candidate for point in course.search})
     edges: list[Edge] = []
     for axis, tried in axes.items():
         drawn = numbers(p.overrides.get(axis) for p in course.search)

@@ -258,7 +258,7 @@ def _note_search(preview: Preview) -> list[Note]:
     if all(point.state.is_settled for point in points):
         return []
     searches = grouped(points, lambda point: objective(point, spec)).values()
-    candidates = [len({point.candidate() for point in search}) for search in searches]
+    candidates = [len({point.candidate for point in search}) for search in searches]
     notes, search = list[Note](), spec.search
     if search.mode == REFINE:
         most = len(candidates) * search.trials

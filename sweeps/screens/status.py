@@ -163,9 +163,9 @@ def _make_block(
     numbers: dict[str, Any] = {name: counts[name] for name in COLUMNS}
     rounds, search = None, spec.search
     if search.mode == REFINE:
-        tried = {point.candidate() for point in searched if run_states[point.id].status.is_settled}
+        tried = {point.candidate for point in searched if run_states[point.id].status.is_settled}
         candidates = [*searched, *(point for point in following if point.stage == SEARCH)]
-        new = [point for point in candidates if point.candidate() not in tried]
+        new = [point for point in candidates if point.candidate not in tried]
         rates = sorted({float(point.overrides[search.rate]) for point in new})
         rounds = Rounds(spec.shown_rate, len(tried), search.trials * len(block_courses), rates)
     return Block(

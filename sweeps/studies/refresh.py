@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
-from htbench.harness.store.layout import studies_folder
+from htbench.harness.store.layout import STUDIES
 from htbench.harness.store.points import REPLICATE, is_tuned, sweep_folder
 from htbench.harness.store.study import Study
 from htbench.harness.system import atomic
@@ -66,7 +66,7 @@ def refresh_search(store: Store, study: Study, *, rebuild: bool = False) -> str:
 
         write_search(store, study, filled, path, rebuild)
 
-    path = studies_folder(store.root) / f"{study.name}.journal"
+    path = store.root / STUDIES / f"{study.name}.journal"
     with atomic.locked(path.with_suffix(".lock")):  # not that of the slots: jobs do not wait for a database
         filled = slots.read_slots(store.root, study)
         if study.storage:
@@ -106,7 +106,7 @@ def refresh_grid(
     groups: dict[tuple[tuple[str, ...], str], list[tuple[Planned, RunState]]] = {}
     for p in planned:
         groups.setdefault((objective(p.point, spec), p.point.stage), []).append((p, run_states[p.point.id]))
-    folder = studies_folder(store.root)
+    folder = store.root / STUDIES
     paths: list[Path] = []
     for (parts, stage), rows in groups.items():
         name = names.get(parts) or study_name((spec.name, *parts))

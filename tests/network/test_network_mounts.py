@@ -60,7 +60,7 @@ def test_two_nodes_note_records_at_once(nodes):
         process.join()
     for root in nodes:
         atomic.refresh_file_cache(root / "index.jsonl")
-        assert atomic.count_lines(root / "index.jsonl") == len(Index(root / "index.jsonl").rows()) == 400
+        assert len(atomic.read_lines(root / "index.jsonl")) == len(Index(root / "index.jsonl").rows()) == 400
 
 
 def test_two_nodes_run_a_sweep_and_one_goes_down(nodes, write_spec, tmp_path):

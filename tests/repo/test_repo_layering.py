@@ -114,7 +114,7 @@ PICTURE = {
     "results": "harness.errors harness.store results.frames",
     "results.compare": (
         "harness.choice harness.config harness.paper harness.show harness.store "
-        "harness.system harness.tasks models optimizers.zoo results.frames"
+        "harness.tasks models optimizers.zoo results.frames"
     ),
     "results.figures": (
         "harness.choice harness.paper harness.show harness.store harness.system results.compare "

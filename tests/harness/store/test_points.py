@@ -34,7 +34,7 @@ def test_points_survive_a_round_trip_and_know_their_twins(tmp_path):
     sweep_folder(tmp_path, "s").mkdir(parents=True)
     write_points(tmp_path, "s", points)
     assert read_points(tmp_path, "s") == points and sweep_names(tmp_path) == ["s"]
-    assert points[0].candidate() == points[1].candidate() != points[2].candidate()
+    assert points[0].candidate == points[1].candidate != points[2].candidate
 
 
 def test_a_record_from_another_version_is_read_as_far_as_it_goes():

@@ -156,7 +156,7 @@ def test_every_crash_point_guards_a_file_or_stands_in_the_code():
         "record": run.record,
         "slot": points.sweep_folder(root, "tiny") / points.POINTS,
         "ask": points.slot_path(root, "tiny", "tiny.muon.ab/0"),
-        "study": layout.studies_folder(root) / "tiny.muon.journal",
+        "study": root / layout.STUDIES / "tiny.muon.journal",
     }
     assert {name: atomic.guard(path) for name, path in files.items()} == {name: name for name in files}
     assert not any(

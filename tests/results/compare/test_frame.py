@@ -78,8 +78,8 @@ def test_settings_given_as_words_are_numbers_and_defaults_are_written_in(bench):
 def test_candidates_are_those_of_the_plan(demo_store):
     frame = load_frame(demo_store)
     points = [p for name in sweep_names(demo_store.root) for p in read_points(demo_store.root, name)]
-    pairs = set(zip(frame["candidate"], (point.candidate() for point in points), strict=True))
-    assert len(pairs) == frame["candidate"].nunique() == len({point.candidate() for point in points})
+    pairs = set(zip(frame["candidate"], (point.candidate for point in points), strict=True))
+    assert len(pairs) == frame["candidate"].nunique() == len({point.candidate for point in points})
 
 
 def test_what_cannot_change_a_run_is_no_setting(bench):

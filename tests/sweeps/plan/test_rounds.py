@@ -141,8 +141,8 @@ def test_the_budget_counts_settings_of_all_values_beside_the_rate(store, write_s
     spec = specs.load(write_spec(TEXT.replace("trials: 12", f"trials: {trials}")))
     carried_out(store, spec)
     points = [point for point in read_points(store.root, "refined") if point.stage == SEARCH]
-    assert len({p.candidate() for p in points if p.block == "htmuon"}) == trials
-    assert len({p.candidate() for p in points if p.block == "sgdm"}) <= trials
+    assert len({p.candidate for p in points if p.block == "htmuon"}) == trials
+    assert len({p.candidate for p in points if p.block == "sgdm"}) <= trials
 
 
 def test_more_seeds_and_more_trials_go_on_and_fewer_rates_take_back_nothing(store, write_spec):
