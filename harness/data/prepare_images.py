@@ -24,7 +24,7 @@ Row = Mapping[str, Any]  # of the published copy
 
 @dataclass(frozen=True)
 class PictureSource(Pictures):
-    """A set for `prepare`. Its instances go to other processes."""
+    """A set for `prepare`."""
 
     def done(self, file: RawFile, folder: Path) -> dict[str, Any] | None:
         """The stamp of a raw file's shard; None if it is to be made."""
@@ -126,9 +126,9 @@ def _decode(published: Row, encoded: bytes, path: Path) -> npt.NDArray[Any]:
 
 def _rows(published: Row, path: Path) -> Iterator[tuple[bytes, int]]:
     """The encoded images of a file with their classes."""
-    import datasets
-
     with raw.rows(path, "parquet") as rows:
+        import datasets  # which raw.rows has told to ask no hub
+
         columns = rows.column_names or list(next(iter(rows)))
         chosen = {}
         for kind, names in published["columns"].items():

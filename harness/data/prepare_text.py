@@ -40,7 +40,7 @@ Stamp = list[dict[str, Any]]  # of a raw file: a shard with its digests each
 
 @dataclass(frozen=True)
 class CorpusSource(Corpus):
-    """A corpus for `prepare`. Its instances go to other processes."""
+    """A corpus for `prepare`."""
 
     def done(self, file: RawFile, folder: Path) -> Stamp | None:
         """The stamp of a raw file, a shard with its digests each; None if it is to be made."""

@@ -172,7 +172,8 @@ class Store(Records):
         if state.status is not Status.FAILED:
             return False
         path = self.files(key).attempt(state.attempts)
-        atomic.write_json(path, self.attempt(key, state.attempts) | {"outcome": {"reason": Reason.STOPPED}})
+        ended = {"outcome": {"reason": Reason.STOPPED}, "ended": time.time()}  # else this is a sign of life
+        atomic.write_json(path, self.attempt(key, state.attempts) | ended)
         return True
 
 

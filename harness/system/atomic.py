@@ -304,14 +304,12 @@ def remove_temporaries(folder: Path, name: str = "") -> None:
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], object]) -> None:
-    """Let `fill(empty folder)` make the files of a folder, none in a subfolder, then put it in its place.
-
-    What is there goes: nobody needs a damaged or an empty folder.
+    """Let `fill(empty folder)` make the files of a folder, none in a subfolder, and put them in its place.
 
     Raises:
         OSError: the disk is full, for example; `folder` is what it was.
     """
-    temporary = temporary_name(folder)
+    temporary, discarded = temporary_name(folder), temporary_name(folder)
     try:
         temporary.mkdir()
         fill(temporary)
@@ -320,11 +318,17 @@ def replace_folder(folder: Path, fill: Callable[[Path], object]) -> None:
                 os.fsync(file.fileno())
         sync_folder(temporary)
         if folder.exists():
-            shutil.rmtree(folder)
-        os.rename(temporary, folder)
+            os.rename(folder, discarded)
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rename(discarded, folder)
+            raise
         sync_folder(folder.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        for remains in (temporary, discarded):
+            shutil.rmtree(remains, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -9,11 +9,11 @@ from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 # the third what is known of the classes of other packages: measured rates, their table, states; the fourth
 # runs that are trained as one or compiled, leaner steps, and pieces of so many minutes.
 LINES, TOKENS, FUNCTIONS = (
-    29_542 + 1_066 + 908 + 638,
-    319_484 + 11_300 + 9_950 + 7_235,
+    29_549 + 1_066 + 908 + 638,
+    319_535 + 11_300 + 9_950 + 7_235,
     2_649 + 81 + 86 + 63,
 )
-TEST_LINES = 33_790 + 780 + 885 + 543
+TEST_LINES = 33_792 + 780 + 885 + 543
 
 
 def test_the_house_stays_small_enough_to_hold():

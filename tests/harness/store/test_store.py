@@ -141,6 +141,8 @@ def test_two_deaths_in_vain_are_a_failure_and_one_after_a_checkpoint_is_not(tmp_
     second = dead.claim(KEY, "")
     assert dead.claim(KEY, "").reason == "killed"
     assert dead.reset_failure(KEY) and not dead.reset_failure(KEY)
+    writing_is_living = Store(tmp_path, alive=lambda owner, path: True)
+    assert writing_is_living.state(KEY).status is Status.WAITING
     third = dead.claim(KEY, "")
     third.files.checkpoint.write_text("")
     fourth = dead.claim(KEY, "")
