@@ -13,7 +13,7 @@ LINES, TOKENS, FUNCTIONS = (
     319_535 + 11_300 + 9_950 + 7_235,
     2_649 + 81 + 86 + 63,
 )
-TEST_LINES = 33_792 + 780 + 885 + 543
+TEST_LINES = 33_794 + 780 + 885 + 543
 
 
 def test_the_house_stays_small_enough_to_hold():
