@@ -34,7 +34,7 @@ def _make_row(entry: Entry) -> dict[Column, Any]:
     return {
         Column("size", kind="text"): rung.model,
         Column("parameters", digits=0, importance=1): rung.parameters,
-        Column("tokens_per_parameter", "tokens/parameter", digits=1, importance=7): rung.ratio,
+        Column("tokens_per_parameter", "tok/par", digits=1, importance=10): rung.ratio,
         Column("batch_size", "batch", importance=2): rung.batch,
         Column("optimizer", kind="text", importance=9): rung.optimizer,
         Column("loss", "test loss", digits=4, importance=6): Cell(entry.loss, runs=rung.keys),
@@ -42,7 +42,7 @@ def _make_row(entry: Entry) -> dict[Column, Any]:
         **_list_ends(f"to_{BASELINE}", f"to {BASELINE} (nats)", entry.to_baseline, 4, 1),
         **_list_ends(f"to_{SECOND}", f"to {SECOND} (nats)", entry.to_second, 4, 5),
         **_list_ends("token_multiplier", "tokens x", entry.tokens, 2, 9),
-        Column("beyond", kind="text", importance=9): _format_bound(entry.tokens),
+        Column("beyond", kind="text", importance=7): _format_bound(entry.tokens),
         **_list_ends("compute_multiplier", "compute x", entry.compute, 2, 4),
         Column("optimizer_percent", "optimizer's %", digits=1, importance=3): _find_percent(rung),
         **_list_ends("time_multiplier", "time x", entry.time, 2, 1),
