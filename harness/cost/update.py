@@ -83,7 +83,7 @@ def count(config: RunConfig, sizes: Shapes, device: str) -> Counted:
     task, watch = fake_task(sizes), Watch()
     watch.follow([*model.parameters(), *model.buffers()])
     weights = watch.live
-    # Whatever the processor is: a count that is of no other machine could be compared with none.
+    # Counts are compared between machines: none depends on how this processor multiplies in bfloat16.
     without_bfloat16 = patch.multiple(products, _NATIVE_BFLOAT16=False, _HAS_TILES=False)
     with mode, watch, as_on_a_gpu() if device == "cuda" else without_bfloat16:
         batch = _make_batch(sizes, samples)
