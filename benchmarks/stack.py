@@ -1,7 +1,7 @@
 """What a stack of runs saves: CPU time of a step per run, in a stack of K and of the K runs one by one.
 
     python benchmarks/stack.py [--model llama-s1] [--runs 16] [--optimizers adamw,muon,htmuon] [--rounds 15]
-                                [--compile]
+                                [--seq-len 64] [--compile]
 
 Both take turns of `--steps` steps in one process, whose drift cancels from their ratio: the median over
 rounds. On a GPU the wall clock is read after all of its work. Of PyTorch's operators those are counted that
@@ -66,6 +66,7 @@ def learners(
             "task": "pydocs",
             "model": words.model,
             "batch_size": words.batch_size,
+            "seq_len": words.seq_len,
             "steps": STEPS,
             "optimizer.name": optimizer,
             "optimizer.lr": 0.001 * (1 + number / words.runs),
@@ -139,13 +140,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=8)
+    parser.add_argument("--seq-len", type=int, default=64, help="the ladder's")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true")
     words = parser.parse_args()
     torch.set_num_threads(1)
     compiling.use_cache_of_user()
     print(
-        f"{words.model}, {words.runs} runs, {words.rounds} rounds, torch {torch.__version__}, {words.device}"
+        f"{words.model}, {words.runs} runs, {words.rounds} rounds, {words.seq_len} tokens a sample, "
+        f"torch {torch.__version__}, {words.device}"
     )
     print("             ms alone  ms stack   ratio operators: alone, stack")
     with tempfile.TemporaryDirectory() as folder:

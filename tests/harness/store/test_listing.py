@@ -163,6 +163,7 @@ def test_a_config_of_anybody_is_listed(ls, runs, tmp_path):
     assert set(listed(ls("--all")[1])) == set(runs.values())
 
 
-def test_an_empty_store_is_no_mistake(ls):
+def test_an_empty_store_is_no_mistake(ls, tmp_path):
     status, out, err = ls()
     assert status == 0 and out.startswith("No such run") and err == ""
+    assert ls("--root", f"{tmp_path}/stroe")[1] == f"There is no store '{tmp_path}/stroe'.\n"
