@@ -122,8 +122,13 @@ def form(answer: Answer) -> dict[str, Any]:
         "rows": sorted(place.name for place in answer.places),
         "settings": sorted({name for place in answer.places for name in place.setting}),
         "rows that the best one beats": sorted(beaten),
-        "rows with a setting at an edge": sorted(place.name for place in answer.places if place.has_edge),
+        "rows with a setting at an edge": sorted(place.name for place in answer.places if _is_at_edge(place)),
     }
+
+
+def _is_at_edge(place: Place) -> bool:
+    """Whether a value of its setting lies at an edge of what was tried."""
+    return any(note.kind == "edge" for note in place.notes)
 
 
 def _answers(store: Store, sweeps: Sequence[str]) -> list[Answer]:
@@ -243,7 +248,7 @@ def _forest(ax: Any, answer: Answer) -> None:
     for row, (place, wins) in enumerate(zip(answer.places, answer.wins, strict=True)):
         style, weight = optimizer_style(place.name), "bold" if wins else "normal"
         text(_RANK, row, place.rank)
-        text(_NAME, row, f"{place.name}{' !' * place.has_edge}", weight=weight)
+        text(_NAME, row, f"{place.name}{' !' * _is_at_edge(place)}", weight=weight)
         text(_VALUE, row, place.value.text(), ha="right", weight=weight)
         text(_BEHIND, row, _behind(place, answer))
         if place.low is not None and place.high is not None:

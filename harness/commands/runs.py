@@ -78,7 +78,7 @@ def _ls(args: argparse.Namespace, store: Store) -> int:
     rows, number = listing.rows(store, statuses, filters, keys, limit)
     sections = [_write_section(rows)] if rows and not args.json else []
     title = Note("runs_listed", runs=number, shown=len(rows) if len(rows) < number else 0)
-    empty = Note("no_such_run", root=store.root, there=int(store.root.is_dir()))
+    empty = Note("no_such_run", root=store.root, there=store.root.is_dir())
     emit(Report("runs ls", str(title) if rows else "", sections, data=rows, empty=empty), args)
     return 0
 

@@ -93,7 +93,7 @@ def load_rows(store: Store, sweeps: Iterable[str] | None = None, warn: Warn | No
     names = shown_sweeps | ({""} if sweeps is None else set())  # "": unplanned runs
     shown_rows = [row for row in rows if row["sweep"] in names]
     if not shown_rows:
-        raise UsageError(str(Note("no_runs", root=store.root, there=int(store.root.is_dir()))))
+        raise UsageError(str(Note("no_runs", root=store.root, there=store.root.is_dir())))
     hidden = list(_find_hidden_runs(shown_rows, rows))
     elsewhere = [row for row in rows if row["sweep"] not in shown_sweeps]
     rows = _order_rows(shown_rows, elsewhere, sweeps is not None)

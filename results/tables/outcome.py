@@ -99,11 +99,6 @@ class Place:
         """The chosen values that there are, by column."""
         return {name: cell.value for name, cell in self.settings.items() if cell.value is not None}
 
-    @property
-    def has_edge(self) -> bool:
-        """Whether a value of its setting lies at an edge of what was tried."""
-        return any(note.kind == "edge" for note in self.notes)
-
 
 @dataclass(frozen=True)
 class Outcome:

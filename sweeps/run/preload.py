@@ -6,7 +6,7 @@ Nothing here may run a tensor operation on several threads or touch a GPU: neith
 from importlib import import_module
 
 from htbench.harness.config import digest
-from htbench.harness.system import environment
+from htbench.harness.system import environment, machine
 
 for _name in (
     "omegaconf",
@@ -25,3 +25,4 @@ for _name in (
 # Each run compares its code with the key that it was planned under; to read and digest that code took .3 s.
 digest.everything()
 environment.describe("cpu", "")  # which keeps the versions of libraries, to be told in each record
+machine.keep_memory()  # before a stack's threads begin

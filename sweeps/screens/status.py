@@ -210,7 +210,7 @@ def make_overview(screen: Screen, root: Path) -> Report:
         },
         Column("next", kind="text", importance=9): [blocks[0].next for blocks in sweeps.values()],
     }
-    none = Note("no_sweeps", root=root, there=int(root.is_dir()))
+    none = Note("no_sweeps", root=root, there=root.is_dir())
     return Report("sweep status", "", [by_columns(columns)] if sweeps else [], data=screen.blocks, empty=none)
 
 

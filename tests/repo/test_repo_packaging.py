@@ -60,9 +60,12 @@ def test_git_ignores_no_file_of_the_packages():
 
 
 @pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed")
-def test_a_built_wheel_holds_them(tmp_path):
-    words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
-    subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+def test_a_wheel_made_from_the_archive_of_sources_holds_them(tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path), "--target"]
+    subprocess.run([*build, "sdist"], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    shutil.unpack_archive(*tmp_path.glob("htbench-*.tar.gz"), tmp_path)
+    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    subprocess.run([*build, "wheel"], check=True, cwd=unpacked, stdout=subprocess.DEVNULL)
     (wheel,) = tmp_path.glob("htbench-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

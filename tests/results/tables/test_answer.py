@@ -272,7 +272,7 @@ def test_what_protects_stays_on_the_first_screen(bench, make, monkeypatch, width
     }
     assert "danger_mixture" in kinds(found.dangers)
     assert protects(text, found) and max(map(len, text.splitlines())) <= width
-    assert found.places[0].has_edge and "muon !" in text and "add 0.04 to block muon" in text
+    assert "edge" in kinds(found.places[0].notes) and "muon !" in text and "add 0.04 to block muon" in text
 
 
 def amended(bench, change, optimizer="adamw", seeds=(0, 1, 2, 3)):

@@ -22,10 +22,8 @@ from tests.helpers.searching import (
 )
 from tests.helpers.slot_worker import Worker
 
-PRUNED = SEARCH.replace("steps: 8", "steps: 81").replace(
-    "trials: 4",
-    "trials: 8, pruner: {asha: {min_resource: 3}}",
-)
+PRUNED = SEARCH.replace("steps: 8", "steps: 81")
+PRUNED = PRUNED.replace("trials: 4", "trials: 8, pruner: {asha: {min_resource: 3}}")
 # `slot.before` is the death of whoever plans; checkpoints are those of true runs.
 INSTANTS = [name for name in CRASH_POINTS if name != "slot.before" and not name.startswith("checkpoint")]
 
