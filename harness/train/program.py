@@ -264,9 +264,10 @@ def _record(config: RunConfig, program: Program, attempt: Attempt, reported: Rep
     chosen = reported.value(program.metric, program) if program.metric in reported.series else None
     diverged = reported.diverged or chosen is None
     metrics = {name: reported.value(name, program) for name in reported.series}
-    metrics[f"val_{program.shown_metric}"] = None if diverged else chosen
-    shown = metrics.get(program.report or program.metric)
-    metrics[f"test_{program.shown_metric}"] = None if diverged else shown
+    results = {"val": chosen, "test": metrics.get(program.report or program.metric)}
+    ours = {f"{split}_{program.shown_metric}": None if diverged else x for split, x in results.items()}
+    # Other values of the program by these names stay, too.
+    metrics |= {f"reported_{name}": x for name, x in metrics.items() if ours.get(name, x) != x} | ours
     task = programs.task(config)
     return RunRecord(
         key=attempt.key,

@@ -88,7 +88,7 @@ def _setting_columns(values: identity.Values) -> Row:
         for name, column, scheduled in _tuned_columns(tuple(values))
     }
     protocol, code = values.get("protocol", ""), values.get(identity.OPTIMIZER_CODE, "")
-    if programs.is_program(values) and not values.get("program.report"):
+    if programs.is_program(values) and values.get("program.report") in (None, "", values["program.metric"]):
         protocol = CHOSEN
     return {
         "task": values["task"],

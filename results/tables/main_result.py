@@ -31,7 +31,7 @@ def make_section(outcome: Outcome) -> Section:
     elif not staged:  # what chose a setting is reported, too
         chosen = Note("chosen_here", axes=workload.axes or ["The setting"])
     else:
-        chosen = Note("chosen_search" if workload.file else "chosen_validation", axes=workload.axes)
+        chosen = Note("chosen_validation" if outcome.is_validated else "chosen_search", axes=workload.axes)
     notes = (
         chosen,
         *_note_budgets(choices),

@@ -137,7 +137,8 @@ class Outcome:
         """Whether what chose is not what is reported."""
         ended = [run for run in self.workload.part if run["state"] == Status.COMPLETED]
         name = self.workload.metric.name
-        return not self.workload.file or any(run[f"val_{name}"] != run[f"test_{name}"] for run in ended)
+        other = not self.workload.file or any(run[f"val_{name}"] != run[f"test_{name}"] for run in ended)
+        return other and self.workload.split != "val"
 
     @functools.cached_property
     def dropped(self) -> list[Note]:

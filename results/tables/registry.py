@@ -21,7 +21,7 @@ def make_main_result(view: View) -> Report:
     report = paper.make_table("main_result", view)
     workloads = each(view.other_workloads, "workloads")
     sections = [answer.make_section(workload, view) for workload in workloads]
-    title = "test result of each optimizer's best setting"
+    title = "result of each optimizer's best setting"
     return Report("main_result", title, [*report.sections, *sections], notes=report.notes)
 
 

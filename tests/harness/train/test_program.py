@@ -179,6 +179,14 @@ def test_the_best_value_can_count_and_the_highest_be_the_best(make, store):
     assert (last.metrics["val_acc"], best.metrics["val_acc"], best.metrics["test_acc"]) == (0.8, 0.9, 0.9)
 
 
+def test_values_of_its_own_stand_beside_ours_of_the_same_names(make, store):
+    code = READ + "log(step=1, loss=1, val_loss=2, test_loss=3)"
+    config = make(code, program__metric="loss", program__report="val_loss")
+    ours = {"loss": 1, "val_loss": 1, "test_loss": 2}
+    theirs = {"reported_val_loss": 2, "reported_test_loss": 3}
+    assert run.run_program(config, store, Monitor()).metrics == ours | theirs
+
+
 def test_its_output_is_read_whatever_ends_a_line(make, store):
     code = r"print('\x1b[1mstep 1: loss 1,000.5\x1b[0m\rstep 2: loss 2.5\nnan 3 loss nan', end='')"
     expression = r"(?:step|nan) (?P<step>\d+):? loss (?P<val_loss>\S+)"
