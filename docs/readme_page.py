@@ -167,8 +167,8 @@ def gain_in_parts(folder: Path) -> str:
         _short(gap) for gaps in sizes.values() for gap in map(gaps.get, split_section.GAIN) if gap
     )
     return (
-        f"Muon (hidden matrices only) less AdamW, test loss in nats, at {', '.join(sizes)}: {gain}. "
-        f"[Its parts](docs/ladder.md#the-split-what-is-muons-gain-made-of): {'; '.join(told)}."
+        f"Muon (hidden matrices only) less AdamW, test loss in nats [95 %], at {', '.join(sizes)}: {gain}. "
+        f"[Its parts, at once](docs/ladder.md#the-split-what-is-muons-gain-made-of): {'; '.join(told)}."
     )
 
 

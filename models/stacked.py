@@ -33,9 +33,10 @@ class StackedLinear(nn.Module):
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
         parts, W = x.to(dtype).reshape(len(W), -1, x.shape[-1]), W.to(dtype)
         if torch.compiler.is_compiling():  # torch 2.13 traces a class of ours again in each process: 1.6 s
-            return torch.bmm(parts, W.mT).view(*x.shape[:-1], -1)
-        out: Tensor = _Product.apply(parts, W)  # type: ignore[no-untyped-call]
-        return out.view(*x.shape[:-1], -1)
+            product = torch.bmm(parts, W.mT)
+        else:
+            product = _Product.apply(parts, W)  # type: ignore[no-untyped-call]
+        return product.view(*x.shape[:-1], -1)
 
 
 class _Product(torch.autograd.Function):

@@ -150,7 +150,7 @@ class CellFacts:
         state: why there is no value: `waiting`, `running`, `diverged`, `pruned`, `failed`, `damaged`,
             `completed` (without a finite figure).
         chosen: whether validation chose this setting.
-        bold: whether it is the best, or as good.
+        bold: whether it is better than all others.
         notes: footnotes.
         kinds: the kind of each footnote, which stays the same when its words do not.
         runs: keys of the runs that the value comes from.

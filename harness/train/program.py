@@ -261,10 +261,9 @@ def _what_is_missing(metric: str, reported: Reported) -> str:
 
 
 def _record(config: RunConfig, program: Program, attempt: Attempt, reported: Reported) -> RunRecord:
-    chosen = reported.value(program.metric, program) if program.metric in reported.series else None
-    diverged = reported.diverged or chosen is None
     metrics = {name: reported.value(name, program) for name in reported.series}
-    results = {"val": chosen, "test": metrics.get(program.report or program.metric)}
+    results = {"val": metrics.get(program.metric), "test": metrics.get(program.report or program.metric)}
+    diverged = reported.diverged or results["val"] is None
     ours = {f"{split}_{program.shown_metric}": None if diverged else x for split, x in results.items()}
     # Other values of the program by these names stay, too.
     metrics |= {f"reported_{name}": x for name, x in metrics.items() if ours.get(name, x) != x} | ours
@@ -292,7 +291,5 @@ def _record(config: RunConfig, program: Program, attempt: Attempt, reported: Rep
 def _seconds(attempt: Attempt) -> float:
     """Seconds of all attempts."""
     earlier = [attempt.store.attempt(attempt.key, number) for number in range(1, attempt.number)]
-    before = sum(
-        max(0.0, (one.get("ended") or one.get("began", 0.0)) - one.get("began", 0.0)) for one in earlier
-    )
+    before = sum(max(0.0, (one.get("ended") or 0.0) - one.get("began", 0.0)) for one in earlier)
     return float(before + time.time() - attempt.began)

@@ -107,8 +107,7 @@ class Stack:
             nothing if it can't be made so: then each makes its own.
         """
         learners = sorted(due, key=lambda learner: learner.number)
-        rules = [(x.optimizer, due[x]) for x in learners if isinstance(x.optimizer, UpdateRule)]
-        if any(rule.wants_curvature(step) for rule, step in rules):
+        if any(isinstance(x.optimizer, UpdateRule) and x.optimizer.wants_curvature(due[x]) for x in due):
             return {}
         try:
             losses = self._pass_through(learners, due)
@@ -274,8 +273,7 @@ class _Stacked:
 def _can_join_losses(learner: Learner) -> bool:
     """Whether the loss of a run is nothing but the cross-entropy of logits that are held whole."""
     task = type(learner.task)
-    is_plain = issubclass(task, TextTask) and task.loss is TextTask.loss
-    return is_plain and not leaves_head(learner.model)
+    return issubclass(task, TextTask) and task.loss is TextTask.loss and not leaves_head(learner.model)
 
 
 def _joint_losses(

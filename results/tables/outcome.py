@@ -135,10 +135,9 @@ class Outcome:
     @functools.cached_property
     def is_validated(self) -> bool:
         """Whether what chose is not what is reported."""
-        ended = [run for run in self.workload.part if run["state"] == Status.COMPLETED]
-        name = self.workload.metric.name
-        other = not self.workload.file or any(run[f"val_{name}"] != run[f"test_{name}"] for run in ended)
-        return other and self.workload.split != "val"
+        val, test = (f"{split}_{self.workload.metric.name}" for split in ("val", "test"))
+        differ = any(run[val] != run[test] for run in self.workload.part if run["state"] == Status.COMPLETED)
+        return differ if self.workload.file else self.workload.split != "val"
 
     @functools.cached_property
     def dropped(self) -> list[Note]:

@@ -19,8 +19,7 @@ def make_main_result(view: View) -> Report:
     Chosen on validation, reported on test from fresh seeds.
     """
     report = paper.make_table("main_result", view)
-    workloads = each(view.other_workloads, "workloads")
-    sections = [answer.make_section(workload, view) for workload in workloads]
+    sections = [answer.make_section(workload, view) for workload in each(view.other_workloads, "workloads")]
     title = "result of each optimizer's best setting"
     return Report("main_result", title, [*report.sections, *sections], notes=report.notes)
 

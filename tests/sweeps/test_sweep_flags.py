@@ -53,9 +53,7 @@ def test_the_plan_begins_with_its_summary_and_has_points_if_wanted(tmp_path, wri
 
 def test_words_may_follow_flags_and_the_root_may_come_first(tmp_path, write_spec, capsys):
     spec = str(write_spec(SPEC))
-    assert (
-        cli.main(["sweep", "--root", str(tmp_path), "plan", "--json", spec, "--no-measure", "steps=7"]) == 0
-    )
+    assert not cli.main(["sweep", "--root", str(tmp_path), "plan", "--json", spec, "--no-measure", "steps=7"])
     assert {point["overrides"]["steps"] for point in json.loads(capsys.readouterr().out)[0]["points"]} == {7}
 
 

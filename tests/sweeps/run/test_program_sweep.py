@@ -60,9 +60,7 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
 
 
 def test_a_setting_of_one_row_alone_is_told_and_a_row_that_stops_early(htbench, write):
-    spec = SPEC.replace("set: {rule: quick}", "set: {rule: quick, warm: 4000}").replace(
-        "report: test_loss", ""
-    )
+    spec = SPEC.replace("{rule: quick}", "{rule: quick, warm: 40}").replace("  report: test_loss\n", "")
     code = TRAIN.replace(", 5)", ', 5 - (args["rule"] == "quick"))')
     assert htbench("sweep", "run", write(spec, code), "--workers", 2).returncode == 0
     shown = htbench("table").stdout
@@ -158,9 +156,7 @@ def test_a_plan_says_how_runs_are_started_and_a_try_what_was_understood(htbench,
     assert f"{sys.executable} train.py --width=4 --rule=plain --lr=0.05 --out=RUN_DIR" in plan.stdout
     assert not htbench.root.exists()
     tried = htbench("sweep", "try", spec)
-    assert (
-        "It ended by itself." in tried.stdout and "4 steps" in tried.stdout and "chosen by it" in tried.stdout
-    )
+    assert "ended by itself" in tried.stdout and "4 steps" in tried.stdout and "chosen by it" in tried.stdout
     assert "val_loss" in tried.stdout and not htbench.root.exists()
     half = htbench("sweep", "try", write(code=TRAIN.replace("test {", "tost {")))
     assert "not reported so far: val_loss and test_loss" in half.stdout
