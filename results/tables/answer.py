@@ -16,7 +16,7 @@ from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.view import View
 from htbench.results.compare.workload import Workload, find_workloads
-from htbench.results.frames.metrics import Metric
+from htbench.results.frames.metrics import Metric, is_number
 from htbench.results.frames.rows import Rows
 from htbench.results.frames.run_row import CHOSEN
 from htbench.results.tables import footnotes, main_result
@@ -220,24 +220,17 @@ def _note_no_test(outcome: Outcome) -> Note:
 
 def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
-    ended = []
+    ended, lower = [], 0
     for place in outcome.places:
         choice = place.choice
         runs = choice.replicas if choice.winner else choice.runs
         if runs and all(Status(run["state"]).is_settled for run in runs):
-            step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
-            fresh = "fresh seeds" if choice.winner else ""
-            ended.append(
-                Note(
-                    "answer_ended",
-                    name=place.name,
-                    fresh=fresh,
-                    rest=footnotes.count_by_state(runs),
-                    step=step,
-                )
-            )
-    over, lower = len(ended) == len(outcome.places), any(note["step"] for note in ended)
-    return Note("answer_none", rows=ended, over=int(over), lower=int(lower))
+            diverged = [run["steps"] for run in runs if run["state"] == Status.DIVERGED]
+            lower |= bool(diverged)
+            step = min(map(int, filter(is_number, diverged)), default=0)  # a file may have no steps
+            fresh, rest = "fresh seeds" if choice.winner else "", footnotes.count_by_state(runs)
+            ended.append(Note("answer_ended", name=place.name, fresh=fresh, rest=rest, step=step))
+    return Note("answer_none", rows=ended, over=int(len(ended) == len(outcome.places)), lower=lower)
 
 
 def _note_undecided(outcome: Outcome, verdicts: Verdicts, leaders: Sequence[Verdict]) -> Note:
