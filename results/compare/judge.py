@@ -139,6 +139,8 @@ class Verdict:
         search_seeds_needed: how many seeds each setting would need in the search then. Half of the error that
             the gap allows is left to the fresh seeds. None above `MOST_SEARCH_SEEDS`.
         is_same_rule: whether it is the best one's rule under another name. Then nothing would tell it.
+        is_constant: whether no seed changes the difference of an unknown row to the best. Then its error is
+            not known, and no number of seeds is known to tell it.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Verdict:
     limited_by_search: bool = False
     search_seeds_needed: int | None = None
     is_same_rule: bool = False
+    is_constant: bool = False
 
     @property
     def rank_word(self) -> str:
@@ -245,6 +248,8 @@ class _Column:
     Attributes:
         means, n: of each row.
         own: the moderated variances; None if no row has two values.
+        scatters: whether a row's values differ over seeds, by more than what each seed does to all rows and
+            by more than rounding. Of two rows that do not, no error is known, however others scatter.
     """
 
     def __init__(self, rows: Sequence[Row], higher_is_better: bool, is_share: bool, paired: bool) -> None:
@@ -255,13 +260,14 @@ class _Column:
         self.n = np.isfinite(values).sum(axis=1)
         self.means = self.sign * np.nanmean(values, axis=1)
         self.own: Moderated | None = None
-        self._has_spread = False
+        self.scatters = np.zeros(len(rows), bool)
         self._tuning = np.zeros(len(rows))
         if self.n.max() < 2:
             return
         self._spread = estimate_spread(values, paired=paired)
         self.own = self._spread.own
-        self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
+        sds = np.minimum(np.nanstd(values, axis=1), np.sqrt(self.own.variance))
+        self.scatters = sds > _ROUNDING * np.nanmax(np.abs(values))
         self._added = functools.cache(self._tuning_variance)  # all other rows ask for that of the best
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
@@ -297,9 +303,10 @@ class _Column:
             together = of_mean + of_mean[best]
             spread = self._spread
             common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
-            freedom = self.own.freedom_beside(best, self.n) if self._has_spread else np.ones(count)
+            freedom = self.own.freedom_beside(best, self.n)
             seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
-            untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
+            is_constant = ~(self.scatters | self.scatters[best])
+            untold = (self.n < 2) | (self.n[best] < 2) | (is_constant & (items == 0))
             seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
         tuning = self._tuning + self._tuning[best]
         search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
@@ -469,6 +476,8 @@ def _estimate_needs(column: _Column, decided: _Decided, i: int, level: float) ->
     if gap <= squared * items:
         needed = math.ceil(item_count(column.rows[i]) * squared * items / gap)
         return {"limited_by_test_set": True, "items_needed": needed if needed <= MOST_ITEMS else None}
+    if not column.scatters[[i, best]].any():
+        return {"is_constant": True}
     if gap <= squared * (items + gaps.tuning[i]):
         needed = column.search_seeds_needed(i, best, (gap / squared - items) / 2)
         return {"limited_by_search": True, "search_seeds_needed": needed}

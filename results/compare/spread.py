@@ -270,9 +270,12 @@ def _fit_effects(values: Array, there: NDArray[np.bool_], weights: Array) -> tup
     """What a weighted fit of rows and seeds leaves of each value, and its leverage; with holes or without."""
     w = weights[:, None] * there
     y, k = np.where(there, values, 0), len(values)
-    normal = np.diag(np.concatenate([w.sum(axis=1), w.sum(axis=0)]))
-    normal[:k, k:], normal[k:, :k] = w, w.T
+    scale = np.sqrt(np.concatenate([w.sum(axis=1), w.sum(axis=0)]))
+    normal = np.eye(len(scale))  # scaled: so the least of the weights keeps its digits beside the largest
+    normal[:k, k:] = w / np.outer(scale[:k], scale[k:])
+    normal[k:, :k] = normal[:k, k:].T
     sizes, vectors = np.linalg.eigh(normal)  # as `pinv` does it, in half the time
+    vectors /= scale[:, None]
     inverse = vectors / np.where(np.abs(sizes) > 1e-15 * sizes[-1], sizes, np.inf) @ vectors.T
     effects = inverse @ np.concatenate([(w * y).sum(axis=1), (w * y).sum(axis=0)])
     diagonal = np.diag(inverse)
