@@ -183,8 +183,8 @@ def _note_verdict(outcome: Outcome) -> Note:
         return _note_no_test(outcome)
     if len(verdicts.judged) == 1:
         return Note("answer_alone", best=best.name)
-    ranked = sorted((row for row in verdicts.judged if row.n >= MIN_SEEDS), key=lambda row: row.gap)
-    if len(ranked) < 2 or best.n < MIN_SEEDS:
+    ranked = [place.judged for place in outcome.ranked if place.judged]
+    if not ranked:
         return Note("answer_few_seeds", seeds=MIN_SEEDS)
     beaten = [row.name for row in ranked if row.kind is Kind.WORSE]
     ties = [row.name for row in ranked if row.kind in (Kind.EQUAL, Kind.UNKNOWN)]

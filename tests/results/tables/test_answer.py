@@ -415,12 +415,13 @@ def test_rows_scored_on_other_items_have_no_verdict_on_the_first_screen(bench, m
     assert not any(place.rank for place in found.places)
 
 
-def test_without_enough_seeds_of_the_best_row_nobody_has_a_rank(bench, make):
-    contest(bench, make, muon=(0.90, 0.91), adamw=(0.80, 0.81, 0.82))
+@pytest.mark.parametrize("rows", [((0.90, 0.91), (0.80, 0.81, 0.82)), ((0.90, 0.91, 0.92), (0.80, 0.81))])
+def test_nobody_has_a_rank_or_verdict_where_fewer_than_two_rows_have_enough_seeds(bench, make, rows):
+    contest(bench, make, muon=rows[0], adamw=rows[1])
     found = answer(bench)
-    assert [(place.name, place.rank, place.gap) for place in found.places] == [
-        ("muon", "", None),
-        ("adamw", "", None),
+    assert [(place.name, place.rank, place.kind, place.gap) for place in found.places] == [
+        ("muon", "", None, None),
+        ("adamw", "", None, None),
     ]
 
 
