@@ -36,7 +36,7 @@ import numpy as np
 from htbench.results.compare import ranges
 from htbench.results.compare.items import Discordant, Items, paired_variance
 from htbench.results.compare.ranges import Array
-from htbench.results.compare.spread import Moderated, estimate_spread
+from htbench.results.compare.spread import estimate_spread
 from htbench.results.compare.tuning import Search, tuning_variance
 from htbench.results.frames.metrics import MARGIN_NATS, MARGIN_SHARE
 
@@ -139,8 +139,8 @@ class Verdict:
         search_seeds_needed: how many seeds each setting would need in the search then. Half of the error that
             the gap allows is left to the fresh seeds. None above `MOST_SEARCH_SEEDS`.
         is_same_rule: whether it is the best one's rule under another name. Then nothing would tell it.
-        is_constant: whether no seed changes the difference of an unknown row to the best. Then its error is
-            not known, and no number of seeds is known to tell it.
+        is_constant: whether no seed is seen to change the difference of an unknown row to the best. Then its
+            error is not known, and no number of seeds is known to tell it.
     """
 
     name: str
@@ -237,7 +237,7 @@ def judge(
     return Judgement(
         tuple(_make_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
-        1.0 if column.own is None else column.own.bartlett,
+        column.own.bartlett,
         level,
     )
 
@@ -247,7 +247,7 @@ class _Column:
 
     Attributes:
         means, n: of each row.
-        own: the moderated variances; None if no row has two values.
+        own: the moderated variances.
         scatters: whether a row's values differ over seeds, by more than what each seed does to all rows and
             by more than rounding. Of two rows that do not, no error is known, however others scatter.
     """
@@ -259,12 +259,9 @@ class _Column:
         values = np.array([[row.values.get(seed, math.nan) for seed in seeds] for row in rows])
         self.n = np.isfinite(values).sum(axis=1)
         self.means = self.sign * np.nanmean(values, axis=1)
-        self.own: Moderated | None = None
-        self.scatters = np.zeros(len(rows), bool)
-        self._tuning = np.zeros(len(rows))
-        if self.n.max() < 2:
-            return
-        self._spread = estimate_spread(values, paired=paired)
+        # Single values are like runs that do not differ: nothing tells their spread.
+        some = values if self.n.max() > 1 else np.ones((len(rows), 2))
+        self._spread = estimate_spread(some, paired=paired)
         self.own = self._spread.own
         sds = np.minimum(np.nanstd(values, axis=1), np.sqrt(self.own.variance))
         self.scatters = sds > _ROUNDING * np.nanmax(np.abs(values))
@@ -273,10 +270,10 @@ class _Column:
 
     def _tuning_variance(self, i: int, times: int) -> float:
         """What the search adds to the variance of a row, had each of its settings so many times the seeds."""
-        search, moderated = self.rows[i].search, self.own
-        if search is None or moderated is None or self.n[i] < 2:
+        search = self.rows[i].search
+        if search is None or self.n[i] < 2:
             return 0.0
-        of_run, mean = (moderated.variance[i] / times, moderated.freedom[i]), self.sign * self.means[i]
+        of_run, mean = (self.own.variance[i] / times, self.own.freedom[i]), self.sign * self.means[i]
         return tuning_variance(search, mean, *of_run, higher_is_better=self.sign < 0)
 
     def search_seeds_needed(self, i: int, best: int, allowed: float) -> int | None:
@@ -296,25 +293,18 @@ class _Column:
         """How each row compares with one of them."""
         count = len(self.rows)
         items, item_freedom, discordant = self._compare_items(best)
-        if self.own is None:
-            seeds, freedom = np.full(count, math.inf), np.ones(count)
-        else:
-            of_mean, whole = self.own.variance / self.n, self.own.freedom
-            together = of_mean + of_mean[best]
-            spread = self._spread
-            common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
-            freedom = self.own.freedom_beside(best, self.n)
-            seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
-            is_constant = ~(self.scatters | self.scatters[best])
-            untold = (self.n < 2) | (self.n[best] < 2) | (is_constant & (items == 0))
-            seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
-        tuning = self._tuning + self._tuning[best]
-        search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
-        of_seeds = np.where(np.isfinite(seeds), seeds, 0.0)
-        _, full = _add((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
+        of_mean, whole, spread = self.own.variance / self.n, self.own.freedom, self._spread
+        together = of_mean + of_mean[best]
+        common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
+        freedom = self.own.freedom_beside(best, self.n)
+        seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
+        is_constant = ~(self.scatters | self.scatters[best])
+        untold = (self.n < 2) | (self.n[best] < 2) | (is_constant & (items == 0))
+        tuning, search_freedom = self._tuning + self._tuning[best], np.minimum(whole, whole[best])
+        _, full = _add((seeds, freedom), (tuning, search_freedom), (items, item_freedom))
         gaps = self.means - self.means[best]
         gaps[np.abs(gaps) <= _ROUNDING * np.abs(self.means)] = 0.0
-        return _Gaps(gaps, seeds, freedom, tuning, items, full, discordant)
+        return _Gaps(gaps, np.where(untold, math.inf, seeds), freedom, tuning, items, full, discordant)
 
     def _compare_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
         """What the test set adds to the variance of each gap, its degrees of freedom, and exact counts."""
@@ -446,7 +436,7 @@ def _decide(column: _Column, undecided: list[int], level: float) -> _Decided:
 def _make_verdict(
     column: _Column, decided: _Decided, i: int, place: tuple[int, bool], margin: float, level: float
 ) -> Verdict:
-    row, gaps, moderated = column.rows[i], decided.gaps, column.own
+    row, gaps = column.rows[i], decided.gaps
     kind = decided.kind(i, margin)
     verdict = Verdict(
         row.name,
@@ -460,7 +450,7 @@ def _make_verdict(
         p_value=float(decided.p_value[i]),
         parts=Parts(float(gaps.seeds[i]), float(gaps.tuning[i]), float(gaps.items[i])),
     )
-    if kind is not Kind.UNKNOWN or moderated is None or verdict.gap == 0:
+    if kind is not Kind.UNKNOWN or verdict.gap == 0:
         return verdict
     return replace(verdict, **_estimate_needs(column, decided, i, level))
 
@@ -470,7 +460,6 @@ def _estimate_needs(column: _Column, decided: _Decided, i: int, level: float) ->
     from scipy import special
 
     gaps, moderated, best, k = decided.gaps, column.own, decided.best, int(decided.k[i])
-    assert moderated is not None
     squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
     gap, items = gaps.gap[i] ** 2, gaps.items[i]
     if gap <= squared * items:

@@ -31,7 +31,6 @@ ESD many-outlier procedure, Technometrics 25, 1983, for how they are found; Cook
 influence in regression, 1982, section 2.2, for the test of a single run.
 """
 
-import statistics
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,9 +102,8 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
     is_known = freedoms > 0
     if not is_known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
-    known = variances[is_known].tolist()
-    usual, largest = statistics.median(known), max(known)
-    floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
+    known = variances[is_known]
+    floor = max(_LEAST_SHARE * np.median(known), _ROUNDING * known.max(), np.finfo(float).tiny)
     variances = np.where(is_known, np.maximum(variances, floor), 0)
     quiet = _find_quiet(variances, freedoms)
     kept, own = variances[quiet], freedoms[quiet]

@@ -178,8 +178,7 @@ def _make_gap_cells(rows: Sequence[Place], digits: int) -> list[Cell]:
 
 def _note_verdict(outcome: Outcome) -> Note:
     verdicts = outcome.verdicts
-    best = None if verdicts is None else verdicts.best
-    if verdicts is None or best is None:
+    if verdicts is None or (best := verdicts.best) is None:
         return _note_no_test(outcome)
     if len(verdicts.judged) == 1:
         return Note("answer_alone", best=best.name)
