@@ -248,8 +248,9 @@ class _Column:
     Attributes:
         means, n: of each row.
         own: the moderated variances.
-        scatters: whether a row's values differ over seeds, by more than what each seed does to all rows and
-            by more than rounding. Of two rows that do not, no error is known, however others scatter.
+        scatters: whether the values of each row differ over seeds, and whether they do so by more than what a
+            seed does to all rows. The error of a gap is known if one of its rows does the first and one the
+            second: what others scatter tells nothing of two rows without spread.
     """
 
     def __init__(self, rows: Sequence[Row], higher_is_better: bool, is_share: bool, paired: bool) -> None:
@@ -260,11 +261,11 @@ class _Column:
         self.n = np.isfinite(values).sum(axis=1)
         self.means = self.sign * np.nanmean(values, axis=1)
         # Single values are like runs that do not differ: nothing tells their spread.
-        some = values if self.n.max() > 1 else np.ones((len(rows), 2))
+        some = values if self.n.max() > 1 else np.zeros((len(rows), 2))
         self._spread = estimate_spread(some, paired=paired)
         self.own = self._spread.own
-        sds = np.minimum(np.nanstd(values, axis=1), np.sqrt(self.own.variance))
-        self.scatters = sds > _ROUNDING * np.nanmax(np.abs(values))
+        sds = np.where(self.n > 1, np.nanstd(values, axis=1), math.inf), np.sqrt(self.own.variance)
+        self.scatters = np.array(sds) > _ROUNDING * np.nanmax(np.abs(values))
         self._added = functools.cache(self._tuning_variance)  # all other rows ask for that of the best
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
@@ -298,7 +299,7 @@ class _Column:
         common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
         freedom = self.own.freedom_beside(best, self.n)
         seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
-        is_constant = ~(self.scatters | self.scatters[best])
+        is_constant = ~(self.scatters | self.scatters[:, [best]]).all(axis=0)
         untold = (self.n < 2) | (self.n[best] < 2) | (is_constant & (items == 0))
         tuning, search_freedom = self._tuning + self._tuning[best], np.minimum(whole, whole[best])
         _, full = _add((seeds, freedom), (tuning, search_freedom), (items, item_freedom))
@@ -460,29 +461,30 @@ def _estimate_needs(column: _Column, decided: _Decided, i: int, level: float) ->
     from scipy import special
 
     gaps, moderated, best, k = decided.gaps, column.own, decided.best, int(decided.k[i])
+    pair = [i, best]
     squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
     gap, items = gaps.gap[i] ** 2, gaps.items[i]
     if gap <= squared * items:
         needed = math.ceil(item_count(column.rows[i]) * squared * items / gap)
         return {"limited_by_test_set": True, "items_needed": needed if needed <= MOST_ITEMS else None}
-    if not column.scatters[[i, best]].any():
+    if not column.scatters[:, pair].any(axis=1).all():
         return {"is_constant": True}
     if gap <= squared * (items + gaps.tuning[i]):
         needed = column.search_seeds_needed(i, best, (gap / squared - items) / 2)
         return {"limited_by_search": True, "search_seeds_needed": needed}
-    freedom = float(min(moderated.freedom[i], moderated.freedom[best]))
+    freedom = float(moderated.freedom[pair].min())
     ends = special.chdtri(freedom, np.array([0.025, 0.975])) / freedom
-    of_run = (moderated.variance[i] + moderated.variance[best]) / np.array([1.0, *ends])
+    of_run = moderated.variance[pair].sum() / np.array([1.0, *ends])
     # n = (t_critical + t_power)^2 variance / gap^2, where both t depend on n.
     n = np.maximum(2, squared * of_run / (gap - squared * (items + gaps.tuning[i])))
     for _ in range(4):
-        freedoms = freedom / max(1, column.n[[i, best]].min() - 1) * np.maximum(1, n - 1)
+        freedoms = freedom / max(1, column.n[pair].min() - 1) * np.maximum(1, n - 1)
         needed = (ranges.critical(k, freedoms, level) + special.stdtrit(freedoms, POWER)) ** 2
         rest = gap - needed * (items + gaps.tuning[i])
         n = np.where(
             rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * MOST_SEEDS), 2 * MOST_SEEDS
         )
-    least = int(column.n[[i, best]].min()) + 1  # as many as there are have not told
+    least = int(column.n[pair].min()) + 1  # as many as there are have not told
     estimate, low, high = (max(least, math.ceil(count)) for count in n)
     if estimate > MOST_SEEDS:
         return {}

@@ -287,6 +287,8 @@ def test_rows_without_spread_hide_none_that_scatters_and_are_promised_no_number_
         assert (same.kind, same.is_constant, same.seeds_needed) == (Kind.UNKNOWN, True, None)
         expected = t * (noisy - one).std(ddof=1) / 20**0.5
         assert worse.kind is Kind.WORSE and worse.high - worse.gap == pytest.approx(expected)
+    # A constant row scatters beside two that a seed moves alike.
+    assert judge(rows_of(np.array([one, one + 0.1, np.full(20, 3.0)]))).verdicts[2].kind is Kind.WORSE
 
 
 def test_a_single_row_is_the_best():
