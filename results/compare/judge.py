@@ -36,7 +36,7 @@ import numpy as np
 from htbench.results.compare import ranges
 from htbench.results.compare.items import Discordant, Items, paired_variance
 from htbench.results.compare.ranges import Array
-from htbench.results.compare.spread import Moderated, estimate_spread
+from htbench.results.compare.spread import estimate_spread
 from htbench.results.compare.tuning import Search, tuning_variance
 from htbench.results.frames.metrics import MARGIN_NATS, MARGIN_SHARE
 
@@ -139,6 +139,8 @@ class Verdict:
         search_seeds_needed: how many seeds each setting would need in the search then. Half of the error that
             the gap allows is left to the fresh seeds. None above `MOST_SEARCH_SEEDS`.
         is_same_rule: whether it is the best one's rule under another name. Then nothing would tell it.
+        is_constant: whether no seed is seen to change the difference of an unknown row to the best. Then its
+            error is not known, and no number of seeds is known to tell it.
     """
 
     name: str
@@ -158,6 +160,7 @@ class Verdict:
     limited_by_search: bool = False
     search_seeds_needed: int | None = None
     is_same_rule: bool = False
+    is_constant: bool = False
 
     @property
     def rank_word(self) -> str:
@@ -234,7 +237,7 @@ def judge(
     return Judgement(
         tuple(_make_verdict(column, first, i, ranks[i], margin, level) for i in range(len(rows))),
         first.best,
-        1.0 if column.own is None else column.own.bartlett,
+        column.own.bartlett,
         level,
     )
 
@@ -244,7 +247,10 @@ class _Column:
 
     Attributes:
         means, n: of each row.
-        own: the moderated variances; None if no row has two values.
+        own: the moderated variances.
+        scatters: whether the values of each row differ over seeds, and whether they do so by more than what a
+            seed does to all rows. The error of a gap is known if one of its rows does the first and one the
+            second: what others scatter tells nothing of two rows without spread.
     """
 
     def __init__(self, rows: Sequence[Row], higher_is_better: bool, is_share: bool, paired: bool) -> None:
@@ -254,23 +260,21 @@ class _Column:
         values = np.array([[row.values.get(seed, math.nan) for seed in seeds] for row in rows])
         self.n = np.isfinite(values).sum(axis=1)
         self.means = self.sign * np.nanmean(values, axis=1)
-        self.own: Moderated | None = None
-        self._has_spread = False
-        self._tuning = np.zeros(len(rows))
-        if self.n.max() < 2:
-            return
-        self._spread = estimate_spread(values, paired=paired)
+        # Single values are like runs that do not differ: nothing tells their spread.
+        some = values if self.n.max() > 1 else np.zeros((len(rows), 2))
+        self._spread = estimate_spread(some, paired=paired)
         self.own = self._spread.own
-        self._has_spread = math.sqrt(self.own.pooled_variance) > _ROUNDING * np.nanmax(np.abs(values))
+        sds = np.where(self.n > 1, np.nanstd(values, axis=1), math.inf), np.sqrt(self.own.variance)
+        self.scatters = np.array(sds) > _ROUNDING * np.nanmax(np.abs(values))
         self._added = functools.cache(self._tuning_variance)  # all other rows ask for that of the best
         self._tuning = np.array([self._added(i, 1) for i in range(len(rows))])
 
     def _tuning_variance(self, i: int, times: int) -> float:
         """What the search adds to the variance of a row, had each of its settings so many times the seeds."""
-        search, moderated = self.rows[i].search, self.own
-        if search is None or moderated is None or self.n[i] < 2:
+        search = self.rows[i].search
+        if search is None or self.n[i] < 2:
             return 0.0
-        of_run, mean = (moderated.variance[i] / times, moderated.freedom[i]), self.sign * self.means[i]
+        of_run, mean = (self.own.variance[i] / times, self.own.freedom[i]), self.sign * self.means[i]
         return tuning_variance(search, mean, *of_run, higher_is_better=self.sign < 0)
 
     def search_seeds_needed(self, i: int, best: int, allowed: float) -> int | None:
@@ -290,24 +294,18 @@ class _Column:
         """How each row compares with one of them."""
         count = len(self.rows)
         items, item_freedom, discordant = self._compare_items(best)
-        if self.own is None:
-            seeds, freedom = np.full(count, math.inf), np.ones(count)
-        else:
-            of_mean, whole = self.own.variance / self.n, self.own.freedom
-            together = of_mean + of_mean[best]
-            spread = self._spread
-            common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
-            freedom = self.own.freedom_beside(best, self.n) if self._has_spread else np.ones(count)
-            seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
-            untold = (self.n < 2) | (self.n[best] < 2) | ((not self._has_spread) & (items == 0))
-            seeds, freedom = np.where(untold, math.inf, seeds), np.where(untold, 1.0, freedom)
-        tuning = self._tuning + self._tuning[best]
-        search_freedom = np.ones(count) if self.own is None else np.minimum(whole, whole[best])
-        of_seeds = np.where(np.isfinite(seeds), seeds, 0.0)
-        _, full = _add((of_seeds, freedom), (tuning, search_freedom), (items, item_freedom))
+        of_mean, whole, spread = self.own.variance / self.n, self.own.freedom, self._spread
+        together = of_mean + of_mean[best]
+        common = spread.seeds * ((spread.shares - spread.shares[best]) ** 2).sum(axis=1)
+        freedom = self.own.freedom_beside(best, self.n)
+        seeds, freedom = _add((together, freedom), (common, np.full(count, spread.seeds_freedom)))
+        is_constant = ~(self.scatters | self.scatters[:, [best]]).all(axis=0)
+        untold = (self.n < 2) | (self.n[best] < 2) | (is_constant & (items == 0))
+        tuning, search_freedom = self._tuning + self._tuning[best], np.minimum(whole, whole[best])
+        _, full = _add((seeds, freedom), (tuning, search_freedom), (items, item_freedom))
         gaps = self.means - self.means[best]
         gaps[np.abs(gaps) <= _ROUNDING * np.abs(self.means)] = 0.0
-        return _Gaps(gaps, seeds, freedom, tuning, items, full, discordant)
+        return _Gaps(gaps, np.where(untold, math.inf, seeds), freedom, tuning, items, full, discordant)
 
     def _compare_items(self, best: int) -> tuple[Array, Array, list[Discordant | None]]:
         """What the test set adds to the variance of each gap, its degrees of freedom, and exact counts."""
@@ -439,7 +437,7 @@ def _decide(column: _Column, undecided: list[int], level: float) -> _Decided:
 def _make_verdict(
     column: _Column, decided: _Decided, i: int, place: tuple[int, bool], margin: float, level: float
 ) -> Verdict:
-    row, gaps, moderated = column.rows[i], decided.gaps, column.own
+    row, gaps = column.rows[i], decided.gaps
     kind = decided.kind(i, margin)
     verdict = Verdict(
         row.name,
@@ -453,7 +451,7 @@ def _make_verdict(
         p_value=float(decided.p_value[i]),
         parts=Parts(float(gaps.seeds[i]), float(gaps.tuning[i]), float(gaps.items[i])),
     )
-    if kind is not Kind.UNKNOWN or moderated is None or verdict.gap == 0:
+    if kind is not Kind.UNKNOWN or verdict.gap == 0:
         return verdict
     return replace(verdict, **_estimate_needs(column, decided, i, level))
 
@@ -463,28 +461,30 @@ def _estimate_needs(column: _Column, decided: _Decided, i: int, level: float) ->
     from scipy import special
 
     gaps, moderated, best, k = decided.gaps, column.own, decided.best, int(decided.k[i])
-    assert moderated is not None
+    pair = [i, best]
     squared = float(ranges.critical(k, np.array(math.inf), level) + special.ndtri(POWER)) ** 2
     gap, items = gaps.gap[i] ** 2, gaps.items[i]
     if gap <= squared * items:
         needed = math.ceil(item_count(column.rows[i]) * squared * items / gap)
         return {"limited_by_test_set": True, "items_needed": needed if needed <= MOST_ITEMS else None}
+    if not column.scatters[:, pair].any(axis=1).all():
+        return {"is_constant": True}
     if gap <= squared * (items + gaps.tuning[i]):
         needed = column.search_seeds_needed(i, best, (gap / squared - items) / 2)
         return {"limited_by_search": True, "search_seeds_needed": needed}
-    freedom = float(min(moderated.freedom[i], moderated.freedom[best]))
+    freedom = float(moderated.freedom[pair].min())
     ends = special.chdtri(freedom, np.array([0.025, 0.975])) / freedom
-    of_run = (moderated.variance[i] + moderated.variance[best]) / np.array([1.0, *ends])
+    of_run = moderated.variance[pair].sum() / np.array([1.0, *ends])
     # n = (t_critical + t_power)^2 variance / gap^2, where both t depend on n.
     n = np.maximum(2, squared * of_run / (gap - squared * (items + gaps.tuning[i])))
     for _ in range(4):
-        freedoms = freedom / max(1, column.n[[i, best]].min() - 1) * np.maximum(1, n - 1)
+        freedoms = freedom / max(1, column.n[pair].min() - 1) * np.maximum(1, n - 1)
         needed = (ranges.critical(k, freedoms, level) + special.stdtrit(freedoms, POWER)) ** 2
         rest = gap - needed * (items + gaps.tuning[i])
         n = np.where(
             rest > 0, np.clip(needed * of_run / np.maximum(rest, _TINY), 2, 2 * MOST_SEEDS), 2 * MOST_SEEDS
         )
-    least = int(column.n[[i, best]].min()) + 1  # as many as there are have not told
+    least = int(column.n[pair].min()) + 1  # as many as there are have not told
     estimate, low, high = (max(least, math.ceil(count)) for count in n)
     if estimate > MOST_SEEDS:
         return {}

@@ -31,7 +31,6 @@ ESD many-outlier procedure, Technometrics 25, 1983, for how they are found; Cook
 influence in regression, 1982, section 2.2, for the test of a single run.
 """
 
-import statistics
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,9 +102,8 @@ def moderate(variances: Array, freedoms: Array) -> Moderated:
     is_known = freedoms > 0
     if not is_known.any():
         raise ValueError("No row has two values, so nothing tells their spread.")
-    known = variances[is_known].tolist()
-    usual, largest = statistics.median(known), max(known)
-    floor = max(_LEAST_SHARE * usual, _ROUNDING * largest, np.finfo(float).tiny)
+    known = variances[is_known]
+    floor = max(_LEAST_SHARE * np.median(known), _ROUNDING * known.max(), np.finfo(float).tiny)
     variances = np.where(is_known, np.maximum(variances, floor), 0)
     quiet = _find_quiet(variances, freedoms)
     kept, own = variances[quiet], freedoms[quiet]
@@ -270,9 +268,12 @@ def _fit_effects(values: Array, there: NDArray[np.bool_], weights: Array) -> tup
     """What a weighted fit of rows and seeds leaves of each value, and its leverage; with holes or without."""
     w = weights[:, None] * there
     y, k = np.where(there, values, 0), len(values)
-    normal = np.diag(np.concatenate([w.sum(axis=1), w.sum(axis=0)]))
-    normal[:k, k:], normal[k:, :k] = w, w.T
+    scale = np.sqrt(np.concatenate([w.sum(axis=1), w.sum(axis=0)]))
+    normal = np.eye(len(scale))  # scaled: so the least of the weights keeps its digits beside the largest
+    normal[:k, k:] = w / np.outer(scale[:k], scale[k:])
+    normal[k:, :k] = normal[:k, k:].T
     sizes, vectors = np.linalg.eigh(normal)  # as `pinv` does it, in half the time
+    vectors /= scale[:, None]
     inverse = vectors / np.where(np.abs(sizes) > 1e-15 * sizes[-1], sizes, np.inf) @ vectors.T
     effects = inverse @ np.concatenate([(w * y).sum(axis=1), (w * y).sum(axis=0)])
     diagonal = np.diag(inverse)

@@ -16,7 +16,7 @@ from htbench.results.compare.judge import Kind, Verdict
 from htbench.results.compare.stats import MIN_SEEDS
 from htbench.results.compare.view import View
 from htbench.results.compare.workload import Workload, find_workloads
-from htbench.results.frames.metrics import Metric
+from htbench.results.frames.metrics import Metric, is_number
 from htbench.results.frames.rows import Rows
 from htbench.results.frames.run_row import CHOSEN
 from htbench.results.tables import footnotes, main_result
@@ -178,13 +178,12 @@ def _make_gap_cells(rows: Sequence[Place], digits: int) -> list[Cell]:
 
 def _note_verdict(outcome: Outcome) -> Note:
     verdicts = outcome.verdicts
-    best = None if verdicts is None else verdicts.best
-    if verdicts is None or best is None:
+    if verdicts is None or (best := verdicts.best) is None:
         return _note_no_test(outcome)
     if len(verdicts.judged) == 1:
         return Note("answer_alone", best=best.name)
-    ranked = sorted((row for row in verdicts.judged if row.n >= MIN_SEEDS), key=lambda row: row.gap)
-    if len(ranked) < 2 or best.n < MIN_SEEDS:
+    ranked = [place.judged for place in outcome.ranked if place.judged]
+    if not ranked:
         return Note("answer_few_seeds", seeds=MIN_SEEDS)
     beaten = [row.name for row in ranked if row.kind is Kind.WORSE]
     ties = [row.name for row in ranked if row.kind in (Kind.EQUAL, Kind.UNKNOWN)]
@@ -220,24 +219,17 @@ def _note_no_test(outcome: Outcome) -> Note:
 
 def _note_no_values(outcome: Outcome) -> Note:
     """That no row has a value, and of those whose runs have ended what became of them."""
-    ended = []
+    ended, lower = [], 0
     for place in outcome.places:
         choice = place.choice
         runs = choice.replicas if choice.winner else choice.runs
         if runs and all(Status(run["state"]).is_settled for run in runs):
-            step = min((int(run["steps"]) for run in runs if run["state"] == Status.DIVERGED), default=0)
-            fresh = "fresh seeds" if choice.winner else ""
-            ended.append(
-                Note(
-                    "answer_ended",
-                    name=place.name,
-                    fresh=fresh,
-                    rest=footnotes.count_by_state(runs),
-                    step=step,
-                )
-            )
-    over, lower = len(ended) == len(outcome.places), any(note["step"] for note in ended)
-    return Note("answer_none", rows=ended, over=int(over), lower=int(lower))
+            diverged = [run["steps"] for run in runs if run["state"] == Status.DIVERGED]
+            lower |= bool(diverged)
+            step = min(map(int, filter(is_number, diverged)), default=0)  # a file may have no steps
+            fresh, rest = "fresh seeds" if choice.winner else "", footnotes.count_by_state(runs)
+            ended.append(Note("answer_ended", name=place.name, fresh=fresh, rest=rest, step=step))
+    return Note("answer_none", rows=ended, over=int(len(ended) == len(outcome.places)), lower=lower)
 
 
 def _note_undecided(outcome: Outcome, verdicts: Verdicts, leaders: Sequence[Verdict]) -> Note:

@@ -195,11 +195,14 @@ def judge_workload(workload: Workload) -> Outcome:
     ]
     times, best = timing.make_time_cells(choices), None if first is None else first.best
     best_value = None if best is None else tests[list(rules).index(best.name)][metric].number()
+    rows = first.judged if first else []
+    enough = [row for row in rows if row.n >= MIN_SEEDS]
+    enough = enough if len(enough) > 1 or len(rows) == 1 else []  # no rank in front of rows that have none
     places = []
     for at, choice in enumerate(choices):
         standing = standings[metric][at]
         verdict = standing.verdict
-        judged = verdict if verdict and best and min(verdict.n, best.n) >= MIN_SEEDS else None
+        judged = verdict if best in enough and verdict in enough else None
         gap, low, high = _convert_gap(judged, metric, best_value)
         caveats = footnotes.note_caveats(choice, axes, standing.outlook) if choice.winner else {}
         settings = {

@@ -218,4 +218,6 @@ def _find_kind(row: Verdict) -> str:
         return "open_test_set"
     if row.limited_by_search:
         return "open_search"
+    if row.is_constant:
+        return "open_constant"
     return "open_seeds" if row.seeds_needed is not None else "open_never"

@@ -212,6 +212,11 @@ def test_a_run_that_diverged_is_a_result(answer, judge):
     assert "div." in judge("optimizer,seed,val_loss\na,1,nan\nb,1,2\n")[1]
 
 
+def test_where_all_runs_diverged_a_file_without_steps_names_no_step(judge):
+    status, said = judge("optimizer,seed,val_loss\na,1,nan\na,2,nan\n")
+    assert status == 0 and "ended without a value (2 diverged). Try lower rates." in said
+
+
 # --- what it refuses ---
 
 

@@ -30,10 +30,8 @@ def test_the_mixed_model_is_the_analysis_of_variance_of_blocks():
     source = np.random.RandomState(0)
     means = source.standard_normal((6, 1)) + [0, 0.1, 0.3] + 0.05 * source.standard_normal((6, 3))
     runs = means[:, :, None] + 0.01 * source.standard_normal((6, 3, 4))
-    places = [(w, rule, runs[w, r, s]) for w in range(6) for r, rule in enumerate("abc") for s in range(4)]
-    found = compare_over_workloads(
-        [p[1] for p in places], [str(p[0]) for p in places], [p[2] for p in places], "a"
-    )
+    places = [("abc"[r], str(w), runs[w, r, s]) for w, r, s in np.ndindex(6, 3, 4)]
+    found = compare_over_workloads(*zip(*places, strict=True), "a")
     cells = runs.mean(axis=2)
     residual = cells - cells.mean(axis=1, keepdims=True) - cells.mean(axis=0) + cells.mean()
     error = np.sqrt(2 / 6 * (residual**2).sum() / 10)
@@ -41,9 +39,8 @@ def test_the_mixed_model_is_the_analysis_of_variance_of_blocks():
     assert [row.gap for row in found] == pytest.approx(cells.mean(axis=0)[1:] - cells.mean(axis=0)[0])
     assert [row.error for row in found] == pytest.approx([error] * 2, rel=1e-3)
     assert found[1].p_value == pytest.approx(2 * stats.t.sf(found[1].gap / error, 10), rel=0.01)
-    once = compare_over_workloads(
-        list("abc") * 6, [str(w) for w in range(6) for _ in "abc"], cells.ravel(), "a"
-    )
+    each = [str(w) for w in range(6) for _ in "abc"]
+    once = compare_over_workloads(list("abc") * 6, each, cells.ravel(), "a")
     assert [row.error for row in once] == pytest.approx([error] * 2, rel=1e-3)
     with pytest.raises(ValueError, match="'z'"):
         compare_over_workloads(["a"], ["x"], [1.0], "z")

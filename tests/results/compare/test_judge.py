@@ -280,6 +280,17 @@ def test_single_values_and_equal_values_tell_nothing():
     assert lone.kind is Kind.UNKNOWN and math.isinf(lone.high)
 
 
+def test_rows_without_spread_hide_none_that_scatters_and_are_promised_no_number_of_seeds():
+    noisy, t = 2.3 + 0.09 * noise(20), ranges.critical(3, np.array(19.0), 0.05)
+    for one in (np.full(20, 2.0), 2 + 0.09 * noise(20, seed=1)):  # no run differs, or two alike
+        _, same, worse = judge(rows_of(np.array([one, one + 0.1, noisy]))).verdicts
+        assert (same.kind, same.is_constant, same.seeds_needed) == (Kind.UNKNOWN, True, None)
+        expected = t * (noisy - one).std(ddof=1) / 20**0.5
+        assert worse.kind is Kind.WORSE and worse.high - worse.gap == pytest.approx(expected)
+    # A constant row scatters beside two that a seed moves alike.
+    assert judge(rows_of(np.array([one, one + 0.1, np.full(20, 3.0)]))).verdicts[2].kind is Kind.WORSE
+
+
 def test_a_single_row_is_the_best():
     found = judge(rows_of(noise(1, 3)))
     assert (found.best, found.verdicts[0].rank, found.verdicts[0].is_tied) == (0, 1, False)

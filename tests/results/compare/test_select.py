@@ -93,18 +93,14 @@ def test_sweeps_that_share_runs_do_not_make_ties_of_them(bench, make):
         bench.add("digits", "muon", 0.02, sweep=sweep, metrics=make.image(0.95, 0.4))
         bench.add("digits", "muon", 0.04, sweep=sweep, metrics=make.image(0.90, 0.4))
     choice = only_choice(bench)
-    assert len(choice.candidates) == 2
-    assert len(choice.winner.runs) == 1
-    assert choice.tied == []
+    assert (len(choice.candidates), len(choice.winner.runs), choice.tied) == (2, 1, [])
 
 
 def test_budgets_do_not_compete(bench, make):
     bench.add("digits", "muon", 0.02, metrics=make.image(0.90, 0.4))
     bench.add("digits", "muon", 0.04, base={"steps": 1000}, metrics=make.image(0.99, 0.1))
-    found = {
-        choice.fixed["setting"]: choice.winner.value("lr")
-        for choice in choose(load_rows(bench.write()), OPTIMIZER)
-    }
+    choices = choose(load_rows(bench.write()), OPTIMIZER)
+    found = {choice.fixed["setting"]: choice.winner.value("lr") for choice in choices}
     assert found == {"batch_size=64, steps=100": 0.02, "batch_size=64, steps=1000": 0.04}
 
 
@@ -128,8 +124,7 @@ def test_a_group_without_winner_is_called_after_its_best_hope(bench, states, exp
     for index, state in enumerate(states):
         bench.add("digits", "muon", 0.01 * (index + 1), state=state, reason="oom", steps=3)
     choice = only_choice(bench)
-    assert choice.winner is None
-    assert choice.state == expected
+    assert (choice.winner, choice.state) == (None, expected)
     assert choice.unfinished.total() == sum(state in ("waiting", "running", "failed") for state in states)
 
 

@@ -35,10 +35,8 @@ def test_neighbours_differ_in_one_setting_only(bench, make):
         bench.add("digits", "htmuon", lr, p=p, metrics=make.image(accuracy, 0.4))
     bench.add("digits", "htmuon", 0.08, p=0.1, state="waiting")
     (htmuon,) = choose(load_rows(bench.write()), OPTIMIZER)
-    found = find_candidates_along(htmuon, "lr")
-    assert [(one.value("lr"), one.value("p")) for one in found] == [
-        (lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)
-    ]
+    found = [(one.value("lr"), one.value("p")) for one in find_candidates_along(htmuon, "lr")]
+    assert found == [(lr, 0.1) for lr in (0.01, 0.02, 0.04, 0.08)]
 
 
 def test_spans_in_words():
