@@ -45,6 +45,8 @@ from htbench.sweeps.spec.sweep import SweepSpec
 
 # What the key of a program's run covers besides its settings.
 _OF_PROGRAM = {f"program.{name}" for name in ("command", "code", "data_version", "metric", "report")}
+# Where a sweep file says how the output of a program is read, and the field of its config. No key covers it.
+_READING = {"program.log": "log", "program.files": "results"}
 # What makes two studies the same search, whatever the code and the data, which their names tell.
 _TERMS = ("fixed", "axes", "mode", "seed", "pruner", "pruner_options")
 
@@ -288,6 +290,15 @@ def trained_again(
         if results := sorted(before & records.keys()):
             reasons[_changes(records[results[-1]], config)] += 1
     return dict(reasons)
+
+
+def read_otherwise(planned: Sequence[Planned], known: Mapping[str, RunState]) -> dict[str, int]:
+    """Count the finished runs of a program by the key of its section that has changed since it read them."""
+    now = planned[0].config.program  # a replica that is kept may be of an earlier one
+    records = [known[p.point.id].record for p in planned if now and p.config.program == now]
+    programs = [record.config["program"] for record in records if record]
+    names = (name for then in programs for name, field in _READING.items() if then.get(field) != now[field])
+    return dict(Counter(names))
 
 
 def _block_and_settings(point: Point) -> tuple[Any, ...]:

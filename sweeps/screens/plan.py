@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.config import RunConfig, parts, programs
+from htbench.harness.config import parts, programs
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, by_columns, table
@@ -21,7 +21,7 @@ from htbench.sweeps.plan import search_size
 from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
-from htbench.sweeps.plan.stored import lost, trained_again
+from htbench.sweeps.plan.stored import lost, read_otherwise, trained_again
 from htbench.sweeps.run.stacking import stack_kind
 from htbench.sweeps.screens.cost_card import Costs, Row, group_runs
 from htbench.sweeps.spec import compiling
@@ -60,6 +60,8 @@ class PlanFacts:
         card: the runs that are not finished, by class.
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
+        read_otherwise: finished runs of a program by the key, `program.log` or `program.files`, by which they
+            were read when it said something else.
         compiled: shapes of runs that are not finished and are compiled.
         stacked: runs that are not finished and that `sweep run` may train as one with others.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
@@ -77,6 +79,7 @@ class PlanFacts:
     card: Sequence[Row]
     trained_again: Mapping[Note, int]
     edited: Mapping[str, int]
+    read_otherwise: Mapping[str, int]
     lost: int
     compiled: int
     stacked: int
@@ -146,24 +149,20 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         card=rows,
         trained_again=trained_again(store, spec, planned, run_states),
         edited=edited,
+        read_otherwise=read_otherwise(planned, run_states),
         lost=len(lost(store.root, spec, planned)),
         compiled=len({compiling.shape(p.config) for p in missing if p.config.compile}),
         stacked=sum(runs for kind, runs in kinds.items() if kind and runs > 1),
         points=points,
     )
     if spec.is_program:
-        facts.commands.extend(_write_commands([p.config for p in left[:COMMANDS]]))
+        for p in left[:COMMANDS]:
+            with contextlib.suppress(UsageError):  # a search has not drawn its settings yet
+                words, env = programs.command(p.config, {"run_dir": "RUN_DIR"})
+                facts.commands.append(
+                    shlex.join([*(f"{name}={value}" for name, value in env.items()), *words])
+                )
     return Preview(facts, spec, planned, run_states)
-
-
-def _write_commands(configs: Sequence[RunConfig]) -> list[str]:
-    """How runs of a program are started, as a shell would read it."""
-    lines = []
-    for config in configs:
-        with contextlib.suppress(UsageError):  # a search has not drawn its settings yet
-            words, env = programs.command(config, {"run_dir": "RUN_DIR"})
-            lines.append(shlex.join([*(f"{name}={value}" for name, value in env.items()), *words]))
-    return lines
 
 
 # --- on the screen ---
@@ -197,6 +196,7 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     again = facts.trained_again.items()
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
+    notes += [Note("read_otherwise", runs=n, name=name) for name, n in facts.read_otherwise.items()]
     counts = [
         Note("plan_lacks", n=facts.lost),
         Note("plan_stacks", n=facts.stacked),

@@ -85,11 +85,21 @@ def test_a_store_and_logs_beside_the_program_are_none_of_its_files(write, in_git
 def test_edited_code_makes_new_runs_of_the_same_settings(htbench, write):
     text = SPEC[: SPEC.index("  - {name: quick")]
     assert htbench("sweep", "run", write(text), "--workers", 2).returncode == 0
-    spec = write(text, TRAIN.replace("range(1 +", "range(2 +"))
+    code = TRAIN.replace("range(1 +", "range(2 +")
+    spec = write(text, code)
     plan = htbench("sweep", "plan", spec).stdout
     assert "3 to run" in plan and "3 runs have results and are trained again: program.code was" in plan, plan
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     assert len(list(htbench.root.glob("programs/*"))) == 2 and len(read_points(htbench.root, "tiny")) == 3
+    # What reads its output is in no key: that finished runs were read by another one is said.
+    spec = write(text.replace("test (", "t.* ("), code)
+    said = "3 finished runs were read by another program.log, and keep their numbers"
+    plan = htbench("sweep", "plan", spec).stdout
+    assert "0 to run" in plan and said in plan, plan
+    assert said in htbench("sweep", "run", spec).stderr
+    spec = write(spec.read_text().replace("  resume:", "  data_version: b\n  resume:"), code)
+    plan = htbench("sweep", "plan", spec).stdout
+    assert "3 to run" in plan and said not in plan, plan
 
 
 @pytest.mark.parametrize("steps", [0, 2])
