@@ -179,6 +179,8 @@ def select_pending(
             report.finished += 1
         elif point.id in point_jobs:
             report.queued += 1
+        elif state.status is Status.DAMAGED:
+            continue
         elif is_running and not is_ending:
             report.live += 1
         elif state.status is Status.FAILED:

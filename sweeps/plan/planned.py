@@ -1,7 +1,7 @@
 """From a sweep file to its points, the objectives they compete for, and their states. Torch-free."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from htbench.harness.config import RunConfig
 from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import param_of, resolve_config
 from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
@@ -21,6 +22,7 @@ from htbench.sweeps.plan import slots
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
+DAMAGED = Note("run_damaged")  # neither trained nor counted before a person has decided
 # The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
 FRESH_SEEDS = 1000
 
@@ -159,11 +161,22 @@ def ended(store: Store, points: Sequence[Point]) -> dict[str, RunRecord]:
 
 def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
     """The states of many points by their ids, from the index as far as possible."""
-    records = ended(store, points)
-    return {
-        p.id: RunState(records[p.id].status, record=records[p.id]) if p.id in records else state(store, p)
-        for p in points
-    }
+    records, known = ended(store, points), dict[str, RunState]()
+    for p in points:
+        record = records.get(p.id)
+        if record is None:
+            known[p.id] = state(store, p)
+        elif record.digest:  # nothing follows on its figures
+            known[p.id] = RunState(Status.DAMAGED, record.attempts)
+        else:
+            known[p.id] = RunState(record.status, record=record)
+    return known
+
+
+def note_damaged(known: Mapping[str, RunState], **fields: str) -> list[Note]:
+    """The damaged runs in one sentence, as `sweep run` ends with it; none without any."""
+    keys = [key for key, state in known.items() if state.status is Status.DAMAGED]
+    return [Note("runs_ended", first=keys[0], more=len(keys) - 1, why=DAMAGED, **fields)] if keys else []
 
 
 def describe(point: Point) -> str:

@@ -22,6 +22,7 @@ from htbench.harness.config.settings import to_settings
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
+from htbench.harness.show.status import LEFT
 from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
 from htbench.harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS, SPEC, Point
@@ -280,7 +281,7 @@ def trained_again(
             keys[_block_and_settings(point)].add(point.key)
     earlier: list[tuple[RunConfig, set[str]]] = []
     for p in planned:
-        if p.point.key and not known[p.point.id].status.is_settled:
+        if p.point.key and known[p.point.id].status in LEFT:
             # its key before somebody edited code or raised a revision
             before = {run_key(dataclasses.replace(p.config, revisions={}))} if p.config.revisions else set()
             earlier.append((p.config, (before | keys[_block_and_settings(p.point)]) - {p.point.key}))

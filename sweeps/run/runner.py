@@ -34,7 +34,7 @@ from htbench.harness.store.record import RunRecord
 from htbench.harness.system import atomic
 from htbench.harness.system.machine import visible_gpus
 from htbench.harness.train.monitor import Monitor, handle
-from htbench.sweeps.plan.planned import Planned, describe, ended, filled, state
+from htbench.sweeps.plan.planned import DAMAGED, Planned, describe, ended, filled, state
 from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL
 from htbench.sweeps.run.pool import PRELOAD, Pool
 from htbench.sweeps.run.stacking import Kind, stack_kind
@@ -145,10 +145,12 @@ class Runner:
             wanted = next(sweep.spec.stack for sweep in self.sweeps if sweep.spec.name == one.point.sweep)
             kind = None if one.point.slot else stack_kind(one.config, wanted, has_gpu=bool(visible_gpus()))
             self._stacks[name] = kind
-            if name in records:
-                self._settle(name, records[name])
-            else:
+            if name not in records:
                 self._todo.append(one.point)
+            elif records[name].digest:
+                self.unfinished[name] = DAMAGED
+            else:
+                self._settle(name, records[name])
 
     def _settle(self, name: str, record: RunRecord | None, why: Note | None = None) -> None:
         if why is not None:

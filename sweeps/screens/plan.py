@@ -12,13 +12,13 @@ from htbench.harness.config import parts, programs
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, by_columns, table
-from htbench.harness.show.status import Status
+from htbench.harness.show.status import LEFT, Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
 from htbench.harness.system.machine import visible_gpus
 from htbench.sweeps.cluster import queue, submit
 from htbench.sweeps.plan import search_size
-from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
+from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, note_damaged, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
 from htbench.sweeps.plan.stored import lost, read_otherwise, trained_again
@@ -127,11 +127,9 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     ]
     groups = by_objective(spec, [p for p in planned if p.point.stage == SEARCH])
     # A replica of an unknown winner has the config and the resources of a point that may win.
-    candidates = [
-        group[0] for group in groups if not all(run_states[p.point.id].status.is_settled for p in group)
-    ]
+    candidates = [group[0] for group in groups if any(run_states[p.point.id].status in LEFT for p in group)]
     to_come = candidates * spec.fresh_seeds
-    left = [p for p in planned if not run_states[p.point.id].status.is_settled]
+    left = [p for p in planned if run_states[p.point.id].status in LEFT]
     missing, gpu = left + to_come, bool(visible_gpus())
     kinds = Counter(stack_kind(p.config, spec.stack, has_gpu=gpu) for p in left if not p.point.slot)
     rows = costs.make_rows(group_runs([(p.config, block_of(spec, p.point).resources) for p in missing]))
@@ -203,8 +201,8 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
         Note("plan_compiles", n=facts.compiled, cpu=compiling.SECONDS),
     ]
     notes += [note for note in counts if note["n"]]
-    notes += _note_doubts(facts.card, names)
-    classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
+    notes += [*_note_doubts(facts.card, names), *note_damaged(preview.run_states)]
+    classes = Counter(point.resources for point in facts.points if point.state in LEFT)
     if [*classes] != [Resources()]:
         notes += [Note("jobs_ask", runs=n, asked=words(asked.asked())) for asked, n in classes.items()]
     head = Note("plan_counts", sweep=name, seconds=facts.seconds, **numbers)

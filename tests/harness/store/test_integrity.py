@@ -155,6 +155,16 @@ def test_every_command_names_a_record_that_was_edited(store, write_spec, capsys)
     assert problem[0] == "problem" and problem[1] in said and f"delete {folder}" in problem[2]
     row = load_frame(store).query(f"key == '{folder.name}'").iloc[0]
     assert (row["state"], row["reason"]) == ("damaged", str(CHANGED)), "tables ask the digest"
+    edited, place = (folder / "record.json").read_bytes(), ["tiny", "--root", str(store.root)]
+    for action, status, shown in (
+        ("status", 0, "2/3"),
+        ("plan", 0, "0 to run; 3 runs, 2 finished"),
+        ("run", 1, ""),
+    ):
+        assert main(["sweep", action, *place]) == status
+        told = "".join(capsys.readouterr())
+        assert shown in told and f"run {folder.name} damaged: record.json was changed" in told, told
+    assert (folder / "record.json").read_bytes() == edited, "a person decides"
 
 
 def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(store):
