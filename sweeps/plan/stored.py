@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,6 @@ from htbench.sweeps.spec.sweep import SweepSpec
 
 # What the key of a program's run covers besides its settings.
 _OF_PROGRAM = {f"program.{name}" for name in ("command", "code", "data_version", "metric", "report")}
-# Where a sweep file says how the output of a program is read, and the field of its config. No key covers it.
-_READING = {"program.log": "log", "program.files": "results"}
 # What makes two studies the same search, whatever the code and the data, which their names tell.
 _TERMS = ("fixed", "axes", "mode", "seed", "pruner", "pruner_options")
 
@@ -77,9 +75,20 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         if spec.search.has_slots:
             slots.write_studies(root, spec)
         before = plans.sound_points(root, spec.name)
-        wanted = number_looks(
-            root, [p.point for p in [*planned, *replicas_to_keep(root, spec, planned)]], before
-        )
+        # Who adds replicas after a look at the first may stop when it suits. One that is planned keeps its
+        # look; a new one has one more than the last replica of its setting that has a record.
+        known = [point for point in before if point.stage == REPLICATE]
+        seen, looks, store = {point.id: point.look for point in known}, Counter[Any](), Store(root)
+        for point in known:
+            if store.record(point.key) is not None:
+                looks[point.block, point.candidate] = max(looks[point.block, point.candidate], point.look + 1)
+        wanted = [p.point for p in [*planned, *replicas_to_keep(root, spec, planned)]]
+        wanted = [
+            dataclasses.replace(point, look=seen.get(point.id, looks[point.block, point.candidate]))
+            if point.stage == REPLICATE
+            else point
+            for point in wanted
+        ]
         ids = {point.id for point in wanted}
         others = {point.id: point for point in before if point.id not in ids}
         dropped = [dataclasses.replace(point, stage=DROPPED) for point in others.values()]
@@ -87,28 +96,6 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         copy = folder / SPEC
         if not copy.exists() or copy.read_bytes() != spec.text.encode():
             atomic.write_text(copy, spec.text)
-
-
-def number_looks(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -> list[Point]:
-    """The points with the `look` of each: who adds replicas after a look at the first may stop when it suits.
-
-    A replica that is planned keeps its look. A new one has one more than the last replica of its setting that
-    has a record.
-    """
-    known = [point for point in before if point.stage == REPLICATE]
-    looks: dict[tuple[object, ...], int] = {}
-    store = Store(root)
-    for point in known:
-        if store.record(point.key) is not None:
-            name = point.block, point.candidate
-            looks[name] = max(looks.get(name, 0), point.look + 1)
-    seen = {point.id: point.look for point in known}
-    return [
-        dataclasses.replace(point, look=seen.get(point.id, looks.get((point.block, point.candidate), 0)))
-        if point.stage == REPLICATE
-        else point
-        for point in wanted
-    ]
 
 
 def refuse_losses(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
@@ -293,13 +280,12 @@ def trained_again(
     return dict(reasons)
 
 
-def read_otherwise(planned: Sequence[Planned], known: Mapping[str, RunState]) -> dict[str, int]:
-    """Count the finished runs of a program by the key of its section that has changed since it read them."""
+def count_read_otherwise(planned: Sequence[Planned], known: Mapping[str, RunState]) -> int:
+    """The finished runs of a program that `log` or `files` read when they said something else."""
     now = planned[0].config.program  # a replica that is kept may be of an earlier one
     records = [known[p.point.id].record for p in planned if now and p.config.program == now]
     programs = [record.config["program"] for record in records if record]
-    names = (name for then in programs for name, field in _READING.items() if then.get(field) != now[field])
-    return dict(Counter(names))
+    return sum(any(then.get(name) != now[name] for name in ("log", "results")) for then in programs)
 
 
 def _block_and_settings(point: Point) -> tuple[Any, ...]:

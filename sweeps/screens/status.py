@@ -136,9 +136,7 @@ def read_screen(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]
             spent = hours[block.block]
             blocks.append(replace(block, jobs=job_troubles, plan=plan_difference, spent=spent, next=command))
         if plan_difference != Difference():
-            remarks.append(
-                Note("other_plan", sweep=spec.name, new=plan_difference.new, gone=plan_difference.gone)
-            )
+            remarks.append(Note("other_plan", sweep=spec.name, **vars(plan_difference)))
         remarks += queue.note_pending(spec.name, jobs)
         remarks += [*job_troubles.make_notes(spec.name), *note_damaged(run_states, sweep=spec.name)]
         waiting = (state.message for state in run_states.values() if state.status is Status.WAITING)

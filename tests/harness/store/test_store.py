@@ -335,16 +335,8 @@ def test_what_is_no_key_leads_nowhere(tmp_path, key):
 # --- the format ---
 
 
-@pytest.mark.parametrize(
-    ("says", "sentence"),
-    [
-        (None, "its store.json is missing; "),
-        *((damage, "its store.json is damaged; ") for damage in ("", "[]", "{}")),
-        ('{"nonce": "0123abcd"}', r"before version 0\.1\.0, .*name another one"),
-        ('{"format": 2}', "by newer code, in format 2, .*name another one"),
-    ],
-)
-def test_a_store_of_another_format_is_refused_in_one_sentence(tmp_path, says, sentence):
+@pytest.mark.parametrize("says", [None, "", "[]", "{}", '{"nonce": "0123abcd"}', '{"format": 2}'])
+def test_a_store_of_another_format_is_refused_in_one_sentence(tmp_path, says):
     store = Store(tmp_path)
     store.claim(KEY, "").finish(record(KEY, 1))
     assert json.loads((tmp_path / "store.json").read_text()) == {"format": 1}
@@ -352,7 +344,9 @@ def test_a_store_of_another_format_is_refused_in_one_sentence(tmp_path, says, se
     (tmp_path / "store.json").unlink()
     if says is not None:
         (tmp_path / "store.json").write_text(says)
-    with pytest.raises(UsageError, match=sentence):
+    other = {None: "store.json is missing; ", '{"format": 2}': "by newer code, in format 2, .*name another"}
+    other['{"nonce": "0123abcd"}'] = r"before version 0\.1\.0, .*name another one"
+    with pytest.raises(UsageError, match=other.get(says, "store.json is damaged; ")):
         Store(tmp_path)
 
 

@@ -48,9 +48,7 @@ def test_a_table_of_a_program_names_its_rows_and_its_fresh_seeds(htbench, write)
     assert htbench("figure", "loss").stdout == "nothing to draw: loss\n", "it reports no loss of training"
     (spec.parent / "run.log").write_text("what a shell writes beside the program")
     assert "0 to run" in htbench("sweep", "plan", spec).stdout
-    assert "`optimizer." not in htbench("table", "--notes").stdout, (
-        "the file names settings as the program does"
-    )
+    assert "`optimizer." not in htbench("table", "--notes").stdout, "settings have the program's names"
     before = results(htbench.root)
     for name in ("train.py", "tiny.yaml"):
         (spec.parent / name).unlink()
@@ -85,21 +83,18 @@ def test_a_store_and_logs_beside_the_program_are_none_of_its_files(write, in_git
 def test_edited_code_makes_new_runs_of_the_same_settings(htbench, write):
     text = SPEC[: SPEC.index("  - {name: quick")]
     assert htbench("sweep", "run", write(text), "--workers", 2).returncode == 0
-    code = TRAIN.replace("range(1 +", "range(2 +")
-    spec = write(text, code)
+    spec = write(text, code := TRAIN.replace("range(1 +", "range(2 +"))
     plan = htbench("sweep", "plan", spec).stdout
     assert "3 to run" in plan and "3 runs have results and are trained again: program.code was" in plan, plan
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     assert len(list(htbench.root.glob("programs/*"))) == 2 and len(read_points(htbench.root, "tiny")) == 3
     # What reads its output is in no key: that finished runs were read by another one is said.
     spec = write(text.replace("test (", "t.* ("), code)
-    said = "3 finished runs were read by another program.log, and keep their numbers"
-    plan = htbench("sweep", "plan", spec).stdout
-    assert "0 to run" in plan and said in plan, plan
+    said = "3 finished runs were read by another program.log or program.files, and keep their"
+    assert "0 to run" in (plan := htbench("sweep", "plan", spec).stdout) and said in plan, plan
     assert said in htbench("sweep", "run", spec).stderr
     spec = write(spec.read_text().replace("  resume:", "  data_version: b\n  resume:"), code)
-    plan = htbench("sweep", "plan", spec).stdout
-    assert "3 to run" in plan and said not in plan, plan
+    assert "3 to run" in (plan := htbench("sweep", "plan", spec).stdout) and said not in plan, plan
 
 
 @pytest.mark.parametrize("steps", [0, 2])
