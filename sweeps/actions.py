@@ -24,7 +24,7 @@ from htbench.harness.system.folders import make_folder
 from htbench.sweeps.plan.planned import filled, search_points, states
 from htbench.sweeps.plan.replicas import everything, everything_with_states
 from htbench.sweeps.plan.start import check_start
-from htbench.sweeps.plan.stored import read_plan, searched, trained_again, write_plan
+from htbench.sweeps.plan.stored import count_read_otherwise, read_plan, searched, trained_again, write_plan
 from htbench.sweeps.spec.sweep import SweepSpec
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def run(args: argparse.Namespace, store: Store, loaded: Sequence[SweepSpec]) -> 
             finished = sum(state.record is not None for state in run_states.values())
             for why, runs in trained_again(store, live.spec, search, run_states).items():
                 say(Note("trained_again", runs=runs, why=why, kept=finished))
+            if runs := count_read_otherwise(planned, run_states):
+                say(Note("read_otherwise", n=runs))
         check_start(live.spec, search, store.root, action="run")
     make_folder(store.root)
     runner.run()

@@ -15,7 +15,6 @@ from htbench.harness.store import Store, compact, naming
 from htbench.harness.store.importing import import_store
 from htbench.harness.store.points import SPEC, sweep_folder
 from htbench.harness.system.environment import require
-from htbench.harness.system.folders import make_folder
 
 
 def add_import_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +31,6 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
 
 def take(args: argparse.Namespace, store: Store) -> int:
     """Take other stores in. Exit status 0 even with conflicts: nothing has failed."""
-    if not args.dry_run:
-        make_folder(store.root)
     verb = "would import" if args.dry_run else "imported"
     for place in args.other:
         with compact.open_store(place) as other:

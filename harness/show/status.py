@@ -45,8 +45,9 @@ _SYMBOLS = {
     Status.DIVERGED: "div.",
 }
 ENDED = (Status.COMPLETED, Status.DIVERGED, Status.PRUNED)
+LEFT = (Status.RUNNING, Status.QUEUED, Status.WAITING)  # runs that end without a person's decision
 # Runs that may still change a choice, the most hopeful first.
-UNFINISHED = (Status.RUNNING, Status.QUEUED, Status.WAITING, Status.FAILED, Status.DAMAGED)
+UNFINISHED = (*LEFT, Status.FAILED, Status.DAMAGED)
 # Several runs are in the state of the worst of them.
 WORST_FIRST = (
     Status.DAMAGED,

@@ -26,10 +26,11 @@ from htbench.harness.store.owner import Owner
 from htbench.harness.store.points import (
     POINTS,
     SLOTS,
-    SPEC,
     SUBMISSIONS,
     read_points,
     read_slot,
+    sweep_folder,
+    sweep_names,
 )
 from htbench.harness.store.run_folder import RunFile, read_attempt
 from htbench.harness.store.study import find_study
@@ -69,12 +70,14 @@ class Survey:
     def __init__(self, root: Path, seconds: float = SECONDS) -> None:
         until = time.monotonic() + seconds
         self.root, self.store, self.runs = root, Store(root), len(run_keys(root))
-        plans = (path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}"))
-        self.sweeps = sorted({path.parent.name for path in plans if not path.parent.is_symlink()})
+        self.sweeps = [name for name in sweep_names(root) if not (sweeps_folder(root) / name).is_symlink()]
         self.records = 0
         self.faults: dict[str, Note] = {}
         self.damaged: dict[str, list[str]] = {}
         self.complete = True
+        for plan in [sweep_folder(root, name) / POINTS for name in self.sweeps]:
+            if not plan.exists():
+                self._damage("points", plan)
         for path in self._files():
             if time.monotonic() > until:
                 self.complete = False

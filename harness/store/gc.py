@@ -58,12 +58,11 @@ def garbage(store: Store, *, pruned: bool = False, orphans: bool = False) -> Ite
     Raises:
         UsageError: orphans can't be found, as a sweep's plan is missing or damaged.
     """
-    orphaned = _find_orphans(store, _list_planned_keys(store.root)) if orphans else iter(())
     paths_by_kind = {
         "temporary": _find_temporaries(store.root),
         "checkpoint": _find_checkpoints(store, pruned),
         "code": _find_code(store),
-        "orphan": orphaned,
+        "orphan": _find_orphans(store, _list_planned_keys(store.root)) if orphans else (),
     }
     for kind, paths in paths_by_kind.items():
         for path in paths:

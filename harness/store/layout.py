@@ -115,11 +115,13 @@ def check_format(root: Path) -> None:
     if about(root).get("format") == FORMAT or not run_keys(root):
         return
     atomic.refresh_file_cache(root)  # this node may remember that the file was not there yet
-    format = about(root).get("format")
-    if format == FORMAT:
+    said = about(root)
+    if said.get("format") == FORMAT:
         return
-    says = "no format" if format is None else f"format {format}"
-    raise UsageError(
-        f"The store '{root}' was written before version 0.1.0, or by newer code ({STORE} has {says}, this "
-        f"code reads format {FORMAT}), and its runs have other keys; name another one."
-    )
+    if said:
+        when = f"by newer code, in format {said['format']}" if "format" in said else "before version 0.1.0"
+        end = f"was written {when}, and its runs have other keys; name another one"
+    else:
+        what = "damaged" if (root / STORE).exists() else "missing"
+        end = f'has runs, and its {STORE} is {what}; {{"format": {FORMAT}}} stands there since version 0.1.0'
+    raise UsageError(f"The store '{root}' {end}.")

@@ -142,8 +142,9 @@ def ever_planned(root: Path, name: str) -> list[Point]:
     """
     path = sweep_folder(root, name) / POINTS
     points, whole = _sound(root, path)
-    if path.exists() and not whole:
-        raise UsageError(f"'{path}' is damaged; {writes_anew(path.parent)}.")
+    if not whole and (path.exists() or path.with_name(SPEC).exists()):
+        what = "damaged" if path.exists() else "missing"
+        raise UsageError(f"'{path}' is {what}; {writes_anew(path.parent)}.")
     return points
 
 
@@ -229,4 +230,5 @@ def write_points(root: Path, name: str, points: list[Point]) -> None:
 
 def sweep_names(root: Path) -> list[str]:
     """The names of all sweeps that were planned in this store."""
-    return sorted(path.parent.name for path in sweeps_folder(root).glob(f"*/{POINTS}"))
+    files = (path for name in (SPEC, POINTS) for path in sweeps_folder(root).glob(f"*/{name}"))
+    return sorted({path.parent.name for path in files})

@@ -70,14 +70,7 @@ def find_early_ends(
 def make_notes(sweep: str, ended: Sequence[Early]) -> list[Note]:
     """A note for each error and node, and one for all jobs beyond `MOST_LINES` of them."""
     notes = [
-        Note(
-            "jobs_ended_early",
-            sweep=sweep,
-            jobs=len(row.jobs),
-            error=row.reason,
-            node=row.node,
-            log=row.log,
-        )
+        Note("jobs_ended_early", **vars(row) | {"sweep": sweep, "jobs": len(row.jobs)})
         for row in ended[:MOST_LINES]
     ]
     rest = sum(len(row.jobs) for row in ended[MOST_LINES:])

@@ -79,12 +79,8 @@ def recover_ids(root: Path, jobs: Mapping[str, Job]) -> None:
 def label_blocks(points: Sequence[Point]) -> str:
     """The part of an array's name that tells its blocks: `muon`, or `muon+2` where there are three."""
     first, *rest = dict.fromkeys(point.block for point in points)
-    return _escape(first) + (f"+{len(rest)}" if rest else "")
-
-
-def _escape(text: str) -> str:
-    """A text without the characters that have a meaning for a shell or for SLURM."""
-    return re.sub(r"[^\w.=+-]+", "_", text).encode()[:LONGEST].decode(errors="ignore")
+    plain = re.sub(r"[^\w.=+-]+", "_", first)  # others have a meaning for a shell or for SLURM
+    return plain.encode()[:LONGEST].decode(errors="ignore") + (f"+{len(rest)}" if rest else "")
 
 
 # --- cancelling ---

@@ -122,13 +122,7 @@ class Report:
         """
         name, failed = spec.name, [f"{key} ({why})" for key, why in self.failed.items()]
         arrays = [
-            Note(
-                "submitted_array",
-                sweep=name,
-                runs=len(one.points),
-                job=one.job,
-                asked=words(asked),
-            )
+            Note("submitted_array", sweep=name, runs=len(one.points), job=one.job, asked=words(asked))
             for one, asked in self.arrays
         ]
         numbers = {"finished": self.finished, "submitted": self.submitted}
@@ -179,6 +173,8 @@ def select_pending(
             report.finished += 1
         elif point.id in point_jobs:
             report.queued += 1
+        elif state.status is Status.DAMAGED:
+            continue
         elif is_running and not is_ending:
             report.live += 1
         elif state.status is Status.FAILED:

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
@@ -75,17 +74,9 @@ def find_troubles(
         if {**array.resources} != block_of(spec, by_id[id]).resources.asked(by_id[id].processes)
     ]
     rest = {job.id: id for _, id, job in matched if id not in by_id}
-    return Troubles(
-        find_removed(store.root, spec.name, rest),
-        outdated,
-        early_ends.find_early_ends(store, arrays, points, free),
-    )
-
-
-def find_removed(root: Path, sweep: str, jobs: Mapping[str, str]) -> list[str]:
-    """Those of `jobs` (id -> point) whose point no other sweep of the store wants either."""
-    wanted = set[str]()
-    for name in sweep_names(root) if jobs else ():
+    wanted = set[str]()  # by other sweeps
+    for name in sweep_names(store.root) if rest else ():
         with contextlib.suppress(UsageError):  # a damaged plan is an error where it is needed
-            wanted |= {point.id for point in read_points(root, name)} if name != sweep else set()
-    return [job for job, point in jobs.items() if point not in wanted]
+            wanted |= {point.id for point in read_points(store.root, name)} if name != spec.name else set()
+    removed = [job for job, id in rest.items() if id not in wanted]
+    return Troubles(removed, outdated, early_ends.find_early_ends(store, arrays, points, free))

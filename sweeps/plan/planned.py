@@ -1,7 +1,7 @@
 """From a sweep file to its points, the objectives they compete for, and their states. Torch-free."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,16 @@ from htbench.harness.config import RunConfig
 from htbench.harness.config.key import run_key
 from htbench.harness.config.settings import param_of, resolve_config
 from htbench.harness.errors import UsageError
+from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
 from htbench.harness.store.points import SEARCH, SEED_FIELDS, Point, is_tuned
-from htbench.harness.store.record import RunRecord
 from htbench.sweeps.plan import slots
 from htbench.sweeps.spec.search import REFINE
 from htbench.sweeps.spec.sweep import Block, Settings, SweepSpec
 
+DAMAGED = Note("run_damaged")  # neither trained nor counted before a person has decided
 # The first of the fresh seeds. No search is likely to use it. Sweeps share it, so that rows can be paired.
 FRESH_SEEDS = 1000
 
@@ -48,20 +49,16 @@ def search_points(spec: SweepSpec) -> list[Planned]:
     points = spec.included((block, settings) for block in spec.blocks for settings in _grid(spec, block))
     planned = [plan_point(spec, block.name, SEARCH, settings) for block, settings in points]
     distinct = list({(p.point.block, p.point.key): p for p in planned}.values())
-    if spec.search.mode == REFINE:
-        _check_rate(spec, distinct)
-    return distinct
-
-
-def _check_rate(spec: SweepSpec, planned: Sequence[Planned]) -> None:
-    """Refuse a rate that has nothing between two values, or that changes nothing. Raises UsageError."""
+    if spec.search.mode != REFINE:
+        return distinct
     rate = spec.search.rate
-    for block, members in grouped(planned, lambda p: p.point.block).items():
-        where = f"Sweep '{spec.name}', block '{block}': {rate}"
+    for name, members in grouped(distinct, lambda p: p.point.block).items():
+        where = f"Sweep '{spec.name}', block '{name}': {rate}"
         if any(param_of(p.config.optimizer.name, rate).type is int for p in members):
             raise UsageError(f"{where} takes whole numbers only, which can't be refined; use mode 'grid'.")
         if len({p.point.overrides[rate] for p in members}) < 2:
             raise UsageError(f"{where} can't be refined: all of its values mean the same run.")
+    return distinct
 
 
 def _grid(spec: SweepSpec, block: Block) -> Iterator[Settings]:
@@ -83,7 +80,7 @@ def plan_point(spec: SweepSpec, block: str, stage: str, settings: Settings) -> P
     """
     try:
         config = resolve_config(settings)
-        own = _block(spec, block)
+        own = next(one for one in spec.blocks if one.name == block)
         if not config.program:  # which starts as many processes as it likes
             own.resources.check(config.processes)
     except UsageError as error:
@@ -97,11 +94,7 @@ def plan_point(spec: SweepSpec, block: str, stage: str, settings: Settings) -> P
 
 def block_of(spec: SweepSpec, point: Point) -> Block:
     """The block of the file that a point comes from."""
-    return _block(spec, point.block)
-
-
-def _block(spec: SweepSpec, name: str) -> Block:
-    return next(block for block in spec.blocks if block.name == name)
+    return next(block for block in spec.blocks if block.name == point.block)
 
 
 def filled(root: Path, planned: Sequence[Planned]) -> list[Planned]:
@@ -151,19 +144,24 @@ def state(store: Store, point: Point) -> RunState:
     return store.state(point.key, point.study) if point.key else RunState(Status.WAITING)
 
 
-def ended(store: Store, points: Sequence[Point]) -> dict[str, RunRecord]:
-    """The records of points that have ended for their studies, by the ids of the points; from the index."""
-    records = store.records({point.key for point in points if point.key})
-    return {p.id: records[p.key] for p in points if p.key in records and records[p.key].ends(p.study)}
-
-
 def states(store: Store, points: Sequence[Point]) -> dict[str, RunState]:
     """The states of many points by their ids, from the index as far as possible."""
-    records = ended(store, points)
-    return {
-        p.id: RunState(records[p.id].status, record=records[p.id]) if p.id in records else state(store, p)
-        for p in points
-    }
+    records, known = store.records({p.key for p in points if p.key}), dict[str, RunState]()
+    for p in points:
+        record = records.get(p.key)
+        if record is None or not record.ends(p.study):
+            known[p.id] = state(store, p)
+        elif record.digest:  # nothing follows on its figures
+            known[p.id] = RunState(Status.DAMAGED, record.attempts)
+        else:
+            known[p.id] = RunState(record.status, record=record)
+    return known
+
+
+def note_damaged(known: Mapping[str, RunState], **fields: str) -> list[Note]:
+    """The damaged runs in one sentence, as `sweep run` ends with it; none without any."""
+    keys = [key for key, state in known.items() if state.status is Status.DAMAGED]
+    return [Note("runs_ended", first=keys[0], more=len(keys) - 1, why=DAMAGED, **fields)] if keys else []
 
 
 def describe(point: Point) -> str:

@@ -151,7 +151,15 @@ def _study(spec: SweepSpec, block: Block, fixed: dict[str, Value]) -> Study:
             block.resources.check(config.processes)
         space = sorted(block.space.items())  # so that draws do not depend on the order in the file
         axes = {name: _axis(config, fixed, name, values) for name, values in space if is_tuned(name)}
-        _check_size(axes, search.trials)
+        if not axes:
+            raise UsageError("there is nothing to search; give optimizer.lr, for example, a range.")
+        size = 1.0
+        for axis in axes.values():
+            whole = axis["high"] - axis["low"] + 1 if axis.get("whole") else math.inf
+            size *= len(axis["choices"]) if "choices" in axis else whole
+        if size < search.trials:
+            few = f"search.trials={search.trials} is more than its {size:g} settings"
+            raise UsageError(f"{few}; use `search: {{mode: grid}}`.")
     except UsageError as error:
         raise UsageError(f"Sweep '{spec.name}', block '{block.name}': {error}") from None
     covered = [identity(config), axes, search.mode, search.seed, search.pruner, search.pruner_options]
@@ -180,16 +188,3 @@ def _axis(config: RunConfig, fixed: Mapping[str, Value], name: str, values: list
     whole = param_of(config.optimizer.name, name).type is int
     low, high = (int(values.low), int(values.high)) if whole else (values.low, values.high)
     return {"low": low, "high": high, "log": values.log, "whole": whole}
-
-
-def _check_size(axes: Mapping[str, Axis], trials: int) -> None:
-    if not axes:
-        raise UsageError("there is nothing to search; give optimizer.lr, for example, a range.")
-    size = 1.0
-    for axis in axes.values():
-        whole = axis["high"] - axis["low"] + 1 if axis.get("whole") else math.inf
-        size *= len(axis["choices"]) if "choices" in axis else whole
-    if size < trials:
-        raise UsageError(
-            f"search.trials={trials} is more than its {size:g} settings; use `search: {{mode: grid}}`."
-        )

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from htbench.harness.config.settings import to_settings
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import counted
+from htbench.harness.show.status import LEFT
 from htbench.harness.store import RunState, Store
 from htbench.harness.store import points as plans
 from htbench.harness.store.points import DROPPED, REPLICATE, SEARCH, SEED_FIELDS, SPEC, Point
@@ -74,9 +75,20 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         if spec.search.has_slots:
             slots.write_studies(root, spec)
         before = plans.sound_points(root, spec.name)
-        wanted = number_looks(
-            root, [p.point for p in [*planned, *replicas_to_keep(root, spec, planned)]], before
-        )
+        # Who adds replicas after a look at the first may stop when it suits. One that is planned keeps its
+        # look; a new one has one more than the last replica of its setting that has a record.
+        known = [point for point in before if point.stage == REPLICATE]
+        seen, looks, store = {point.id: point.look for point in known}, Counter[Any](), Store(root)
+        for point in known:
+            if store.record(point.key) is not None:
+                looks[point.block, point.candidate] = max(looks[point.block, point.candidate], point.look + 1)
+        wanted = [p.point for p in [*planned, *replicas_to_keep(root, spec, planned)]]
+        wanted = [
+            dataclasses.replace(point, look=seen.get(point.id, looks[point.block, point.candidate]))
+            if point.stage == REPLICATE
+            else point
+            for point in wanted
+        ]
         ids = {point.id for point in wanted}
         others = {point.id: point for point in before if point.id not in ids}
         dropped = [dataclasses.replace(point, stage=DROPPED) for point in others.values()]
@@ -84,28 +96,6 @@ def write_plan(root: Path, spec: SweepSpec, planned: Sequence[Planned], *, repla
         copy = folder / SPEC
         if not copy.exists() or copy.read_bytes() != spec.text.encode():
             atomic.write_text(copy, spec.text)
-
-
-def number_looks(root: Path, wanted: Sequence[Point], before: Iterable[Point]) -> list[Point]:
-    """The points with the `look` of each: who adds replicas after a look at the first may stop when it suits.
-
-    A replica that is planned keeps its look. A new one has one more than the last replica of its setting that
-    has a record.
-    """
-    known = [point for point in before if point.stage == REPLICATE]
-    looks: dict[tuple[object, ...], int] = {}
-    store = Store(root)
-    for point in known:
-        if store.record(point.key) is not None:
-            name = point.block, point.candidate
-            looks[name] = max(looks.get(name, 0), point.look + 1)
-    seen = {point.id: point.look for point in known}
-    return [
-        dataclasses.replace(point, look=seen.get(point.id, looks.get((point.block, point.candidate), 0)))
-        if point.stage == REPLICATE
-        else point
-        for point in wanted
-    ]
 
 
 def refuse_losses(root: Path, spec: SweepSpec, planned: Sequence[Planned]) -> None:
@@ -278,7 +268,7 @@ def trained_again(
             keys[_block_and_settings(point)].add(point.key)
     earlier: list[tuple[RunConfig, set[str]]] = []
     for p in planned:
-        if p.point.key and not known[p.point.id].status.is_settled:
+        if p.point.key and known[p.point.id].status in LEFT:
             # its key before somebody edited code or raised a revision
             before = {run_key(dataclasses.replace(p.config, revisions={}))} if p.config.revisions else set()
             earlier.append((p.config, (before | keys[_block_and_settings(p.point)]) - {p.point.key}))
@@ -288,6 +278,14 @@ def trained_again(
         if results := sorted(before & records.keys()):
             reasons[_changes(records[results[-1]], config)] += 1
     return dict(reasons)
+
+
+def count_read_otherwise(planned: Sequence[Planned], known: Mapping[str, RunState]) -> int:
+    """The finished runs of a program that `log` or `files` read when they said something else."""
+    now = planned[0].config.program  # a replica that is kept may be of an earlier one
+    records = [known[p.point.id].record for p in planned if now and p.config.program == now]
+    programs = [record.config["program"] for record in records if record]
+    return sum(any(then.get(name) != now[name] for name in ("log", "results")) for then in programs)
 
 
 def _block_and_settings(point: Point) -> tuple[Any, ...]:

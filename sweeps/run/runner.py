@@ -34,7 +34,7 @@ from htbench.harness.store.record import RunRecord
 from htbench.harness.system import atomic
 from htbench.harness.system.machine import visible_gpus
 from htbench.harness.train.monitor import Monitor, handle
-from htbench.sweeps.plan.planned import Planned, describe, ended, filled, state
+from htbench.sweeps.plan.planned import DAMAGED, Planned, describe, filled, state, states
 from htbench.sweeps.run.execute import EXIT_ENDED, EXIT_FULL
 from htbench.sweeps.run.pool import PRELOAD, Pool
 from htbench.sweeps.run.stacking import Kind, stack_kind
@@ -119,19 +119,20 @@ class Runner:
                 sharing = [runs for sweep in self.sweeps for runs in sweep.sharing()]
                 least = min(sharing, default=1)  # of all: any two of these runs may meet on a GPU
                 pool = Pool(self.store.root, self.workers, preload, on_cpu=not sharing, per_gpu=least)
-                self._progress.few, self._progress.pace = pool.size, self._pace(pool.size)
+                costs = from_store(self.store)
+                configs = [self._known[point.id].config for point in self._todo]
+                seen = [
+                    (cost.seconds(config, config.steps), config.steps)
+                    for config in configs
+                    if config.steps and (cost := costs.get(run_class(config)))
+                ]
+                if seen:
+                    self._progress.pace = sum(s for s, _ in seen) / sum(n for _, n in seen) / pool.size
+                self._progress.few = pool.size
                 self._work(pool)
         for sweep in self.sweeps:
             sweep.write()
             sweep.refresh_studies()
-
-    def _pace(self, workers: int) -> float | None:
-        """Seconds per update of what is left, by finished runs of its classes; None if there is none."""
-        known = from_store(self.store)
-        configs = [self._known[point.id].config for point in self._todo]
-        costs = [(known.get(run_class(config)), config, config.steps or 0) for config in configs]
-        seen = [(cost.seconds(config, steps), steps) for cost, config, steps in costs if cost and steps]
-        return sum(s for s, _ in seen) / sum(n for _, n in seen) / workers if seen else None
 
     def _enqueue(self, planned: Sequence[Planned]) -> None:
         """Queue points that are not settled. If settled ones complete an objective, queue its replicas."""
@@ -140,13 +141,15 @@ class Runner:
         if not new:  # the usual case; the lines below read the whole index
             return
         self._known.update(new)
-        records = ended(self.store, [one.point for one in filled(self.store.root, list(new.values()))])
+        known = states(self.store, [one.point for one in filled(self.store.root, list(new.values()))])
         for name, one in new.items():
             wanted = next(sweep.spec.stack for sweep in self.sweeps if sweep.spec.name == one.point.sweep)
             kind = None if one.point.slot else stack_kind(one.config, wanted, has_gpu=bool(visible_gpus()))
             self._stacks[name] = kind
-            if name in records:
-                self._settle(name, records[name])
+            if known[name].record is not None:
+                self._settle(name, known[name].record)
+            elif known[name].status is Status.DAMAGED:
+                self.unfinished[name] = DAMAGED
             else:
                 self._todo.append(one.point)
 
@@ -253,17 +256,16 @@ class Runner:
             if self._wants(point, self._state(point)):
                 self._todo.append(point)
         done, total = self._steps_done + pool.steps_done(), self._progress.total or 0
-        self._progress.to(min(done, total), said=None if done else self._first())
+        said = None
+        if not done:  # the first runs may wait for data
+            data = [name.rpartition("-")[0] for name in under_way(cache_folder(self.store.root))]
+            said = str(Note("preparing", tasks=data) if data else Note("starting"))
+        self._progress.to(min(done, total), said=said)
         if time.monotonic() >= self._studies_due:
             began = time.monotonic()
             for sweep in self.sweeps:
                 sweep.refresh_studies(under_way=True)
             self._studies_due = time.monotonic() + max(STUDY_SECONDS, 20 * (time.monotonic() - began))
-
-    def _first(self) -> str:
-        """What the first runs wait for."""
-        data = [name.rpartition("-")[0] for name in under_way(cache_folder(self.store.root))]
-        return str(Note("preparing", tasks=data) if data else Note("starting"))
 
     def _wants(self, point: Point, now: RunState) -> bool:
         """Whether a point waits. Settle it if it has ended; remember it if another process works on it."""

@@ -8,20 +8,20 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from htbench.harness.choice.winner import grouped
-from htbench.harness.config import RunConfig, parts, programs
+from htbench.harness.config import parts, programs
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.report import Column, Report, Section, by_columns, table
-from htbench.harness.show.status import Status
+from htbench.harness.show.status import LEFT, Status
 from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, Point
 from htbench.harness.system.machine import visible_gpus
 from htbench.sweeps.cluster import queue, submit
 from htbench.sweeps.plan import search_size
-from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, objective
+from htbench.sweeps.plan.planned import Planned, block_of, by_objective, describe, note_damaged, objective
 from htbench.sweeps.plan.replicas import everything_with_states
 from htbench.sweeps.plan.start import check_start
-from htbench.sweeps.plan.stored import lost, trained_again
+from htbench.sweeps.plan.stored import count_read_otherwise, lost, trained_again
 from htbench.sweeps.run.stacking import stack_kind
 from htbench.sweeps.screens.cost_card import Costs, Row, group_runs
 from htbench.sweeps.spec import compiling
@@ -60,6 +60,7 @@ class PlanFacts:
         card: the runs that are not finished, by class.
         trained_again: runs that are trained again, by what has changed.
         edited: finished runs by each file that they ran, that is in no key, and that has been edited since.
+        read_otherwise: finished runs of a program that another `log` or `files` has read.
         compiled: shapes of runs that are not finished and are compiled.
         stacked: runs that are not finished and that `sweep run` may train as one with others.
         lost: stored points that the file lacks; `run` and `submit` drop them with `--replace` only.
@@ -77,6 +78,7 @@ class PlanFacts:
     card: Sequence[Row]
     trained_again: Mapping[Note, int]
     edited: Mapping[str, int]
+    read_otherwise: int
     lost: int
     compiled: int
     stacked: int
@@ -124,11 +126,9 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
     ]
     groups = by_objective(spec, [p for p in planned if p.point.stage == SEARCH])
     # A replica of an unknown winner has the config and the resources of a point that may win.
-    candidates = [
-        group[0] for group in groups if not all(run_states[p.point.id].status.is_settled for p in group)
-    ]
+    candidates = [group[0] for group in groups if any(run_states[p.point.id].status in LEFT for p in group)]
     to_come = candidates * spec.fresh_seeds
-    left = [p for p in planned if not run_states[p.point.id].status.is_settled]
+    left = [p for p in planned if run_states[p.point.id].status in LEFT]
     missing, gpu = left + to_come, bool(visible_gpus())
     kinds = Counter(stack_kind(p.config, spec.stack, has_gpu=gpu) for p in left if not p.point.slot)
     rows = costs.make_rows(group_runs([(p.config, block_of(spec, p.point).resources) for p in missing]))
@@ -146,24 +146,20 @@ def preview_sweep(store: Store, spec: SweepSpec, costs: Costs) -> Preview:
         card=rows,
         trained_again=trained_again(store, spec, planned, run_states),
         edited=edited,
+        read_otherwise=count_read_otherwise(planned, run_states),
         lost=len(lost(store.root, spec, planned)),
         compiled=len({compiling.shape(p.config) for p in missing if p.config.compile}),
         stacked=sum(runs for kind, runs in kinds.items() if kind and runs > 1),
         points=points,
     )
     if spec.is_program:
-        facts.commands.extend(_write_commands([p.config for p in left[:COMMANDS]]))
+        for p in left[:COMMANDS]:
+            with contextlib.suppress(UsageError):  # a search has not drawn its settings yet
+                words, env = programs.command(p.config, {"run_dir": "RUN_DIR"})
+                facts.commands.append(
+                    shlex.join([*(f"{name}={value}" for name, value in env.items()), *words])
+                )
     return Preview(facts, spec, planned, run_states)
-
-
-def _write_commands(configs: Sequence[RunConfig]) -> list[str]:
-    """How runs of a program are started, as a shell would read it."""
-    lines = []
-    for config in configs:
-        with contextlib.suppress(UsageError):  # a search has not drawn its settings yet
-            words, env = programs.command(config, {"run_dir": "RUN_DIR"})
-            lines.append(shlex.join([*(f"{name}={value}" for name, value in env.items()), *words]))
-    return lines
 
 
 # --- on the screen ---
@@ -187,8 +183,7 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     facts, name, names = preview.facts, preview.spec.name, _name_rows(preview.facts.card)
     finished = sum(state.record is not None for state in preview.run_states.values())
     numbers = {state: facts.states.get(state, 0) for state in ("failed", "running", "queued")}
-    numbers |= {"points": len(facts.points), "replicas": facts.replicas_to_come}
-    numbers |= {"finished": finished, "left": facts.to_run}
+    numbers |= {"points": len(facts.points), "replicas": facts.replicas_to_come, "left": facts.to_run}
     notes, unknown = list[Note](), sum(row.seconds is None for row in facts.card)
     if unknown < len(names):
         seen = list(dict.fromkeys(row.cost.processor for row in facts.card if row.cost is not None))
@@ -198,16 +193,22 @@ def _make_sections(preview: Preview, *, with_arrays: bool, with_points: bool) ->
     notes += [Note("trained_again", runs=n, why=why, kept=finished) for why, n in again]
     notes += [Note("plan_edited", runs=n, name=file) for file, n in facts.edited.items()]
     counts = [
+        Note("read_otherwise", n=facts.read_otherwise),
         Note("plan_lacks", n=facts.lost),
         Note("plan_stacks", n=facts.stacked),
         Note("plan_compiles", n=facts.compiled, cpu=compiling.SECONDS),
     ]
     notes += [note for note in counts if note["n"]]
-    notes += _note_doubts(facts.card, names)
-    classes = Counter(point.resources for point in facts.points if not point.state.is_settled)
+    lines = [(f"{row.task} {row.model} {name}", row) for row, name in zip(facts.card, names, strict=True)]
+    for why, alike in grouped([line for line in lines if line[1].why], lambda line: line[1].why).items():
+        who = alike[0][0] if len(alike) == 1 else f"{len(alike)} lines"
+        notes.append(Note("not_known_why", who=who, why=why))
+    notes += [Note("warning_of", who=who, warning=warning) for who, row in lines for warning in row.warnings]
+    notes += note_damaged(preview.run_states)
+    classes = Counter(point.resources for point in facts.points if point.state in LEFT)
     if [*classes] != [Resources()]:
         notes += [Note("jobs_ask", runs=n, asked=words(asked.asked())) for asked, n in classes.items()]
-    head = Note("plan_counts", sweep=name, seconds=facts.seconds, **numbers)
+    head = Note("plan_counts", sweep=name, seconds=facts.seconds, finished=finished, **numbers)
     sections = [_show_costs(facts.card, names, notes=notes, above=[head])]
     if with_points:
         columns = [Column(title, kind="text") for title in ("key", "state", "stage")]
@@ -269,13 +270,3 @@ def _note_search(preview: Preview) -> list[Note]:
         chance = search_size.closest(chances, search.trials or min(candidates), len(spec.seeds))
         notes += [Note("search_size", **asdict(chance))] if chance else []
     return notes
-
-
-def _note_doubts(rows: Sequence[Row], names: Sequence[str]) -> list[Note]:
-    """Why costs are unknown, each reason once, and the warnings of each row."""
-    lines = [(f"{row.task} {row.model} {name}", row) for row, name in zip(rows, names, strict=True)]
-    by_reason = grouped([line for line in lines if line[1].why], lambda line: line[1].why)
-    return [
-        Note("not_known_why", who=alike[0][0] if len(alike) == 1 else f"{len(alike)} lines", why=why)
-        for why, alike in by_reason.items()
-    ] + [Note("warning_of", who=who, warning=warning) for who, row in lines for warning in row.warnings]

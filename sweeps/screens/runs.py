@@ -19,7 +19,7 @@ from htbench.harness.cost.run_class import Cost, RunClass, count_steps, run_clas
 from htbench.harness.errors import UsageError
 from htbench.harness.show.note import Note
 from htbench.harness.show.numbers import pairs
-from htbench.harness.show.status import Status
+from htbench.harness.show.status import LEFT, Status
 from htbench.harness.store import Reason, RunState, Store, curve, submissions
 from htbench.harness.store.layout import cache_folder
 from htbench.harness.store.owner import STALE_SECONDS, Owner, seconds_since_touched
@@ -197,7 +197,7 @@ class Estimator:
         """Seconds of one worker for the points that are not settled; None if unknown."""
         total = 0.0
         for point, state in points:
-            if state.status.is_settled:
+            if state.status not in LEFT:
                 continue
             if (resolved := self._resolve(point)) is None:
                 return None

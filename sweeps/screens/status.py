@@ -18,7 +18,7 @@ from htbench.harness.store import RunState, Store
 from htbench.harness.store.points import SEARCH, SUBMISSIONS, Point, sweep_folder
 from htbench.sweeps.cluster import queue, troubles
 from htbench.sweeps.cluster.troubles import Troubles
-from htbench.sweeps.plan.planned import states
+from htbench.sweeps.plan.planned import note_damaged, states
 from htbench.sweeps.plan.replicas import Course, courses
 from htbench.sweeps.plan.stored import Difference, difference
 from htbench.sweeps.screens.objectives import Objective, describe_objective
@@ -29,7 +29,7 @@ from htbench.sweeps.spec.sweep import SweepSpec
 
 MOST_LINES = 8  # of runs at work and of failures each; JSON has all
 OUTCOMES = ("completed", "diverged", "pruned")
-COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed")
+COLUMNS = (*OUTCOMES, "running", "queued", "waiting", "failed", "damaged")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Block:
     Attributes:
         sweep, block: their names.
         points: its runs, with those on fresh seeds, whose winners may not be known yet.
-        completed, diverged, pruned, running, queued, waiting, failed: of these.
+        completed, diverged, pruned, running, queued, waiting, failed, damaged: of these.
         left_seconds: of one worker for what is left; None if unknown.
         objectives: how far each is, with the best setting so far and its edges.
         at_work: the runs under way.
@@ -78,6 +78,7 @@ class Block:
     queued: int = 0
     waiting: int = 0
     failed: int = 0
+    damaged: int = 0
     left_seconds: float | None = None
     objectives: Sequence[Objective] = ()
     at_work: Sequence[AtWork] = ()
@@ -135,11 +136,9 @@ def read_screen(store: Store, sweeps: Sequence[tuple[SweepSpec, Sequence[Point]]
             spent = hours[block.block]
             blocks.append(replace(block, jobs=job_troubles, plan=plan_difference, spent=spent, next=command))
         if plan_difference != Difference():
-            remarks.append(
-                Note("other_plan", sweep=spec.name, new=plan_difference.new, gone=plan_difference.gone)
-            )
+            remarks.append(Note("other_plan", sweep=spec.name, **vars(plan_difference)))
         remarks += queue.note_pending(spec.name, jobs)
-        remarks += job_troubles.make_notes(spec.name)
+        remarks += [*job_troubles.make_notes(spec.name), *note_damaged(run_states, sweep=spec.name)]
         waiting = (state.message for state in run_states.values() if state.status is Status.WAITING)
         stops = Counter(message for message in waiting if message).most_common(3)
         remarks += [Note("stopped_before", sweep=spec.name, runs=n, why=why) for why, n in stops]
@@ -186,7 +185,9 @@ def _make_block(
 def _choose_command(sweep: str, blocks: Sequence[Block], *, on_cluster: bool) -> str:
     """The command that goes on with a sweep: with waiting runs, with failed ones, or with results."""
     failed = any(block.failed for block in blocks) and not any(block.left for block in blocks)
-    waits = any(block.waiting for block in blocks) and not any(b.running or b.queued for b in blocks)
+    waits = any(block.waiting or block.damaged for block in blocks) and not any(
+        b.running or b.queued for b in blocks
+    )
     if not (failed or waits):
         return write_command("table", sweep)
     if on_cluster:
@@ -268,7 +269,7 @@ def _make_notes(blocks: Sequence[Block], remarks: Sequence[Note]) -> list[Note]:
     hidden = len(at_work) - MOST_LINES
     notes += [Note("more_at_work", runs=hidden)] if hidden > 0 else []
     notes += note_failures((run for block in blocks for run in block.failures), MOST_LINES)
-    counts = {name: _add_up(blocks, name) for name in ("failed", "diverged", "pruned")}
+    counts = {name: _add_up(blocks, name) for name in ("failed", "diverged", "pruned", "damaged")}
     gpu = sum(block.spent.gpu_hours for block in blocks)
     core = sum(block.spent.core_hours for block in blocks)
     spent = Note("time_spent", gpu=gpu, core=core) if gpu or core else None

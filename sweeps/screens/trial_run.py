@@ -51,8 +51,10 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
         files = store.files(key)
         reported = Reported([*read(files.metrics), *from_results(files.program, program.results)])
     timer.cancel()
+    chosen = "chosen by it" if program.report else "chosen by it, and reported"
+    uses = {program.report: "reported", program.metric: chosen}
     lines = [
-        [name, len(values), min(values), max(values), values[max(values)], _use(name, program)]
+        [name, len(values), min(values), max(values), values[max(values)], uses.get(name, "")]
         for name, values in reported.series.items()
     ]
     columns = [Column("metric", kind="text"), Column("values"), Column("first step"), Column("last step")]
@@ -68,9 +70,3 @@ def try_program(spec: SweepSpec, config: RunConfig, seconds: float) -> Report:
     if (place := shutil.which(words[0])) and place != words[0]:
         above.append(Note("try_starts", word=words[0], place=place))
     return Report("sweep try", "", [table(columns, lines, above=[*notes, *above])])
-
-
-def _use(name: str, program: programs.Program) -> str:
-    if name == program.metric:
-        return "chosen by it" if program.report else "chosen by it, and reported"
-    return "reported" if name == program.report else ""

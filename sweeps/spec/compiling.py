@@ -1,6 +1,7 @@
 """Whether the runs of a sweep file are worth compiling, for `compile: auto`. Torch-free."""
 
 import itertools
+import operator
 from statistics import fmean
 
 from htbench.harness.config import RunConfig, Value
@@ -17,9 +18,8 @@ _SHAPE = ("task", "model", "batch_size", "seq_len", "micro_batch", "precision.pa
 
 def shape(config: RunConfig) -> tuple[object, ...]:
     """What runs have in common that share compiled code."""
-    precision = config.precision
-    named = config.task, config.model, config.batch_size, config.seq_len, config.micro_batch
-    return *named, precision.params, precision.autocast
+    shape: tuple[object, ...] = operator.attrgetter(*_SHAPE)(config)
+    return shape
 
 
 def pays(spec: SweepSpec) -> bool:

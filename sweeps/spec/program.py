@@ -212,8 +212,8 @@ def _settings(given: Mapping[str, Any], places: set[str]) -> dict[str, Any]:
         "seeds": given.get("seeds") or ("command" if "seed" in places else "env"),
         "results": given.get("files", ()),
     }
-    for name in ("link", "report", "log", "data_version", "paired"):
-        values |= {name: given[name]} if name in given else {}
+    as_given = ("link", "report", "log", "data_version", "paired")
+    values |= {name: given[name] for name in as_given if name in given}
     for name in ("resume", "derive", "env"):
         values |= {f"{name}.{part}": str(text) for part, text in given.get(name, {}).items()}
     return {f"{PREFIX}{name}": value for name, value in values.items() if value not in ((), [], "")}
@@ -269,18 +269,14 @@ def _check_templates(
     reached = places | (known - {*_WORDS} if places & template.ALL.keys() else set())
     for name in derived.keys() & reached:
         reached |= template.expression_names(str(derived[name]))
-    for name in sorted(_list_differing(base, blocks) - reached):
-        raise UsageError(
-            f"Its runs differ in {name}, which does not reach the program; write {{{name}}} or {{args}} into "
-            f"`program.command`, or {{{name}}} into `program.env`."
-        )
-
-
-def _list_differing(base: Mapping[str, Any], blocks: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The settings in which two runs may differ: those searched, and those that blocks set unlike."""
+    # Runs may differ in what is searched, and in what blocks set unlike.
     differing = {name.removeprefix("optimizer.") for block in blocks for name in block["space"]}
     for name in {name for block in blocks for name in block["set"]}:
         plain = name.removeprefix("optimizer.")
         if len({repr(block["set"].get(name, base.get(plain))) for block in blocks}) > 1:
             differing.add(plain)
-    return differing
+    for name in sorted(differing - reached):
+        raise UsageError(
+            f"Its runs differ in {name}, which does not reach the program; write {{{name}}} or {{args}} into "
+            f"`program.command`, or {{{name}}} into `program.env`."
+        )

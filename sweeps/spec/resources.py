@@ -86,11 +86,7 @@ class Resources:
     )
     runs_per_gpu: int = key(whole(1), 1, "runs that share a GPU at the same time in `sweep run`")
     nodes: int = key(whole(1), 1, "over which the processes of a run are spread evenly")
-    gpus_per_node: int = key(
-        whole(0),
-        0,
-        "GPUs of a job on each node, one for each of its processes there",
-    )
+    gpus_per_node: int = key(whole(0), 0, "GPUs of a job on each node, one for each of its processes there")
     cpus_per_task: int = key(whole(1), 1, "cores of each process")
     mem: str | None = key(_SIZE, None, "memory of a job on each node, such as `16G`; default: the site's")
     array_parallelism: int = key(whole(1), 256, "jobs of one array that run at a time")
@@ -103,9 +99,7 @@ class Resources:
         "seconds before the limit at which a run is told to save; default: a tenth, at most 120",
     )
     setup: tuple[str, ...] = key(
-        _lines,
-        (),
-        "list of shell lines that come before the job, such as `module load cuda`",
+        _lines, (), "list of shell lines that come before the job, such as `module load cuda`"
     )
     python: str | None = key(
         _PYTHON,
@@ -124,12 +118,8 @@ class Resources:
     @property
     def interpreter(self) -> str:
         """The interpreter of a job; default: that of the submitter, in a container that of the image."""
-        in_image = self.container or self._in_pyxis
+        in_image = self.container or any(part.startswith(_PYXIS) for part in self.srun_args)
         return self.python or ("python3" if in_image else sys.executable)
-
-    @property
-    def _in_pyxis(self) -> bool:
-        return any(part.startswith(_PYXIS) for part in self.srun_args)
 
     @property
     def warning_seconds(self) -> int:

@@ -82,21 +82,16 @@ def load(path: Path, words: list[str] | None = None) -> SweepSpec:
             # The store keeps the file with the words in it: a stored sweep means what was planned.
             base = raw.get("base") or {}  # as a whole it may be an interpolation
             base = base if isinstance(base, Mapping) else interpolated(raw, path).get("base")
-            raw = raw | name | {"base": _with_words(keys.mapping("'base'", base), overrides)}
+            base = copy.deepcopy(dict(keys.mapping("'base'", base)))
+            for setting, value in overrides.items():  # each in its place, however it is nested there
+                if not _replace(base, setting, value):
+                    base[setting] = value
+            raw = raw | name | {"base": base}
             text = OmegaConf.to_yaml(OmegaConf.create(raw))  # interpolations as they are
         return _parse(_resolved(raw, path), path, text)
     except UsageError as error:
         message = str(error)
         raise UsageError(message if str(path) in message else f"{path}: {message}") from None
-
-
-def _with_words(base: Mapping[str, Any], settings: Mapping[str, Value]) -> dict[str, Any]:
-    """The base with other values of these settings, each in its place, however it is nested there."""
-    changed = copy.deepcopy(dict(base))
-    for setting, value in settings.items():
-        if not _replace(changed, setting, value):
-            changed[setting] = value
-    return changed
 
 
 def _replace(tree: dict[str, Any], path: str, value: Value) -> bool:
@@ -218,7 +213,11 @@ def _check_name(name: str, where: str, rules: Iterable[Value] = ("any",)) -> Non
 
 def _check_hyperparameters(spec: SweepSpec) -> None:
     """Refuse settings that no optimizer of their block has; those of an outside optimizer are not known."""
-    rules_of = {block.name: _rules(spec.base, block) for block in spec.blocks}
+    name, rules_of = "optimizer.name", dict[str, list[Value]]()
+    for block in spec.blocks:
+        axis = block.space.get(name)
+        fixed = (spec.base | block.set).get(name, FIELDS[name].default)
+        rules_of[block.name] = axis if isinstance(axis, list) else [fixed]
     all_rules = [rule for rules in rules_of.values() for rule in rules]
     for name in (*spec.base, *(name for row in spec.exclude for name in row)):
         _check_name(name, "base" if name in spec.base else "exclude", all_rules)
@@ -252,13 +251,6 @@ def _check_rates(spec: SweepSpec) -> None:
                 f"The first round of block '{block.name}' has {first} settings, "
                 f"more than search.trials={trials}."
             )
-
-
-def _rules(base: dict[str, Value], block: Block) -> list[Value]:
-    """The optimizers of a block."""
-    name = "optimizer.name"
-    axis = block.space.get(name)
-    return axis if isinstance(axis, list) else [(base | block.set).get(name, FIELDS[name].default)]
 
 
 def _axes(tree: Mapping[str, Any], where: str, search: Search, prefix: str = "") -> Axes:

@@ -127,10 +127,7 @@ def test_every_experiment_has_a_shipped_sweep_file(scale):
         (["--quick", "interval"], "not decidable at quick scale; `htbench reproduce ladder --root "),
         (["ladder", "s1-batsh"], "did you mean 's1-batch'?"),
         (["ladder", "--quick", "s1"], "Unknown part of the ladder 's1'; known are"),
-        (
-            ["--gpu", "nano"],
-            "--gpu goes with paper and ladder; nano is trained on a CPU.",
-        ),
+        (["--gpu", "nano"], "--gpu goes with paper and ladder; nano is trained on a CPU."),
         (
             ["ladder", "--quick", "--gpu"],
             "--gpu goes with paper and ladder; ladder --quick is trained on a CPU.",

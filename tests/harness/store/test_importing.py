@@ -180,6 +180,8 @@ def test_mistakes_are_one_sentence(roots, capsys, other):
     words = ["runs", "import", str(roots[0].parent / other), "--root", str(roots[0])]
     assert cli.main(words) == EXIT_USAGE
     assert ("no store" if other == "nowhere" else "this store itself") in capsys.readouterr().err
+    assert cli.main([*words[:-1], str(roots[0].parent / "new")]) == EXIT_USAGE or other == "ours"
+    assert (roots[0].parent / "new").exists() is (other == "ours"), "a refusal makes no folder"
 
 
 @pytest.mark.parametrize("crash", ["claim.before", "claimed", "record.before", "record.after"])

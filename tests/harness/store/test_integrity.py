@@ -10,7 +10,7 @@ from htbench.harness.cli import main
 from htbench.harness.commands import doctor
 from htbench.harness.config.key import resolved, run_key
 from htbench.harness.config.settings import resolve_config
-from htbench.harness.errors import StoppedError
+from htbench.harness.errors import EXIT_RUN_FAILED, StoppedError
 from htbench.harness.show.note import Note
 from htbench.harness.show.status import Status
 from htbench.harness.store import Store
@@ -145,9 +145,10 @@ def test_an_edited_record_is_named_with_the_figure(store, change):
     assert re.fullmatch(EDITS[change], str(find_contradiction(folder, store.record(folder.name))))
 
 
-def test_every_command_names_a_record_that_was_edited(store, write_spec, capsys):
+def test_every_command_names_an_edited_record_and_mends_one_that_is_deleted(store, write_spec, capsys):
     indexed(store.root, write_spec, capsys)
     folder = folder_of(store)
+    true = store.record(folder.name)
     edit(folder / "record.json", other_accuracy)
     (said,) = indexed(store.root, write_spec, capsys)
     assert re.search(f"^htbench: run {folder.name}: {EDITS[other_accuracy]}$", said)
@@ -155,15 +156,15 @@ def test_every_command_names_a_record_that_was_edited(store, write_spec, capsys)
     assert problem[0] == "problem" and problem[1] in said and f"delete {folder}" in problem[2]
     row = load_frame(store).query(f"key == '{folder.name}'").iloc[0]
     assert (row["state"], row["reason"]) == ("damaged", str(CHANGED)), "tables ask the digest"
-
-
-def test_the_folder_that_doctor_names_is_deleted_and_the_same_command_mends(store):
-    folder = folder_of(store)
-    true = store.record(folder.name)
-    edit(folder / "record.json", other_accuracy)
+    edited, place = (folder / "record.json").read_bytes(), ["tiny", "--root", str(store.root)]
+    shown = {"status": "2/3", "plan": "0 to run; 3 runs, 2 finished", "run": "damaged"}
+    for action in shown:
+        assert main(["sweep", action, *place]) == (EXIT_RUN_FAILED if action == "run" else 0)
+        told = "".join(capsys.readouterr())
+        assert shown[action] in told and f"run {folder.name} damaged: record.json was changed" in told, told
+    assert (folder / "record.json").read_bytes() == edited, "a person decides"
     shutil.rmtree(folder)
-    assert run.run(resolved(config(0.1)), store).metrics == true.metrics
-    assert doctored(store.root) == []
+    assert run.run(resolved(config(0.1)), store).metrics == true.metrics and doctored(store.root) == []
 
 
 @pytest.mark.parametrize("damage", ["torn", "of another run"])

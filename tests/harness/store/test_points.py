@@ -6,6 +6,7 @@ import pytest
 
 from htbench.harness.errors import UsageError
 from htbench.harness.store import curve
+from htbench.harness.store.check import Survey
 from htbench.harness.store.points import SEARCH, Point, read_points, sweep_folder, sweep_names, write_points
 from htbench.harness.store.record import RunRecord
 from tests.helpers.records import scored
@@ -44,15 +45,16 @@ def test_a_record_from_another_version_is_read_as_far_as_it_goes():
         assert RunRecord.from_json(broken) is None
 
 
-@pytest.mark.parametrize("name", ["val_loss", "test_accuracy"])
-def test_what_json_cannot_say_is_null(name):
-    assert curve.finite({name: math.inf, "other": 1.0}) == {name: None, "other": 1.0}
+def test_what_json_cannot_say_is_null():
+    assert curve.finite({"a": math.inf, "b": math.nan, "c": 1.0}) == {"a": None, "b": None, "c": 1.0}
 
 
-@pytest.mark.parametrize("damage", [b"", b"{\n", b'{"sweep": "s"}\n', b"\x00\xff"])
+@pytest.mark.parametrize("damage", [None, b"", b"{\n", b'{"sweep": "s"}\n', b"\x00\xff"])
 def test_damaged_points_are_one_sentence(tmp_path, damage):
     assert read_points(tmp_path, "s") == [], "never planned"
     sweep_folder(tmp_path, "s").mkdir(parents=True)
-    (sweep_folder(tmp_path, "s") / "points.jsonl").write_bytes(damage)
-    with pytest.raises(UsageError, match="htbench sweep index s"):
+    name, what = ("spec.yaml", "missing") if damage is None else ("points.jsonl", "damaged")
+    (sweep_folder(tmp_path, "s") / name).write_bytes(damage or b"")
+    with pytest.raises(UsageError, match=f"points.jsonl' is {what}; `htbench sweep index s"):
         read_points(tmp_path, "s")
+    assert Survey(tmp_path).damaged == {"points": ["sweeps/s/points.jsonl"]}

@@ -344,7 +344,9 @@ def test_a_store_of_another_format_is_refused_in_one_sentence(tmp_path, says):
     (tmp_path / "store.json").unlink()
     if says is not None:
         (tmp_path / "store.json").write_text(says)
-    with pytest.raises(UsageError, match=r"before version 0\.1\.0, or by newer code .*name another one"):
+    other = {None: "store.json is missing; ", '{"format": 2}': "by newer code, in format 2, .*name another"}
+    other['{"nonce": "0123abcd"}'] = r"before version 0\.1\.0, .*name another one"
+    with pytest.raises(UsageError, match=other.get(says, "store.json is damaged; ")):
         Store(tmp_path)
 
 

@@ -154,9 +154,8 @@ def test_it_diverges_whatever_its_status(make, store, code):
     expression = r"step (?P<step>\d+): loss (?P<val_loss>\S+)"
     config = make(READ + "log(step=0, val_loss=1)\n" + code, program__log=[expression])
     record = run.run_program(config, store, Monitor())
-    assert (
-        record.status is Status.DIVERGED and record.metrics["val_loss"] is record.metrics["test_loss"] is None
-    )
+    metrics = record.metrics
+    assert record.status is Status.DIVERGED and metrics["val_loss"] is metrics["test_loss"] is None
 
 
 def test_what_it_reports_after_its_metric_contradicts_nothing(make, store):

@@ -52,10 +52,7 @@ def run(tmp_path):
     [
         (["export A=b", "ls /nowhere"], "setup line 2 exited with 2: ls /nowhere"),
         (["echo there is no module torch", "exit 3"], "setup line 2 exited with 3: exit 3"),
-        (
-            ["module() { return 5; }", "module load a/99"],
-            "setup line 2 exited with 5: module load a/99",
-        ),
+        (["module() { return 5; }", "module load a/99"], "setup line 2 exited with 5: module load a/99"),
         (["source ./broken.sh"], "setup line 1 exited with 4: source ./broken.sh"),
         (["source ./leaves.sh"], "setup line 1 exited with 6: source ./leaves.sh"),
         (["#SBATCH --gres=gpu:1", "conda activate x"], "setup line 2 exited with 127: conda activate x"),

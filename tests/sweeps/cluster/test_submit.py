@@ -12,7 +12,8 @@ from htbench.harness import cli
 from htbench.harness.cost.probe import NotProbedError
 from htbench.harness.errors import EXIT_USAGE, UsageError
 from htbench.harness.show.note import Note
-from htbench.harness.store import Attempt, Reason, Store, submissions
+from htbench.harness.show.status import Status
+from htbench.harness.store import Attempt, Reason, RunState, Store, submissions
 from htbench.harness.store.points import Point, read_points
 from htbench.harness.store.submissions import Submission
 from htbench.harness.system import slurm
@@ -186,10 +187,10 @@ def test_only_what_is_neither_finished_nor_live_nor_queued_nor_failed_is_submitt
     failed.end(Reason.OOM, "too large")
     alive.add(keys[1])
     taken = {keys[3]: job("7_0", "x")}
-    known = states(store, [one.point for one in planned])
+    known = states(store, [one.point for one in planned]) | {keys[-1]: RunState(Status.DAMAGED)}
     report, todo = submit.select_pending(planned, taken, known)
     assert report.failed == {keys[0]: "oom"} and (report.live, report.queued) == (1, 1)
-    assert [point.key for point in todo] == [keys[2], *keys[4:]]
+    assert [point.key for point in todo] == [keys[2], *keys[4:-1]]
 
 
 def test_what_a_cancelled_job_still_saves_is_submitted_again(tiny_spec, tmp_path, monkeypatch):

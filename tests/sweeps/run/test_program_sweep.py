@@ -87,11 +87,18 @@ def test_a_store_and_logs_beside_the_program_are_none_of_its_files(write, in_git
 def test_edited_code_makes_new_runs_of_the_same_settings(htbench, write):
     text = SPEC[: SPEC.index("  - {name: quick")]
     assert htbench("sweep", "run", write(text), "--workers", 2).returncode == 0
-    spec = write(text, TRAIN.replace("range(1 +", "range(2 +"))
+    spec = write(text, code := TRAIN.replace("range(1 +", "range(2 +"))
     plan = htbench("sweep", "plan", spec).stdout
     assert "3 to run" in plan and "3 runs have results and are trained again: program.code was" in plan, plan
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     assert len(list(htbench.root.glob("programs/*"))) == 2 and len(read_points(htbench.root, "tiny")) == 3
+    # What reads its output is in no key: that finished runs were read by another one is said.
+    spec = write(text.replace("test (", "t.* ("), code)
+    said = "3 finished runs were read by another program.log or program.files, and keep their"
+    assert "0 to run" in (plan := htbench("sweep", "plan", spec).stdout) and said in plan, plan
+    assert said in htbench("sweep", "run", spec).stderr
+    spec = write(spec.read_text().replace("  resume:", "  data_version: b\n  resume:"), code)
+    assert "3 to run" in (plan := htbench("sweep", "plan", spec).stdout) and said not in plan, plan
 
 
 @pytest.mark.parametrize("steps", [0, 2])
@@ -192,7 +199,7 @@ def test_a_program_that_ignores_its_seed_gets_no_verdict_and_says_so(htbench, wr
     assert htbench("sweep", "run", spec, "--workers", 2).returncode == 0
     shown = htbench("table").stdout
     assert shown.startswith("toy · none · width=4: val loss ↓") and "reported by one metric" in shown
-    assert "No verdict" in shown and "3 fresh seeds gave one result" in shown, shown
+    assert "No verdict" in shown and "3 fresh seeds gave one result: the seed changes nothing" in shown, shown
     assert "the value of each run is the best of its course" in shown
 
 

@@ -170,10 +170,7 @@ def test_failures_are_shown_with_their_reason_and_retried_on_request(htbench, wr
     check_whole(htbench.root)
 
 
-DAMAGES = {
-    "truncated": lambda data: data[: len(data) // 2],
-    "garbage": lambda data: b"\x00\xff{garbage\n",
-}
+DAMAGES = {"truncated": lambda data: data[: len(data) // 2], "garbage": lambda data: b"\x00\xff{garbage\n"}
 # Each is mended from something else than the others beside it, so these are damaged together; of the files
 # that runs have, those of different runs.
 FILES = [

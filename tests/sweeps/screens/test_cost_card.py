@@ -31,12 +31,7 @@ blocks:
 replicate: {seeds: 2}
 """
 SEEN = Cost(
-    parameters=1000,
-    step=2.0,
-    evaluation=10.0,
-    startup_seconds=10.0,
-    peak_memory=4 << 30,
-    processor="Testium",
+    parameters=1000, step=2.0, evaluation=10.0, startup_seconds=10.0, peak_memory=4 << 30, processor="Testium"
 )
 
 
