@@ -135,9 +135,10 @@ class Outcome:
     @functools.cached_property
     def is_validated(self) -> bool:
         """Whether what chose is not what is reported."""
+        if not self.workload.file:
+            return self.workload.split != "val"
         val, test = (f"{split}_{self.workload.metric.name}" for split in ("val", "test"))
-        differ = any(run[val] != run[test] for run in self.workload.part if run["state"] == Status.COMPLETED)
-        return differ if self.workload.file else self.workload.split != "val"
+        return any(run[val] != run[test] for run in self.workload.part if run["state"] == Status.COMPLETED)
 
     @functools.cached_property
     def dropped(self) -> list[Note]:

@@ -9,7 +9,7 @@ from tests.helpers.scale import HEAD, Size, of_packages, of_tests, size_of
 # the third what is known of the classes of other packages: measured rates, their table, states; the fourth
 # runs that are trained as one or compiled, leaner steps, and pieces of so many minutes.
 LINES, TOKENS, FUNCTIONS = (
-    29_511 + 1_066 + 908 + 638,
+    29_512 + 1_066 + 908 + 638,
     319_501 + 11_300 + 9_950 + 7_235,
     2_634 + 81 + 86 + 63,
 )
