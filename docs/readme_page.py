@@ -168,7 +168,7 @@ def gain_in_parts(folder: Path) -> str:
     )
     return (
         f"Muon (hidden matrices only) less AdamW, test loss in nats [95 %], at {', '.join(sizes)}: {gain}. "
-        f"[Its parts, at once](docs/ladder.md#the-split-what-is-muons-gain-made-of): {'; '.join(told)}."
+        f"[Its parts, jointly](docs/ladder.md#the-split-what-is-muons-gain-made-of): {'; '.join(told)}."
     )
 
 

@@ -123,5 +123,5 @@ def check_format(root: Path) -> None:
         end = f"was written {when}, and its runs have other keys; name another one"
     else:
         what = "damaged" if (root / STORE).exists() else "missing"
-        end = f'has runs, and its {STORE} is {what}; {{"format": {FORMAT}}} stands there since version 0.1.0'
+        end = f'has runs, and its {STORE} is {what}; write {{"format": {FORMAT}}} there if 0.1.0 made them'
     raise UsageError(f"The store '{root}' {end}.")
